@@ -1,7 +1,7 @@
-"""The entries of docs/troubleshooting.md, and which errors each is about."""
+"""The entries of docs/troubleshooting.md, and the modules whose errors they explain."""
 
 # The entry of docs/troubleshooting.md that explains the errors of a module or room;
-# of several that fit, the longest name has it.
+# where several names fit, the longest one counts.
 ENTRIES = {
     "backends": "function",
     "checking": "rules",
@@ -47,7 +47,7 @@ ENTRIES = {
 
 
 def entry_of(module: str) -> str:
-    """The entry for the errors of a module of ours, "" for those of others."""
+    """The entry for the errors of a module of graphc, "" for other modules."""
     package, _, name = module.partition(".")
     while name and name not in ENTRIES:
         name = name.rpartition(".")[0]
@@ -55,5 +55,5 @@ def entry_of(module: str) -> str:
 
 
 def pointing(message: str, entry: str) -> str:
-    """A message that ends with the command that explains it."""
+    """The message with a last line that names the command explaining it."""
     return f"{message}\n  help: graphc help {entry}" if entry else message

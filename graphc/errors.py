@@ -1,4 +1,4 @@
-"""The exceptions that users see, their place, and the layout of their messages."""
+"""The exceptions that users see, the places they name, and the layout of messages."""
 
 import contextlib
 import functools
@@ -16,7 +16,7 @@ from graphc.entries import entry_of, pointing
 
 _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
 OWN_FILES = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_BETWEEN = functools.__file__, contextlib.__file__  # which ours are called through
+_BETWEEN = functools.__file__, contextlib.__file__  # they call graphc's functions
 _OURS = OWN_FILES, OWN_FILES[:-1] + "_serving" + os.sep, "<graphc ", *_BETWEEN
 _LIBRARY = re.compile(
     r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch|pytensor|pymc)[\\/]"
@@ -36,7 +36,7 @@ class GraphError(ValueError):
     ...     print(error.args[0].splitlines()[0])
     matmul: the inner sizes must agree: 3 and 2 differ
 
-    `entry` names the part of docs/troubleshooting.md that is about such errors, which
+    `entry` names the part of docs/troubleshooting.md that explains such errors, which
     `graphc help ENTRY` prints. The message is `args[0]`; `str` points to the entry too.
     """
 
@@ -59,7 +59,7 @@ _MADE = _Made()
 
 @contextlib.contextmanager
 def errors_made() -> Generator[list[GraphError]]:
-    """The errors that are made within, in this thread; some are caught there."""
+    """Collect the errors made within the context by this thread, even caught ones."""
     outer, _MADE.errors = _MADE.errors, []
     try:
         yield _MADE.errors
@@ -71,13 +71,13 @@ ErrorKind = Literal[
     "argument",  # no array and no number: a list, a symbolic value, a masked array
     "broadcast",  # sizes that differ where arrays are to broadcast
     "check",  # the condition of a check does not hold
-    "divisibility",  # a size that cannot be divided so
+    "divisibility",  # a size that the wanted number does not divide
     "dtype",  # another dtype than that of the input
     "index",  # an index that leaves its axis
     "matrix",  # no square matrix, or a singular one: nothing to compute from it
     "missing",  # an input without an argument
-    "other",  # what a library raised while the program ran
-    "process",  # another call than those of other processes, or none
+    "other",  # raised by a library while the program ran
+    "process",  # a call that differs from those of other processes, or none
     "range",  # an integer that its dtype cannot hold
     "shape",  # other sizes than the program needs, or another number of axes
     "stated",  # another size than `specify_shape` states
@@ -99,7 +99,7 @@ class CallError(GraphError):
     ...     print(error.kind)
     shape
 
-    `kind` says in one word how, for programs that act on it or translate it.
+    `kind` says in one word what is wrong, for programs that act on it or translate it.
     """
 
     def __init__(self, message: str, kind: ErrorKind) -> None:
@@ -111,13 +111,13 @@ class CallError(GraphError):
 
 
 def raise_of_processes(error: BaseException) -> None:
-    """Raise an error that other processes have too: none of them tries again."""
+    """Raise an error that all processes have, so that none of them tries again."""
     if isinstance(error, CallError) and error.kind == "process":
         raise error
 
 
 class NoCompileError(GraphError):
-    """A call needs a compilation, where there is to be none; see `graphc.stance`.
+    """A call needs a compilation where none is allowed; see `graphc.stance`.
 
     >>> import graphc, graphc.tensor as gt
     >>> f = graphc.function([x := gt.vector("x", shape=("n",))], x + 1)
@@ -128,9 +128,9 @@ class NoCompileError(GraphError):
     ...     print(error.sizes)
     {'n': 2}
 
-    `sizes` are those of the call, by name, as far as they are known, of which some are
-    `read` from the device; `remedy` is the code that compiles for them, of a function
-    `f`, or "".
+    `sizes` are the sizes of the call by name, as far as they are known; `read` are
+    those of them that were read from the device. `remedy` is the code that compiles a
+    function `f` for these sizes, or "".
     """
 
     def __init__(
@@ -144,10 +144,10 @@ class NoCompileError(GraphError):
         self.sizes: dict[str, int] = dict(sizes)
         self.read: dict[str, int] = dict(read)
         self.remedy = remedy
-        self.function: Any = None  # that was called, within a larger one
+        self.function: Any = None  # the one called, within a larger one
 
     def of(self, function: str) -> "NoCompileError":
-        """The same, where `f` in the remedy is reached so from what the user called."""
+        """The same error, with `function` in place of `f` in the code of the remedy."""
         code = self.remedy.replace("f.", f"{function}.", 1)
         text: str = self.args[0]
         if code:
@@ -185,11 +185,11 @@ class ForkError(GraphError):
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A line of user code, and which instruction of which code object it is.
+    """A line of user code, and the instruction of the code object that runs there.
 
-    `called` is the function of ours that is called there, `within` the functions that
-    the line stands in, where the code does not tell: "mlp.softmax", the innermost last.
-    `block` is the innermost function that the user marked with `graphc.block`.
+    `called` is the function of graphc called there. `within` names the functions around
+    the line where the code object does not: "mlp.softmax", the innermost last. `block`
+    is the innermost function that the user marked with `graphc.block`.
     """
 
     filename: str
@@ -202,19 +202,19 @@ class SourceLocation:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """The names of the functions that the line stands in, the innermost last."""
+        """The names of the functions around the line, the innermost last."""
         code = self.bytecode
         name = self.block or self.within or ("" if code is None else code.co_name)
         return tuple([part for part in name.split(".") if part.isidentifier()])
 
     @property
     def code(self) -> str:
-        """The text of the line, or "" where the file cannot be read."""
+        """The text of the line, or "" if the file cannot be read."""
         return linecache.getline(self.filename, self.line).strip()
 
     @property
     def span(self) -> tuple[int, int, int, int] | None:
-        """The first and last line of the expression, and where in them it is."""
+        """The first and last line of the expression, and its first and last column."""
         if self.bytecode is None:
             return None
         first, last, start, end = _position(self.bytecode, self.instruction)
@@ -224,13 +224,13 @@ class SourceLocation:
 
     @property
     def columns(self) -> tuple[int, int] | None:
-        """Where the expression starts in its line, and ends in its last one."""
+        """The column where the expression starts, and the one where it ends."""
         span = self.span
         return None if span is None else span[2:]
 
     @property
     def assigned(self) -> str:
-        """The variable that the expression here, all of it, is assigned to, or ""."""
+        """The variable to which the whole expression here is assigned, or ""."""
         columns = self.columns
         line = linecache.getline(self.filename, self.line)
         if columns is None or not line.isascii():
@@ -241,7 +241,7 @@ class SourceLocation:
 
     @property
     def plain(self) -> "SourceLocation":
-        """The line alone: for what is made for it, but not assigned in it."""
+        """The line alone, for nodes made on its behalf that are not assigned in it."""
         return SourceLocation(
             *(self.filename, self.line),
             called=self.called,
@@ -253,8 +253,8 @@ class SourceLocation:
         return f"{_shown(self.filename)}:{self.line}"
 
 
-# By the id of a code object, which an entry keeps alive: its own hash takes as long as
-# the code is, and so does a search in its tables.
+# Keyed by the id of a code object, which an entry keeps alive: hashing the object, or
+# searching its tables, takes time in proportion to the length of the code.
 _tables: dict[int, tuple[CodeType, list[tuple[int | None, ...]]]] = {}
 
 
@@ -277,7 +277,7 @@ def _shown(filename: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text on one line: what cannot be printed (line ends too) becomes "?"."""
+    """The text on one line, with "?" for unprintable characters and line ends."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else "?" for c in text)
@@ -293,12 +293,12 @@ def label(name: str) -> str:
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """The text, cut where it is longer than a message should repeat."""
+    """The text, cut if it is longer than a message should repeat."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 class _Inside(dict[str, bool]):
-    """Whether a file is graphc's own, or of a library that calls it back."""
+    """Whether a file belongs to graphc, or to a library that calls graphc back."""
 
     def __missing__(self, filename: str) -> bool:
         inside = filename.startswith(_OURS) or _LIBRARY.search(filename) is not None
@@ -310,17 +310,17 @@ _INSIDE = _Inside()
 
 
 def is_own(filename: str) -> bool:
-    """Whether a file is graphc's own, or the text of a program."""
+    """Whether a file belongs to graphc, or is the text of a program."""
     return filename.startswith(_OURS) and filename not in _BETWEEN
 
 
 def is_library(filename: str) -> bool:
-    """Whether a file is graphc's own, or of a library that calls it back."""
+    """Whether a file belongs to graphc, or to a library that calls graphc back."""
     return _INSIDE[filename]
 
 
 def _user_frame() -> tuple[FrameType | None, CodeType | None]:
-    """The innermost frame that is not graphc's own, and what it called there."""
+    """The innermost frame outside graphc, and the code of graphc that it called."""
     called, inside = None, _INSIDE
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -332,7 +332,7 @@ def _user_frame() -> tuple[FrameType | None, CodeType | None]:
 
 
 def user_level() -> int:
-    """The `stacklevel` by which a warning of the caller names the user's line."""
+    """The `stacklevel` with which a warning of the caller names the user's line."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and _INSIDE[frame.f_code.co_filename]:
         level, frame = level + 1, frame.f_back
@@ -340,17 +340,17 @@ def user_level() -> int:
 
 
 def called_by_user() -> bool:
-    """Whether the function that asks was called by user code, not by a library."""
+    """Whether user code, not a library, called the function that asks."""
     return is_user_file(sys._getframe(2).f_code.co_filename)
 
 
 def is_user_file(filename: str) -> bool:
-    """Whether a file is neither of graphc nor of a library."""
+    """Whether a file belongs neither to graphc nor to an installed package."""
     return not (_INSIDE[filename] or _INSTALLED.search(filename))
 
 
 def own_caller() -> str:
-    """The function of ours that the user called, "" for operators and other code."""
+    """The function of graphc that the user called, "" for operators and other code."""
     _, called = _user_frame()
     if called is None or not called.co_filename.startswith(OWN_FILES):
         return ""
@@ -358,14 +358,14 @@ def own_caller() -> str:
     return "" if name.startswith("__") else _operation(called)
 
 
-# By the id of a code object, which its place keeps alive, the instruction, what is
-# called, and the marked block.
+# Keyed by the id of a code object, which its place keeps alive, by the instruction, the
+# name of the function called, and the marked block.
 _places: dict[tuple[int, int, str, str], SourceLocation] = {}
 _MOST_PLACES = 100_000
 
 
 class _Stand(threading.local):
-    """The line for which a transformation makes nodes, in place of its caller's."""
+    """The line for which a transformation makes nodes, instead of its caller's line."""
 
     place: SourceLocation | None = None
     block: str = ""
@@ -375,7 +375,7 @@ _STAND = _Stand()
 
 
 class standing_at:
-    """Within: nodes are made for this line of the user, and errors name it."""
+    """Within the context, make nodes for this line of the user's, which errors name."""
 
     __slots__ = "_outer", "_place"
 
@@ -391,7 +391,7 @@ class standing_at:
 
 @contextlib.contextmanager
 def within_block(name: str) -> Generator[None]:
-    """Within: nodes are made for a function that the user marked as a block."""
+    """Within the context, make nodes for a function that the user marked as a block."""
     outer = _STAND.block
     _STAND.block = name
     try:
@@ -401,7 +401,7 @@ def within_block(name: str) -> Generator[None]:
 
 
 def user_place() -> SourceLocation:
-    """The innermost line on the call stack that is not graphc's own."""
+    """The innermost line on the call stack outside graphc, or the one stood at."""
     if _STAND.place is not None:
         return _STAND.place
     frame, called = _user_frame()
@@ -421,13 +421,13 @@ def user_place() -> SourceLocation:
     return place
 
 
-_RETURNED = {"mapped": "vmap", "recomputed": "checkpoint"}  # functions of ours, by name
+_RETURNED = {"mapped": "vmap", "recomputed": "checkpoint"}  # inner functions, by name
 _OPERATIONS = {"getitem": "index"}
 _OPERATIONS |= dict.fromkeys(("getattr", "init", "array_ufunc", "array_function"), "")
 
 
 def _operation(called: CodeType | None) -> str:
-    """The name of our function for users: `__radd__` is add, `__getitem__` index."""
+    """The user's name of a function: add for `__radd__`, index for `__getitem__`."""
     function = "" if called is None else called.co_name
     name = function.strip("_")
     if function.startswith("__"):
@@ -459,7 +459,7 @@ def describe(
 
 
 def check_function(function: object, op: str) -> None:
-    """Raises GraphError where a user gives something else for a function."""
+    """Raise GraphError if the user passes something other than a function."""
     if not callable(function):
         got = shortened(printable(repr(function)))
         hint = f"graphc.{op}(function), or @graphc.{op} above a function"
@@ -478,8 +478,8 @@ def graph_error(
 ) -> GraphError:
     """A `GraphError` that names `where`, by default the user's current line.
 
-    Where no `op` is said, it is the function of ours that the user called; and where no
-    `entry` is, it is that of the module which asks.
+    `op` defaults to the function of graphc that the user called, and `entry` to that of
+    the module that calls this function.
     """
     place = user_place() if where is None else where
     op = op or _operation(_user_frame()[1])

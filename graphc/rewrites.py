@@ -1,15 +1,15 @@
-"""`graphc.rewrites`: sets of rules, and what rules are written with.
+"""`graphc.rewrites`: sets of rules, and the tools to write rules with.
 
     from graphc.rewrites import default, none, p, v, once
 
-`p.exp(v.x)` is a pattern; `graphc.rewrite` makes a rule of one and of a function.
-`graphc.function(..., rewrites=default + my_rule - "times_one")` chooses, `everything`
-are also those rules that are not applied by default, `hoisting` those about what loops
-stack and what is made in blocks (`blocking(block_bytes=...)` says how large these are,
-`scan_in_chunks(16)` how many steps a chunk has, `rolling()` which repeated blocks are
-one loop, `sharing()` which parts are one function), and `check(my_rule)` tries it on
-graphs that it matches.
-`default.on(DeviceCosts(...))` are the rules for a device of other costs;
+`p.exp(v.x)` is a pattern; `graphc.rewrite` makes a rule from a pattern and a function.
+`graphc.function(..., rewrites=default + my_rule - "times_one")` chooses the rules.
+`everything` also has the rules that are not applied by default, `hoisting` has those
+for what loops stack and what is made in blocks. `blocking(block_bytes=...)` says how
+large these blocks are, `scan_in_chunks(16)` how many steps a chunk has, `rolling()`
+which repeated blocks become one loop, and `sharing()` which parts become one function.
+`check(my_rule)` tries a rule on graphs that it matches.
+`default.on(DeviceCosts(...))` gives the rules for a device with other costs;
 `python -m graphc calibrate` prints those of the device at hand.
 """
 

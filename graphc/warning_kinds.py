@@ -1,10 +1,10 @@
-"""The warnings that graphc gives, each a class of its own, to be filtered by it."""
+"""The warnings that graphc gives, each with a class of its own to filter it by."""
 
 from graphc.entries import pointing
 
 
 class GraphWarning(UserWarning):
-    """A warning of graphc; `entry` is as that of a `GraphError`."""
+    """A warning of graphc; `entry` is like the `entry` of a `GraphError`."""
 
     entry = ""
 
@@ -13,7 +13,7 @@ class GraphWarning(UserWarning):
 
 
 class ForkWarning(GraphWarning):
-    """NumPy does in a forked process for which JAX is lost.
+    """A forked process has lost JAX, and NumPy runs the program instead.
 
     >>> import graphc, warnings
     >>> with warnings.catch_warnings():
@@ -24,7 +24,7 @@ class ForkWarning(GraphWarning):
 
 
 class CacheWarning(GraphWarning):
-    """A file or directory of the cache that cannot be used, and is not.
+    """A file or directory of the cache cannot be used, and is left unused.
 
     >>> import graphc, warnings
     >>> with warnings.catch_warnings():
@@ -68,7 +68,7 @@ class BlockWarning(GraphWarning):
 
 
 class SizeWarning(GraphWarning):
-    """A size that is declared by a name, and that can be one number only.
+    """A size that is declared by a name, although it can only be one number.
 
     >>> import graphc.tensor as gt
     >>> x = gt.vector("x", shape=(4,))  # not "n", beside another array of 4 elements

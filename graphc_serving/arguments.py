@@ -1,4 +1,4 @@
-"""What arguments of a program may be: the table for functions and saved models."""
+"""The arguments that a program may take: one table for functions and saved models."""
 
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ RefusalKind = Literal["argument", "range"]
 
 
 class Refusal(Exception):
-    """An argument that is not taken: the fault, its kind in a word, and a hint."""
+    """Raised for an argument that is not taken: the fault, its kind, and a hint."""
 
     def __init__(self, problem: str, kind: RefusalKind, hint: str) -> None:
         super().__init__(problem)
@@ -23,7 +23,7 @@ class Refusal(Exception):
 
 
 def admitted(argument: Any, dtype: np.dtype[Any], casting: str) -> Any:
-    """An argument in a form that a program takes, or that its checks refuse.
+    """Convert an argument to a form that a program takes, or that its checks refuse.
 
     Raises Refusal where a program could not see the fault.
     """
@@ -42,7 +42,7 @@ def admitted(argument: Any, dtype: np.dtype[Any], casting: str) -> Any:
 
 
 def _number(number: int, dtype: np.dtype[Any]) -> Any:
-    """A Python integer as a number of the dtype, which JAX would wrap silently."""
+    """Convert a Python integer to the dtype, since JAX would wrap it silently."""
     kind = kind_of(dtype)
     try:
         if kind == _KINDS["i"]:
@@ -56,7 +56,7 @@ def _number(number: int, dtype: np.dtype[Any]) -> Any:
 
 
 def _listed(items: Any, dtype: np.dtype[Any], casting: str) -> Any:
-    """A list as an array: of Python numbers, they adapt to the dtype."""
+    """Convert a list to an array; Python numbers in it adapt to the dtype."""
     if casting == "exact":
         return items
     try:
@@ -85,7 +85,7 @@ def kind_of(dtype: np.dtype[Any]) -> int:
 
 
 def copy(array: HostArray) -> HostArray:
-    """A copy; a large one lies where XLA does not copy it a second time.
+    """Copy an array; align a large copy so that XLA does not copy it a second time.
 
     XLA reads an array of NumPy where it lies, and may do so after the call.
     """

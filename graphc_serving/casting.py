@@ -1,4 +1,4 @@
-"""Arguments of other dtypes: which are taken, and as what.
+"""Arguments of other dtypes: which of them are taken, and how they are converted.
 
 These functions are also printed into programs, so they name nothing but each other and
 NumPy.

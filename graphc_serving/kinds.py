@@ -1,4 +1,4 @@
-"""Checks of what a file says: each part must be of its kind."""
+"""Checks that each part of what a file says is of its kind."""
 
 from typing import Any, NamedTuple
 
@@ -18,20 +18,20 @@ class Kind(NamedTuple):
 
 
 def of(kind: type, value: Any) -> Any:
-    """The value. Raises TypeError unless it is just of this kind."""
+    """Return the value; raise TypeError unless its type is exactly this one."""
     if type(value) is not kind:
         raise TypeError(f"{shortened(repr(value), 40)} is no {kind.__name__}")
     return value
 
 
 def list_of(value: Any) -> list[Any]:
-    """The value. Raises TypeError unless it is a list."""
+    """Return the value; raise TypeError unless it is a list."""
     listed: list[Any] = of(list, value)
     return listed
 
 
 def shape_of(sizes: Any) -> Shape:
-    """A list of sizes. Raises TypeError or ValueError where it is none."""
+    """Return a list of sizes as a shape; raise TypeError or ValueError for others."""
     shape = tuple([of(int, n) for n in list_of(sizes)])
     if any(not 0 <= n < 2**63 for n in shape):
         raise ValueError(f"{shape} is no shape")
@@ -39,7 +39,7 @@ def shape_of(sizes: Any) -> Shape:
 
 
 def dtype_of(name: Any) -> str:
-    """The name of a dtype."""
+    """Return the name of a dtype; raise TypeError or ValueError for others."""
     dtype: str = of(str, name)
     if dtype not in DTYPES:
         raise ValueError(f"there is no dtype {shortened(dtype, 20)}")
@@ -47,7 +47,7 @@ def dtype_of(name: Any) -> str:
 
 
 def one_of(words: Any, value: Any) -> str:
-    """One of these words. Raises TypeError or ValueError for another."""
+    """Return one of these words; raise TypeError or ValueError for others."""
     word: str = of(str, value)
     if word not in words:
         raise ValueError(f"{shortened(word, 20)!r} is unknown")
@@ -55,10 +55,10 @@ def one_of(words: Any, value: Any) -> str:
 
 
 def is_integer(dtype: str) -> bool:
-    """Whether a dtype has integers, and no bools."""
+    """Whether a dtype is one of integers, which bools are not."""
     return dtype.startswith(("int", "uint"))
 
 
 def shortened(text: str, longest: int = 100) -> str:
-    """The text, cut where it is longer than a message should repeat."""
+    """Return the text, cut where it is longer than a message should repeat."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

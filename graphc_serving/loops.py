@@ -12,12 +12,12 @@ OneStep = Callable[[Sequence[Any]], list[Any]]
 
 
 class Loop(NamedTuple):
-    """A loop: what it is given, by numbers, and the steps of its body.
+    """A loop: the numbers of the values that it takes, and the steps of its body.
 
-    The body is given the carries, one row of each of the `rows`, the `captures` and the
-    `integers`; it gives the carries, whether it stops, if it is `going` at first, and
-    what is `stacked`, of these dtypes and shapes. There are `length` steps at most, or
-    as many as `counted` says; without a length, until it stops.
+    The body takes the carries, one row of each of the `rows`, the `captures` and the
+    `integers`. It gives the carries, whether to stop if there is a `going`, and the
+    values to be `stacked`, of these dtypes and shapes. There are `length` steps at
+    most, or as many as `counted` says; without either, the loop goes on until it stops.
     """
 
     carries: tuple[int, ...]
@@ -35,7 +35,7 @@ class Loop(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a loop is given in a call."""
+    """The values that a loop is given in a call."""
 
     carries: list[Any]
     rows: list[Any]
@@ -47,7 +47,7 @@ class Given(NamedTuple):
 
 
 def given_to(loop: Loop, walk: Walk) -> Given:
-    """The values for a loop."""
+    """Collect the values for a loop."""
     count, going = (None if i is None else walk[i] for i in (loop.counted, loop.going))
     captures = [*(walk[i] for i in loop.captures), *walk.formulas(loop.integers)]
     length = None if loop.length is None else walk.formula(loop.length)
@@ -57,7 +57,10 @@ def given_to(loop: Loop, walk: Walk) -> Given:
 
 
 def run(loop: Loop, values: Given, one: OneStep) -> list[Any]:
-    """Do the steps: the final carries, how many there were, and what is stacked."""
+    """Run the steps; return the final carries, a count of steps, and the stacked rows.
+
+    There is a count only if the loop may stop early.
+    """
     stops, split = loop.going is not None, len(loop.carries)
     stacked: list[list[Any]] = [[] for _ in loop.stacked]
     going = not stops or bool(np.asarray(values.going))
@@ -79,7 +82,7 @@ def run(loop: Loop, values: Given, one: OneStep) -> list[Any]:
 
 
 def _limit(values: Given) -> int | None:
-    """The most steps. Raises StepError where rows are missing for them."""
+    """The most steps; raise StepError where rows are missing for them."""
     limit = values.length if values.counted is None else int(np.asarray(values.counted))
     rooms = [len(x) for x in values.rows]
     rooms += [] if values.length is None else [values.length]
@@ -96,7 +99,7 @@ def _together(
     kind: Any,
     shape: Shape,
 ) -> Any:
-    """The rows in one array, with zeros for the steps that were left out."""
+    """Join the rows in one array, with zeros for the steps that were left out."""
     count = len(rows) if values.length is None else values.length
     joined = zeros((count, *shape), np.dtype(kind[0]))
     for k, row in enumerate(rows):

@@ -1,9 +1,9 @@
 """The manifest of a saved model.
 
-A model is one file of safetensors: programs as StableHLO, one per sizes, constants as
-tensors, and in its metadata the manifest, which is JSON: also the steps of a call,
-which run programs. The manifest has a digest of all the rest, which finds damage. It is
-no signature: it does not tell who made a file.
+A model is one safetensors file. It holds programs as StableHLO, one for each set of
+sizes, constants as tensors, and in its metadata the manifest, which is JSON and also
+has the steps of a call, which run programs. The manifest has a digest of all the rest,
+which finds damage. The digest is no signature: it does not tell who made a file.
 """
 
 import json
@@ -32,12 +32,12 @@ from graphc_serving.structures import Structure, leaves, structure_of
 
 FORMAT = 5
 OLDEST = 2
-SERIALIZED = 4  # the first whose programs JAX has serialised, and not their modules
+SERIALIZED = 4  # the first format in which JAX has serialised programs, not modules
 CASTINGS = "exact", "safe", "same_kind"
 
 
 class ModelError(ValueError):
-    """A file that is no model, or a call that does not fit it.
+    """Raised for a file that is no model, or a call that does not fit the model.
 
     >>> import graphc_serving, sys
     >>> try:
@@ -64,7 +64,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Input:
-    """An input: its name, its dtype, and its axes in words, "_" where none is told."""
+    """An input: its name, its dtype, and its axes in words, "_" for an unnamed axis."""
 
     name: str
     dtype: str
@@ -76,7 +76,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a model: its name, and how its arrays are in it."""
+    """A parameter of a model: its name, and the structure of its arrays."""
 
     name: str
     structure: Structure
@@ -86,7 +86,7 @@ class Parameter:
 class Served:
     """A call that is served: shapes of the inputs, and sizes that these do not tell.
 
-    A size that is padded is the capacity.
+    A padded size is given by its capacity.
     """
 
     shapes: tuple[Shape, ...]
@@ -95,9 +95,10 @@ class Served:
 
 @dataclass(frozen=True)
 class Module:
-    """What is told of a module that JAX has not serialised with all that it needs.
+    """The facts about a module that JAX has not serialised with all that it needs.
 
-    Its calling `convention`, and the positions of the arguments that it takes.
+    These are its calling `convention`, and the positions of the arguments that it
+    takes.
     """
 
     convention: int
@@ -116,12 +117,12 @@ class Exported:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """By which it is chosen."""
+        """The key by which the program is chosen."""
         return self.stage, self.statics, tuple([v.shape for v in self.arguments])
 
     @property
     def kinds(self) -> Stage:
-        """What all programs of a stage have in common."""
+        """The kinds that all programs of a stage have in common."""
         arguments, outputs = map(_kinds, (self.arguments, self.outputs))
         return Stage(arguments, len(self.statics), outputs)
 
@@ -131,11 +132,11 @@ class Manifest:
     """All that a file says about its model.
 
     `structure` says how the outputs are returned, `parameters` how the inputs are
-    given. What an input may be is said by `casting`, as `graphc.function` takes it; its
-    axes that vary have the `least` size or more where sizes are padded, and in a graph.
-    `served` are the calls that it was exported for, at capacities where it is `padded`.
-    `arguments` are constants that follow the inputs, `results` the numbers of the
-    values that are returned.
+    given. `casting` says what an input may be, as for `graphc.function`; axes of inputs
+    that vary have the size `least` or more where sizes are padded, and in a graph.
+    `served` are the calls that the model was exported for, at capacities where it is
+    `padded`. `arguments` are constants that follow the inputs, `results` the numbers of
+    the values that are returned.
     """
 
     jax: str
@@ -156,7 +157,7 @@ class Manifest:
 
     @cached_property
     def padded(self) -> bool:
-        """Whether other sizes than those told have room."""
+        """Whether there is room for other sizes than the served ones."""
         return any(step.word == "capacities" for step in self.steps)
 
     @property
@@ -166,7 +167,7 @@ class Manifest:
 
 
 def read(path: str) -> tuple[Manifest, Tensors]:
-    """The manifest and tensors of a file. Raises ModelError where it is no model."""
+    """Read the manifest and tensors of a file; raise ModelError if it is no model."""
     try:
         return _read(path)
     except Malformed as error:
@@ -176,7 +177,7 @@ def read(path: str) -> tuple[Manifest, Tensors]:
 
 
 def digest(manifest: Mapping[str, Any], tensors: Tensors) -> str:
-    """A digest of all that a file holds, but for itself."""
+    """Compute the digest of all that a file holds except the digest itself."""
     signed = {k: v for k, v in manifest.items() if k != "digest"}
     hashed = sha256(json.dumps(signed, sort_keys=True).encode())
     for name in sorted(tensors):
@@ -203,7 +204,7 @@ def _read(path: str) -> tuple[Manifest, Tensors]:
 
 
 def _checked(stored: Mapping[str, Any], tensors: Tensors) -> Manifest:
-    """The manifest as records, each part of the kind that it must have."""
+    """Convert the manifest to records, checking that each part is of its kind."""
     try:
         stored = stored if stored["format"] >= SERIALIZED else _in_new_words(stored)
         names = stored["graph"]
@@ -232,7 +233,7 @@ def _checked(stored: Mapping[str, Any], tensors: Tensors) -> Manifest:
 
 
 def _in_new_words(stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What an old format says, as today's does; it knew fewer things."""
+    """Translate a manifest of an old format, which says less, to today's format."""
     inputs = [[name, dtype, ["_" for _ in n]] for name, dtype, n in stored["inputs"]]
     return {
         **stored,
@@ -251,7 +252,7 @@ def _input(stored: Any) -> Input:
 
 
 def _parameters(stored: Any, inputs: Sequence[Input]) -> tuple[Parameter, ...]:
-    """The parameters, of which there is one per input where nothing is said."""
+    """The parameters; there is one per input where nothing is stored."""
     if stored is None:
         return tuple([Parameter(v.name, "single") for v in inputs])
     pairs = [list_of(pair) for pair in list_of(stored)]
@@ -304,7 +305,7 @@ def _kinds_of_inputs(inputs: Iterable[Input]) -> tuple[Kind, ...]:
 
 
 def _with_steps(manifest: Manifest, steps: Any, results: Any) -> Manifest:
-    """With its steps, which must fit the programs. Raises TypeError or ValueError."""
+    """Add steps, which must fit the programs; raise TypeError or ValueError if not."""
     constants = [manifest.known[name] for name in manifest.arguments]
     kinds = (*_kinds_of_inputs(manifest.inputs), *_kinds(constants))
     reader = StepReader(kinds, _stages(manifest.programs))
@@ -316,7 +317,7 @@ def _with_steps(manifest: Manifest, steps: Any, results: Any) -> Manifest:
 
 
 def _stages(programs: Sequence[Exported]) -> list[Stage]:
-    """The stages that there are programs of, by their numbers."""
+    """The stages that the programs belong to, in the order of their numbers."""
     stages: dict[int, Stage] = {}
     for i, program in enumerate(programs):
         if stages.setdefault(program.stage, program.kinds) != program.kinds:

@@ -1,4 +1,4 @@
-"""Saved models, which run their programs by JAX."""
+"""Saved models, which run their programs with JAX."""
 
 import importlib
 import os
@@ -29,7 +29,7 @@ _MOST_LISTED = 3  # calls that are served, in a message
 
 
 def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
-    """The model that `Function.export` has written to a file.
+    """Load the model that `Function.export` has written to a file.
 
     >>> import graphc_serving, tempfile
     >>> import graphc, graphc.tensor as gt  # of the process that exports
@@ -40,12 +40,13 @@ def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
     >>> print(model([1.0, 2.0, 3.0]))
     6.0
 
-    It takes the sizes that it was exported for; where it is padded, all that fit into
-    their capacities. For other sizes it asks the function that `reopen` makes of the
-    graph in the file, once; `graphc.load(path, graph=True)` gives such a `reopen`.
+    The model takes the sizes that it was exported for; where it is padded, all sizes
+    that fit into their capacities. For other sizes it asks the function that `reopen`
+    makes of the graph in the file, once; `graphc.load(path, graph=True)` gives such a
+    `reopen`.
 
     Nothing in the file is run as Python. Raises ModelError for a file that is damaged,
-    malformed, larger than 16 GiB or of a newer version, and where JAX has no such
+    malformed, larger than 16 GiB or of a newer version, and where JAX lacks the model's
     device here.
     """
     name = os.fspath(path)
@@ -71,7 +72,7 @@ class Model:
     >>> print(model([1.0, 2.0]))
     3.0
 
-    Arguments may be what they may be for the function that was exported.
+    A model takes the same arguments as the function that was exported.
     """
 
     def __init__(
@@ -86,14 +87,14 @@ class Model:
         device = _device(self._jax, manifest.platforms)
         if device is None and reopen is None:
             raise _no_device(self._jax, manifest.platforms)
-        self._is_foreign = device is None  # so that the graph does all
+        self._is_foreign = device is None  # then the graph serves all calls
         self._device = self._jax.devices()[0] if device is None else device
         self._runner = Runner(self._jax, manifest, tensors, self._device)
         self._dtypes = [np.dtype(v.dtype) for v in manifest.inputs]
         self._plain = {np.ndarray, type(self._runner.put(np.zeros(())))}
         self._is_flat = all(p.structure == "single" for p in manifest.parameters)
 
-    if not TYPE_CHECKING:  # which knows what it has
+    if not TYPE_CHECKING:  # since type checkers know the attributes
 
         def __getattr__(self, name: str) -> NoReturn:
             way = "; call it: model(x)" if name in _CALLED_ELSEWHERE else ""
@@ -109,17 +110,17 @@ class Model:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """The platforms of JAX that its programs are for."""
+        """The platforms of JAX that the programs are for."""
         return self._manifest.platforms
 
     @property
     def shapes(self) -> list[tuple[Shape, ...]]:
-        """The shapes of inputs that it serves; capacities, where it is padded."""
+        """The shapes of inputs that the model serves; capacities if it is padded."""
         return list(dict.fromkeys(one.shapes for one in self._manifest.served))
 
     @property
     def sizes(self) -> list[dict[str, int]]:
-        """For each call that it serves, the sizes that the shapes do not tell."""
+        """For each call that the model serves, the sizes that shapes do not tell."""
         return [dict(one.sizes) for one in self._manifest.served]
 
     def __repr__(self) -> str:
@@ -129,7 +130,7 @@ class Model:
         return f"<graphc.Model ({inputs}), {sizes} on {', '.join(m.platforms)}>"
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
-        """Run the programs for these sizes. Raises ModelError where there are none."""
+        """Run the programs for these sizes; raise ModelError where there are none."""
         if os.getpid() != self._process:
             raise ModelError(_FORKED)
         bound = self._bound(args, named)
@@ -170,7 +171,7 @@ class Model:
             raise ModelError(f"the arguments do not fit the model: {error}") from None
 
     def _admitted(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Any:
-        """An argument as an array of the dtype of an input."""
+        """Convert an argument to an array for an input, or raise ModelError."""
         is_plain = type(argument) in self._plain and argument.dtype == dtype
         value = argument if is_plain else self._cast(v, dtype, argument)
         if is_plain and value.ndim == len(v.axes):
@@ -226,7 +227,7 @@ class Model:
         return ModelError(f"{shortened(problem, _LONGEST)}\n  got: {got}")
 
     def _instead(self, arrays: list[Any], error: Unreadable) -> Any:
-        """The results by the graph, where JAX does not read a program any more."""
+        """Compute results by the graph, as JAX no longer reads a program."""
         if self._reopen is None:
             hint = "graphc.load(path, graph=True) compiles the graph in the file"
             if self._manifest.graph is None:
@@ -238,7 +239,7 @@ class Model:
         return self._by_graph(arrays)
 
     def _by_graph(self, arrays: list[Any]) -> Any:
-        """The results of the graph, which is compiled for all sizes that come."""
+        """Compute results by the graph, which is compiled for all sizes that come."""
         assert self._reopen is not None
         for v, array in zip(self._manifest.inputs, arrays, strict=True):
             problem = self._too_short(v, array.shape)
@@ -249,7 +250,7 @@ class Model:
         return structured(self._manifest.structure, iter(self._restored(*arrays)))
 
     def _other(self, arrays: list[Any], sizes: Mapping[str, int]) -> Any:
-        """The results for sizes that it was not exported for."""
+        """Compute results for sizes that the model was not exported for, if it can."""
         if self._reopen is not None:
             return self._by_graph(arrays)
         m = self._manifest
@@ -276,7 +277,7 @@ def _in_words(one: Served) -> str:
 
 
 def _conversion(argument: Any, dtype: str) -> str:
-    """How an argument of another dtype is taken."""
+    """A hint at how an argument of another dtype can be taken."""
     hint = remedy(argument, dtype)
     rules = [r for r in ("safe", "same_kind") if castable(argument, dtype, r)]
     if not rules:
@@ -285,12 +286,12 @@ def _conversion(argument: Any, dtype: str) -> str:
 
 
 def _is_array(value: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether it is an array already, of this dtype and not of a weak type."""
+    """Whether a value is already an array of this dtype."""
     return getattr(value, "dtype", None) == dtype and hasattr(value, "ndim")
 
 
 def _device(jax: Any, platforms: Sequence[str]) -> Any:
-    """The device to run on: JAX's own choice where programs are for it; or None."""
+    """The device to run on: JAX's own if programs are for it, else any, or None."""
     there = []
     for platform in platforms:
         try:

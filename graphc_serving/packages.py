@@ -1,4 +1,4 @@
-"""The packages that files of models need, beside NumPy and JAX."""
+"""The packages that files of models need, besides NumPy and JAX."""
 
 import importlib
 from types import ModuleType
@@ -7,10 +7,10 @@ OF_FILES = ("safetensors.numpy", "flatbuffers")
 
 
 def needed(doing: str) -> tuple[ModuleType, ...]:
-    """The packages in `OF_FILES`.
+    """Import the packages in `OF_FILES`.
 
     Raises ModuleNotFoundError that tells how to install them where one is missing.
-    `doing` says in its message what cannot be done without: "graphc.load".
+    `doing` says in its message what needs the package, for example "graphc.load".
     """
     try:
         return tuple(map(importlib.import_module, OF_FILES))

@@ -1,7 +1,7 @@
-"""All private parts of JAX that are used, each with what is done where it is gone.
+"""All private parts of JAX that are used, each with a way to do without it.
 
-JAX may change them in any version. So each is looked up when it is needed, by a
-function that tells whether it still is what it was, and none is needed for a result.
+JAX may change these parts in any version. So each is looked up when it is needed, by a
+function that checks that the part is still what it was, and no result depends on one.
 """
 
 import importlib
@@ -18,9 +18,9 @@ PUT = ["aval", "sharding", "xs", "devices", "committed"]
 
 
 def device_put(jax: ModuleType) -> Run | None:
-    """`batched_device_put`, in which `jax.device_put` ends after many checks.
+    """Find `batched_device_put`, in which `jax.device_put` ends after many checks.
 
-    Where it is gone: `jax.device_put`, which takes ten times as long.
+    Where it is gone, `jax.device_put` is used, which takes ten times as long.
     """
     try:
         put: Run = jax._src.lib._jax.batched_device_put
@@ -31,10 +31,10 @@ def device_put(jax: ModuleType) -> Run | None:
 
 
 def of_weak_type(array: Any) -> Any:
-    """The array, which shares its memory, as one of a weak type.
+    """Return the array as one of a weak type, which shares its memory.
 
-    Where the constructor is gone: None, so that an op makes one, for which JAX compiles
-    a program for each shape.
+    None where the constructor is gone, so that an op makes such an array, for which JAX
+    compiles a program for each shape.
     """
     try:
         aval = array.aval.update(weak_type=True)
@@ -47,9 +47,10 @@ def of_weak_type(array: Any) -> Any:
 
 
 def switch_of_x64(jax: ModuleType) -> tuple[Run, Run] | None:
-    """What `jax.enable_x64(True)` calls: to set it for this thread, and to set it back.
+    """Find the functions behind `jax.enable_x64(True)`: to set it, and to set it back.
 
-    Where they are gone: that context, which takes six times as long.
+    They act on this thread. Where they are gone, that context is used, which takes six
+    times as long.
     """
     swap = getattr(jax.enable_x64, "swap_local", None)
     restore = getattr(jax.enable_x64, "set_local", None)
@@ -57,18 +58,19 @@ def switch_of_x64(jax: ModuleType) -> tuple[Run, Run] | None:
 
 
 def cache_miss(jitted: Run) -> Run | None:
-    """What a jitted function calls for a new signature: results, what C++ shall keep.
+    """Find the function that a jitted function calls for a new signature.
 
-    Where it is gone: the jitted function, whose calls go through Python first.
+    It returns results, and data for C++ to keep. Where it is gone, the jitted function
+    is called instead, whose calls go through Python first.
     """
     return getattr(jitted, "_cache_miss", None)
 
 
 def dispatched(jax: ModuleType, jitted: Any, missed: Run, plainly: Run) -> Run | None:
-    """A function that C++ calls as `jitted`, but for `missed` in place of `cache_miss`.
+    """Make a function that C++ calls like `jitted`, with `missed` as its `cache_miss`.
 
-    `plainly` is called where JAX does not compile, or looks for a NaN. Where it is
-    gone: a function in Python, which finds the program of a call by itself.
+    `plainly` is called where JAX does not compile, or looks for a NaN. Where the
+    private parts are gone, a function in Python finds the program of a call by itself.
     """
     try:
         state = jitted.__getstate__()
@@ -90,27 +92,27 @@ def dispatched(jax: ModuleType, jitted: Any, missed: Run, plainly: Run) -> Run |
 
 
 def traces_nothing(jax: ModuleType) -> Callable[[], bool] | None:
-    """The function that tells whether no function is being traced in this thread.
+    """Find the function that tells whether no function is being traced in this thread.
 
-    Where it is gone: states of traces are compared, which takes twice as long.
+    Where it is gone, states of traces are compared, which takes twice as long.
     """
     context = getattr(jax._src.core, "trace_ctx", None)
     return getattr(context, "is_top_level", None)
 
 
 def trace_context(jax: ModuleType) -> Callable[[], Hashable] | None:
-    """The function that tells all options of this thread by which traces differ.
+    """Find the function that tells all options of this thread by which traces differ.
 
-    Where it is gone: those that are known here are read one by one.
+    Where it is gone, the options that are known here are read one by one.
     """
     context = getattr(jax._src.config, "trace_context", None)
     return context if callable(context) else None
 
 
 def discharge_state() -> Run | None:
-    """The function that puts arrays in the place of references in a jaxpr.
+    """Find the function that puts arrays in the place of references in a jaxpr.
 
-    Where it is gone: functions that make references are compiled for each size.
+    Where it is gone, functions that make references are compiled for each size.
     """
     try:
         module = importlib.import_module("jax._src.state.discharge")
@@ -122,9 +124,9 @@ def discharge_state() -> Run | None:
 
 
 def search_by_halves() -> Run | None:
-    """The function by which `jnp.searchsorted` searches one table.
+    """Find the function by which `jnp.searchsorted` searches one table.
 
-    Where it is gone: searches have a program for each number of halvings.
+    Where it is gone, searches have a program for each number of halvings.
     """
     try:
         module = importlib.import_module("jax._src.numpy.hijax")
@@ -137,7 +139,7 @@ def search_by_halves() -> Run | None:
 def options(jax: ModuleType) -> Mapping[str, Any]:
     """The options of JAX by name, each a context that sets it for this thread.
 
-    Where they are gone: options stay as they are, and no executable is kept.
+    Where they are gone, options stay as they are, and no executable is kept.
     """
     states: Mapping[str, Any] = getattr(jax._src.config, "config_states", {})
     return states
@@ -146,9 +148,10 @@ def options(jax: ModuleType) -> Mapping[str, Any]:
 def keep_entries_in(folder: object) -> bool:
     """Have JAX's cache of executables, which is empty now, read and write in `folder`.
 
-    Of it are asked `folder / name`, and of that `exists`, `read_bytes` and
-    `write_bytes`. Where it is gone, or deletes old entries: JAX writes in place, and
-    what a process leaves that is killed then is told by each that would read it.
+    The cache uses `folder / name`, and its methods `exists`, `read_bytes` and
+    `write_bytes`. Where the cache is gone, or deletes old entries, JAX writes in place;
+    an entry that a killed process has left is then reported by each process that would
+    read it.
     """
     try:
         module = importlib.import_module("jax._src.compilation_cache")
@@ -163,18 +166,19 @@ def keep_entries_in(folder: object) -> bool:
 
 
 def stable_targets() -> set[str]:
-    """The custom calls that JAX guarantees, which no export goes without.
+    """The custom calls that JAX guarantees to keep for exported programs.
 
-    Where they are gone: none, so that a model with custom calls does not run.
+    Where the list is gone, there are none, so that a model with custom calls does not
+    run.
     """
     module = importlib.import_module("jax._src.export._export")
     return set(getattr(module, "_CUSTOM_CALL_TARGETS_GUARANTEED_STABLE", ()))
 
 
 def has_run() -> bool:
-    """Whether JAX has started a runtime; taken for true where JAX does not tell.
+    """Whether JAX has started a runtime; assumed to be so where JAX does not tell.
 
-    JAX's own function asks for a lock, which may be held for ever in a forked child.
+    JAX's own function takes a lock, which may be held for ever in a forked child.
     """
     if "jax" not in sys.modules:
         return False

@@ -18,7 +18,7 @@ _CUSTOM_CALL = re.compile(r"custom_call\s+@?\"?([^\s\"(]+)")
 
 
 class Unreadable(ModelError):
-    """A program that the JAX at hand does not read."""
+    """Raised for a program that the JAX at hand does not read."""
 
 
 def compiled(
@@ -28,7 +28,7 @@ def compiled(
     tensors: Tensors,
     settings: Callable[[], AbstractContextManager[Any]],
 ) -> Callable[..., Any]:
-    """A program, compiled. Raises Unreadable, or ModelError for what may not run."""
+    """Compile a program; raise Unreadable, or ModelError for calls not allowed."""
     try:
         exported = _exported(jax, manifest, i, tensors)
         targets = set(_CUSTOM_CALL.findall(exported.mlir_module()))
@@ -36,7 +36,7 @@ def compiled(
         flat = jax.jit(lambda *arrays: jax.tree.leaves(run(*arrays)))
         with settings():
             lowered = flat.lower(*exported.in_avals)
-    except Exception as error:  # as of text that is no StableHLO
+    except Exception as error:  # for example of text that is no StableHLO
         problem = f"program {i} cannot be read by JAX {jax.__version__}"
         if manifest.jax != jax.__version__:
             problem += f"; JAX {shortened(manifest.jax, 20)} wrote it"
@@ -52,14 +52,14 @@ def compiled(
 
 
 def array_of(manifest: Manifest, name: str, tensors: Tensors) -> NDArray:
-    """A constant in its own dtype; those that safetensors lacks are kept as bytes."""
+    """A constant in its own dtype; dtypes that safetensors lacks are kept as bytes."""
     constant = manifest.known[name]
     flat = np.ascontiguousarray(tensors[constant.name]).reshape(-1).view(np.uint8)
     return flat.view(np.dtype(constant.dtype)).reshape(constant.shape)
 
 
 def _exported(jax: Any, manifest: Manifest, i: int, tensors: Tensors) -> Any:
-    """A program as `jax.export` has it, of the types that the manifest tells."""
+    """Read a program by `jax.export`; its types must be those in the manifest."""
     program, content = manifest.programs[i], tensors[f"program_{i}"].tobytes()
     if program.module is not None:
         return _of_module(jax, manifest, program, content)
@@ -80,9 +80,9 @@ def _type(array: Array) -> tuple[tuple[int, ...], str]:
 
 
 def _of_module(jax: Any, manifest: Manifest, program: Exported, content: bytes) -> Any:
-    """The program of a module alone, as old formats keep it.
+    """Make the program of a module alone, as old formats keep it.
 
-    It takes the place of that of another function, of the same types.
+    The module takes the place of that of another function, of the same types.
     """
     assert program.module is not None
 

@@ -1,4 +1,4 @@
-"""How the file of a model is read: what it says of lengths is checked against its own.
+"""Read the file of a model, checking the lengths it states against its own length.
 
 Nothing is read, and no memory is taken, for more than the file has.
 """
@@ -20,15 +20,15 @@ KEY = "graphc"  # of the manifest, in the metadata
 NDArray = np.ndarray[Any, Any]
 Tensors = Mapping[str, NDArray]
 _OTHER = "it is no file of safetensors, as f.export(path, ...) writes"
-_LENGTH = 8  # bytes in which the length of the header is told
+_LENGTH = 8  # bytes that hold the length of the header
 
 
 class Malformed(Exception):
-    """A part of a file that is not as it must be."""
+    """Raised for a part of a file that is not as it must be."""
 
 
 def contents(path: str) -> tuple[dict[str, Any], Tensors]:
-    """The manifest of a file, and its tensors. Raises Malformed, or OSError."""
+    """Read the manifest and the tensors of a file; raise Malformed, or OSError."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise Malformed("it is no regular file")  # a pipe might never end
@@ -43,7 +43,7 @@ def contents(path: str) -> tuple[dict[str, Any], Tensors]:
 
 
 def _header(file: BinaryIO, size: int) -> bytes:
-    """The header with which such a file begins, and its length before it."""
+    """Read the header of a file, with its length before it."""
     length_bytes = file.read(_LENGTH)
     length = int.from_bytes(length_bytes, "little")
     if length > size - _LENGTH or file.peek(1)[:1] != b"{":  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The steps of a model, taken on arrays by JAX and NumPy."""
+"""Take the steps of a model on arrays, with JAX and NumPy."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -20,7 +20,7 @@ _NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
 class NoProgram(Exception):
-    """There is no program for a call, with these sizes read from the device."""
+    """Raised where there is no program for a call, with the sizes read so far."""
 
     def __init__(self, sizes: dict[str, int]) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class NoProgram(Exception):
 
 
 class Runner:
-    """The programs of a model, which are compiled when they are asked for."""
+    """The programs of a model, each compiled when it is first asked for."""
 
     def __init__(
         self, jax: Any, manifest: Manifest, tensors: Tensors, device: Any
@@ -44,7 +44,7 @@ class Runner:
         self._made: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def settings(self) -> ExitStack:
-        """Within: JAX has the bits and the device of the model."""
+        """Return a context in which JAX has the bits and the device of the model."""
         stack = ExitStack()
         if self._manifest.wide:
             stack.enter_context(self.jax.enable_x64(True))
@@ -52,7 +52,7 @@ class Runner:
         return stack
 
     def bits(self) -> AbstractContextManager[Any]:
-        """Within: JAX has as many bits as arguments and results of programs have."""
+        """Return a context in which JAX has the bits that the programs' arrays need."""
         return self.jax.enable_x64(True) if self._has_64 else _NOTHING
 
     @cached_property
@@ -62,12 +62,12 @@ class Runner:
         return [self.put(array_of(self._manifest, n, self._tensors)) for n in names]
 
     def put(self, array: Any) -> Any:
-        """An array of NumPy on the device."""
+        """Put an array of NumPy on the device."""
         with self.jax.enable_x64(True):  # keeps 64-bit arrays as they are
             return self.jax.device_put(array, self._device)
 
     def placed(self, array: Any) -> Any:
-        """An array of JAX; a caller's own is copied."""
+        """Return an array of JAX as it is; copy any other array to the device."""
         is_of_jax = isinstance(array, self.jax.Array)
         return array if is_of_jax else self.put(np.array(array))
 
@@ -84,8 +84,8 @@ class Runner:
 class Call:
     """One call: it takes the steps, and remembers the sizes that were read.
 
-    Programs are given copies of the caller's arrays, who may write to them by the time
-    that they run.
+    Programs are given copies of the caller's arrays, since the caller may write to
+    these before the programs run.
     """
 
     def __init__(self, runner: Runner, arguments: Sequence[Any]) -> None:
@@ -94,36 +94,36 @@ class Call:
         self._own = {id(a) for a in arguments if isinstance(a, np.ndarray)}
 
     def read(self, array: Any, name: str) -> int:
-        """The integer in an array, a size that is called so."""
+        """Read the integer in an array, the size called `name`."""
         number = self._read[name] = int(np.asarray(array))
         return number
 
     def number(self, number: float, dtype: str) -> Any:
-        """An integer or a float as an array."""
+        """Make an array of an integer or a float."""
         try:
             return np.array(number, dtype)
         except OverflowError:
             raise StepError(f"{number} does not fit {dtype}") from None
 
     def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        """The result of a function of NumPy's arrays, element by element."""
+        """Apply a function of NumPy's arrays, element by element."""
         return on_numbers(function, operands)
 
     def zeros(self, shape: Row, dtype: str) -> Any:
-        """An array of zeros."""
+        """Make an array of zeros."""
         if any(n < 0 for n in shape):
             raise StepError(f"there is no array of {shape} elements")
         return zeros(shape, np.dtype(dtype))
 
     def holds(self, condition: Any) -> Sequence[int]:
-        """Nothing where a condition holds, else the numbers that it tells."""
+        """Return nothing where a condition holds, else the numbers that it tells."""
         flag = np.asarray(condition)
         if flag.ndim:
             return flag.tolist() if flag[0] else ()
         return () if flag else (0,)
 
     def row(self, step: Step, fixed: Row, sizes: Row) -> Row:
-        """Capacities: those of a row that has `fixed` before room for `sizes`."""
+        """The capacities of a row that begins with `fixed` and has room for `sizes`."""
         count = len(fixed)
         for row in step.parts[2]:
             pairs = zip(sizes, row[count:], strict=True)
@@ -133,7 +133,7 @@ class Call:
         raise NoProgram(self._read)
 
     def padded(self, array: Any, shape: Row) -> Any:
-        """An array with zeros behind it, of this shape."""
+        """Pad an array with zeros at the end of its axes to this shape."""
         if array.shape == shape:
             return array
         if any(n > room for n, room in zip(array.shape, shape, strict=True)):
@@ -143,7 +143,7 @@ class Call:
         return result
 
     def cut(self, array: Any, shape: Row) -> Any:
-        """The part of an array that counts, cut on the host: nothing is compiled."""
+        """Cut the padding off an array on the host, so that nothing is compiled."""
         if array.shape == shape:
             return array
         stored = np.asarray(array)
@@ -151,17 +151,17 @@ class Call:
         return self._runner.put(part.copy() if 2 * part.size < stored.size else part)
 
     def steps(self, results: Sequence[Any], carries: int, name: str) -> int:
-        """The steps that a loop has done in a piece; their number is called so."""
+        """Read how many steps a piece of a loop did, and add them to size `name`."""
         count = int(np.asarray(results[carries]))
         self._read[name] = self._read.get(name, 0) + count
         return count
 
     def goes_on(self, results: Sequence[Any], name: str) -> bool:
-        """Whether a loop goes on after a piece, as the first that it carries says."""
+        """Whether a loop goes on after a piece, as its first carry says."""
         return bool(np.asarray(results[0]))
 
     def loop(self, loop: Loop, walk: Walk) -> list[Any]:
-        """What a loop gives whose steps are steps of the file."""
+        """Run a loop whose steps are steps of the file."""
 
         def one(values: Sequence[Any]) -> list[Any]:
             return follow(loop.body, values, loop.results, self)
@@ -172,13 +172,13 @@ class Call:
         return results
 
     def joined(self, pieces: Sequence[Any]) -> Any:
-        """The rows of pieces in one array, on the host: nothing is compiled."""
+        """Join the rows of pieces in one array, on the host: nothing is compiled."""
         if len(pieces) == 1:
             return pieces[0]
         return np.concatenate([np.asarray(piece) for piece in pieces])
 
     def rows(self, array: Any, count: int) -> Any:
-        """So many rows of an array, with zeros behind those that there are."""
+        """Return `count` rows of an array, with zeros behind the rows it has."""
         if count < 0:
             raise StepError(f"there are no {count} rows")
         padded = zeros((count, *array.shape[1:]), array.dtype)
@@ -187,7 +187,7 @@ class Call:
         return self._runner.put(padded)
 
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
-        """What the program gives for these integers and shapes."""
+        """Run the program of a stage for these integers and shapes."""
         key = stage, statics, tuple([array.shape for array in arrays])
         program = self._runner.program(key)
         if program is None:

@@ -1,7 +1,7 @@
-"""The steps of a file, checked: each is of a known kind, of values made before it.
+"""Check the steps of a file: each is of a known kind, of values made before it.
 
 Ranks and dtypes are followed from the inputs to the results, so that at a call only
-sizes can be others than a step needs.
+sizes can differ from what a step needs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ DEEPEST = 8  # loops within loops
 
 
 class Stage(NamedTuple):
-    """The kinds of arguments and outputs of programs, and how many integers choose."""
+    """The kinds of a stage's arguments and outputs, and how many integers it takes."""
 
     arguments: tuple[Kind, ...]
     statics: int
@@ -42,9 +42,9 @@ class Stage(NamedTuple):
 
 
 class StepReader:
-    """Reads steps one after another, and keeps of which kind each value is.
+    """Reads steps one after another, and remembers the kind of each value.
 
-    That of an integer is None.
+    The kind of an integer is None.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class StepReader:
         }
 
     def step(self, stored: Any) -> Step:
-        """One step. Raises TypeError or ValueError where it is none."""
+        """Read one step; raise TypeError or ValueError where it is none."""
         word, *parts = list_of(stored)
         kinds = WORDS[one_of(WORDS, word)].parts
         if len(parts) != len(kinds):
@@ -86,14 +86,14 @@ class StepReader:
         return step
 
     def array(self, number: Any) -> int:
-        """The number of an array that there is."""
+        """Return the number of an array; raise TypeError or ValueError for others."""
         place: int = of(int, number)
         if not 0 <= place < len(self.kinds) or self.kinds[place] is None:
             raise ValueError(f"{place} is no array")
         return place
 
     def _made(self, step: Step) -> list[Kind | None]:
-        """The kinds of what a step makes. Raises ValueError where it cannot."""
+        """The kinds of the values that a step makes; raise ValueError if it cannot."""
         rule = _MADE.get(step.word)
         return [None] if rule is None else rule(self, *step.parts)
 
@@ -173,7 +173,7 @@ class StepReader:
         carries: int,
         name: str,
     ) -> list[Kind | None]:
-        """A piece takes what one before it gives: carries, whether it goes on first."""
+        """A piece takes the carries of the piece before; the first carry is a flag."""
         results = self._of_run(stage, arrays, [*statics, None])
         carried: list[Kind | None] = [self._kind(i) for i in arrays[:carries]]
         fits = 0 < carries < len(results) and results[:carries] == carried
@@ -187,7 +187,7 @@ class StepReader:
         return results
 
     def _loop(self, stored: Any) -> Loop:
-        """A loop, whose body is read with the kinds that it is given."""
+        """Read a loop, and its body with the kinds of the values that it is given."""
         parts = list_of(stored)
         *arrays, integers, length, reverse, counted, going = parts[:8]
         name, stacked, body, ends = parts[8:]
@@ -221,7 +221,7 @@ class StepReader:
         return one_of(DTYPES, dtype), self._formulas(sizes)
 
     def _require_loop(self, loop: Loop, body: "StepReader") -> None:
-        """Raise ValueError unless a body gives what the loop carries and stacks."""
+        """Raise ValueError unless a body gives the values a loop carries and stacks."""
         expected = [self._kind(i) for i in loop.carries]
         expected += [Kind("bool", 0)] * (loop.going is not None)
         expected += [Kind(dtype, len(sizes)) for dtype, sizes in loop.stacked]
@@ -301,7 +301,7 @@ def _count(stored: Any) -> int:
 
 
 def _float(stored: object) -> str:
-    """A float in hexadecimal digits, which say all of it."""
+    """Check a float in hexadecimal digits, which give its exact value."""
     text: str = of(str, stored)
     float.fromhex(text)
     return text

@@ -1,10 +1,10 @@
 """The steps that a saved model takes at a call, as data.
 
-Values are numbered: first the inputs, then the constants, then what each step makes, an
-array or an integer. Steps run once each, in order. A formula is a sum of products of
-integers: (factor, numbers of the integers) for each. Floats of sizes are computed by
-NumPy: a size that one is rounded to would be another one by XLA's logarithm. A file can
-ask for nothing else.
+Values are numbered: first the inputs, then the constants, then the arrays and integers
+that each step makes. Steps run once each, in order. A formula is a sum of products of
+integers: (factor, numbers of the integers) for each product. NumPy computes the floats
+of sizes: with XLA's logarithm, one might be rounded to another size. A file can ask for
+nothing else.
 """
 
 import math
@@ -17,59 +17,59 @@ from graphc_serving.ufuncs import UFUNCS
 
 Formula = tuple[tuple[int, tuple[int, ...]], ...]
 Row = tuple[int, ...]
-LARGEST = 2**63  # an integer is below, whatever a file computes
-MOST_READ = 2**48  # a size is not above
-FIRST_PIECE = 16  # steps of a loop that runs in pieces
-CUT = 2**49  # bounds of slices may be, and are taken for this
+LARGEST = 2**63  # every integer is below this, whatever a file computes
+MOST_READ = 2**48  # no size is above this
+FIRST_PIECE = 16  # steps of the first piece of a loop that runs in pieces
+CUT = 2**49  # bounds of slices may be above this, and are cut to it
 
 
 class StepError(ValueError):
-    """A call that no step can be taken for, and why."""
+    """Raised where a step cannot be taken for a call, with the reason."""
 
 
 class Step(NamedTuple):
-    """One step: a word of `WORDS`, and what it is given."""
+    """One step: a word of `WORDS`, and the parts it is given."""
 
     word: str
     parts: tuple[Any, ...]
 
 
 class Doer(Protocol):
-    """Whoever takes the steps on arrays, or on what stands for them."""
+    """The methods that take steps on arrays, or on values that stand for them."""
 
     def read(self, array: Any, name: str) -> int:
-        """The integer in an array, a size that is called so."""
+        """Read the integer in an array, the size called `name`."""
         ...
 
     def number(self, number: float, dtype: str) -> Any:
-        """An integer or a float as an array."""
+        """Make an array of an integer or a float."""
 
     def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        """The result of a function of NumPy's arrays, element by element."""
+        """Apply a function of NumPy's arrays, element by element."""
 
     def zeros(self, shape: Row, dtype: str) -> Any:
-        """An array of zeros."""
+        """Make an array of zeros."""
 
     def holds(self, condition: Any) -> Sequence[int]:
-        """Nothing where a condition holds, else the numbers that it tells."""
+        """Return nothing where a condition holds, else the numbers that it tells."""
         ...
 
     def row(self, step: Step, fixed: Row, sizes: Row) -> Row:
-        """Capacities: those of a row that has `fixed` before room for `sizes`."""
+        """The capacities of a row that begins with `fixed` and has room for `sizes`."""
         ...
 
     def padded(self, array: Any, shape: Row) -> Any:
-        """An array with zeros behind it, of this shape."""
+        """Pad an array with zeros at the end of its axes to this shape."""
 
     def cut(self, array: Any, shape: Row) -> Any:
-        """The part of an array that counts."""
+        """Cut the padding off an array."""
 
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
-        """What a program gives: of a stage, for these integers and shapes."""
+        """Run the program of a stage for these integers and shapes."""
         ...
 
     def steps(self, results: Sequence[Any], carries: int, name: str) -> int:
-        """The steps that a loop has done in a piece; their number is called so."""
+        """Read how many steps a piece of a loop did, and add them to size `name`."""
         ...
 
     def goes_on(self, results: Sequence[Any], name: str) -> bool:
@@ -77,14 +77,14 @@ class Doer(Protocol):
         ...
 
     def loop(self, loop: Any, walk: "Walk") -> list[Any]:
-        """What a loop gives whose steps are steps of the file."""
+        """Run a loop whose steps are steps of the file."""
         ...
 
     def joined(self, pieces: Sequence[Any]) -> Any:
-        """The rows of pieces in one array."""
+        """Join the rows of pieces in one array."""
 
     def rows(self, array: Any, count: int) -> Any:
-        """So many rows of an array, with zeros behind those that there are."""
+        """Return `count` rows of an array, with zeros behind the rows it has."""
 
 
 class Walk:
@@ -106,16 +106,16 @@ class Walk:
         return self._values[number]
 
     def formula(self, formula: Formula) -> int:
-        """The integer that a formula is for."""
+        """The value of a formula."""
         terms = [c * math.prod([self[i] for i in numbers]) for c, numbers in formula]
         return within(sum(terms))
 
     def formulas(self, formulas: Sequence[Formula]) -> Row:
-        """The integers that formulas are for."""
+        """The values of formulas."""
         return tuple(map(self.formula, formulas))
 
     def shape(self, array: int, sizes: Sequence[Formula | None]) -> Row:
-        """The shape of an array with other sizes, None for those that stay."""
+        """The shape of an array with other sizes, where None keeps a size."""
         pairs = zip(sizes, self[array].shape, strict=True)
         return tuple([n if f is None else self.formula(f) for f, n in pairs])
 
@@ -123,7 +123,7 @@ class Walk:
 def follow(
     steps: Sequence[Step], values: Sequence[Any], results: Sequence[int], doer: Doer
 ) -> list[Any]:
-    """Take the steps: the results, by their numbers. Raises StepError."""
+    """Take the steps, and return the results by their numbers; raise StepError."""
     walk = Walk(values, doer)
     for step in steps:
         walk.take(step)
@@ -131,7 +131,7 @@ def follow(
 
 
 def zeros(shape: Row, dtype: Any) -> Any:
-    """Zeros of a shape that a file computes. Raises StepError where it is too large."""
+    """Make zeros of a shape that a file computes; raise StepError if too large."""
     try:
         return np.zeros(shape, dtype)
     except (MemoryError, ValueError):
@@ -139,7 +139,7 @@ def zeros(shape: Row, dtype: Any) -> Any:
 
 
 def within(integer: int) -> int:
-    """The integer, unless no 64 bits hold it."""
+    """Return the integer; raise StepError where 64 bits do not hold it."""
     if not -LARGEST <= integer < LARGEST:
         raise StepError("a size has more than 64 bits")
     return integer
@@ -245,7 +245,7 @@ def _run(walk: Walk, doer: Doer, step: Step) -> list[Any]:
 
 
 def _grow(walk: Walk, doer: Doer, step: Step) -> list[Any]:
-    """A loop in pieces, each of as many steps as were done before it."""
+    """Run a loop in pieces, each of as many steps as were done before it."""
     stage, arrays, statics, carries, name = step.parts
     arguments, fixed = [walk[i] for i in arrays], walk.formulas(statics)
     pieces: list[Sequence[Any]] = []
@@ -279,7 +279,7 @@ def _clip(index: int, size: int) -> int:
 
 
 def _stretch(*sizes: int) -> int:
-    """The size that is not 1."""
+    """The first size that is not 1, or 1 if there is none."""
     return next((n for n in sizes if n != 1), 1)
 
 
@@ -291,11 +291,11 @@ FUNCTIONS: Mapping[str, Callable[..., int]] = {
     "min": lambda *sizes: min(sizes),
     "stretch": _stretch,
 }
-OPERANDS = {"//": 2, "clip": 2}  # of the others there may be any number but none
+OPERANDS = {"//": 2, "clip": 2}  # others take any number of operands but none
 
 
 class Word(NamedTuple):
-    """How a kind of step is taken, and of which kinds its parts are."""
+    """A kind of step: the function that takes it, and the kinds of its parts."""
 
     take: Callable[[Walk, Doer, Step], list[Any]]
     parts: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Structures of arrays, as a file tells them: "single", "none", or parts.
+"""Structures of arrays, as a file stores them: "single", "none", or parts.
 
 Parts are a pair: "list", "tuple" or a list of keys, and a list of structures.
 """
@@ -13,11 +13,11 @@ DEEPEST = 64  # structures within structures
 
 
 class Unlike(ValueError):
-    """What has another structure than it must have: where, and what was expected."""
+    """Raised for a structure other than expected: where, and what was expected."""
 
 
 def structure_of(stored: Any, depth: int = 0) -> Structure:
-    """A structure. Raises TypeError or ValueError for what is none."""
+    """Read a structure; raise TypeError or ValueError for anything else."""
     if stored in ("single", "none"):
         return stored
     kind, parts = list_of(stored)
@@ -31,14 +31,14 @@ def structure_of(stored: Any, depth: int = 0) -> Structure:
 
 
 def leaves(structure: Structure) -> int:
-    """How many arrays there are in a structure."""
+    """The number of arrays in a structure."""
     if structure in ("single", "none"):
         return int(structure == "single")
     return sum(map(leaves, structure[1]))
 
 
 def structured(structure: Structure, values: Iterator[Any]) -> Any:
-    """Values in order, in a structure."""
+    """Build a structure from values in order."""
     if structure == "single":
         return next(values)
     if structure == "none":
@@ -51,7 +51,7 @@ def structured(structure: Structure, values: Iterator[Any]) -> Any:
 
 
 def flat(structure: Structure, tree: Any, where: str) -> list[Any]:
-    """The arrays in a tree. Raises Unlike where it has not this structure."""
+    """The arrays in a tree; raise Unlike where it does not have this structure."""
     if structure == "single":
         return [tree]
     if structure == "none":

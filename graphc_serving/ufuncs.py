@@ -12,27 +12,27 @@ MOST_BITS = 64
 
 
 def _power(x: Array, y: Array) -> Any:
-    """A power of floats, as C has it, or of Python's integers.
+    """Compute a power of floats as C does, or a power of Python integers.
 
-    NumPy computes those of arrays by code of its own: `27 ** (1 / 3)` is less than 3.
+    NumPy computes powers of arrays by code of its own: `27 ** (1 / 3)` is less than 3.
     """
     if x.dtype.kind == "f":
         return x[()] ** y[()]
     base, exponent = int(x), int(y)
     if abs(base) <= 1:
-        exponent = min(exponent, 2 + exponent % 2)  # it is even or odd as well
+        exponent = min(exponent, 2 + exponent % 2)  # as even or odd as before
     return _of_64_bits(pow, base, exponent)
 
 
 def _shifted(x: Array, bits: Array) -> Any:
-    """An integer of Python with so many bits behind it."""
+    """Shift a Python integer left by `bits`."""
     return _of_64_bits(lambda base, exponent: base << exponent, int(x), int(bits))
 
 
 def _of_64_bits(
     computes: Callable[[int, int], int | float], base: int, exponent: int
 ) -> Any:
-    """The integer that is computed. Raises ValueError where it has more bits."""
+    """Compute an integer; raise ValueError where it has more bits."""
     result = computes(base, exponent) if 0 <= exponent <= MOST_BITS else 2**MOST_BITS
     if not -(2**63) <= result < 2**63:
         raise ValueError(f"{base} and {exponent} give an integer of over 64 bits")
@@ -57,7 +57,7 @@ OF_NUMBERS = {
 
 
 def on_numbers(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    """The result of a function, an array; NaN and infinities are no warnings.
+    """Apply a function, without warnings for NaN and infinities; return an array.
 
     Raises ValueError where shapes do not broadcast.
     """
@@ -66,9 +66,10 @@ def on_numbers(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
 
 
 def result_of(name: str, operands: Sequence[Kind]) -> str:
-    """The dtype that a function gives for elements of just these dtypes.
+    """The dtype that a function gives for elements of exactly these dtypes.
 
-    Raises ValueError where it takes others, or another number of them.
+    Raises ValueError where the function takes other dtypes, or another number of
+    operands.
     """
     ufunc, of_numbers = OF_NUMBERS.get(name) or (getattr(np, name), ())
     dtypes = [np.dtype(kind.dtype) for kind in operands]

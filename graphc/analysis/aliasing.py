@@ -1,9 +1,10 @@
-"""Which outputs of a NumPy program are copied before they are handed out.
+"""The outputs of a NumPy program that are copied before they are returned.
 
-NumPy gives views where it can: of an argument, of a constant of the program, of an
-array that another output is, too, or that has one element in many places. Whoever
-wrote to such a result would change something else. The `views` of primitives say which
-values may be views, and of which; an array that nobody else has is handed out as it is.
+NumPy returns views where it can: of an argument, of a constant of the program, of an
+array that is another output as well, or of an array that has one element in many
+places. Whoever wrote to such a result would change something else. The `views` of
+primitives say which values may be views, and of what; an array that nothing else holds
+is returned without a copy.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -18,10 +19,10 @@ ViewEdges = dict[Value, list[Value]]
 
 
 def copied_outputs(graph: Graph) -> frozenset[int]:
-    """The positions of the outputs that are to be copied.
+    """The positions of the outputs that must be copied.
 
-    Of outputs that may share memory one is handed out: a whole array sooner than a
-    part of it, else the first.
+    Of the outputs that may share memory, one is returned uncopied: preferably a whole
+    array rather than a part of it, otherwise the first.
     """
     viewed, viewers = _edges(graph)
     held_values = filter(_is_held, (*graph.outputs, *viewers))
@@ -58,7 +59,7 @@ def _pairs(graph: Graph) -> Iterator[tuple[Value, Value]]:
 
 
 def _is_held(value: Value) -> bool:
-    """Whether the program keeps it, or it has one element in many places."""
+    """Whether the program keeps `value`, or `value` has one element in many places."""
     primitive = value.node.primitive
     return primitive.stretches or (primitive is CONSTANT and value.type.rank > 0)
 
@@ -66,7 +67,7 @@ def _is_held(value: Value) -> bool:
 def _reached(
     start: Iterable[Value], edges: ViewEdges, end: Container[Value] = ()
 ) -> set[Value]:
-    """The values that edges lead to; none leads on from those at the `end`."""
+    """The values along `edges` from `start`; the walk stops at values in `end`."""
     stack = list(start)
     reached_values = set(stack)
     while stack:

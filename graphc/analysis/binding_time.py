@@ -24,7 +24,7 @@ class Time(IntEnum):
 
 
 def binding_times(nodes: Iterable[Node]) -> dict[Node, Time]:
-    """The time of every node; `nodes` in topological order."""
+    """The time of every node; `nodes` must be in topological order."""
     times: dict[Node, Time] = {}
     small = _Small()
     for node in nodes:
@@ -47,7 +47,8 @@ def _time(node: Node, small: "_Small", times: dict[Node, Time]) -> Time:
 def is_known_on_host(value: Value) -> bool:
     """Whether a value is known before anything runs on the device.
 
-    Of one that is not, few nodes are looked at: a result of the device is near.
+    For a value that is not, the search ends after few nodes: a result of the device is
+    near.
     """
     small = _Small()
     stack, seen = [value.node], {value.node}
@@ -65,7 +66,7 @@ def is_known_on_host(value: Value) -> bool:
 
 
 def _may_be_on_host(node: Node, small: "_Small") -> bool:
-    """Whether the host computes this node, if it has what it is computed from."""
+    """Whether the host computes this node once it has the inputs."""
     return node.primitive.on_host and all([small[v.type.shape] for v in node.outputs])
 
 

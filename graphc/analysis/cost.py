@@ -1,9 +1,9 @@
-"""Costs of devices, from which the thresholds of rewrites and of plans follow.
+"""Costs of devices, which set the thresholds of rewrites and of plans.
 
-A loop over tiles keeps what it computes in the cache of a CPU, whose steps cost next
-to nothing. On an accelerator each step launches kernels, and memory is fast: there, a
-loop is for what would take too much of it. `python -m graphc calibrate` measures the
-row of the device at hand.
+On a CPU, a loop over tiles keeps its intermediate results in the cache, and its steps
+cost next to nothing. On an accelerator each step launches kernels, and memory is fast:
+there, a loop pays only for what would otherwise take too much memory.
+`python -m graphc calibrate` measures the row of the device at hand.
 """
 
 from collections.abc import Generator
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-# Seconds that a value takes, at each call, which one compiled function returns and
-# another takes: two functions with 100 values between them take 195 us longer than one.
+# Seconds per call for each value that one compiled function returns and another takes:
+# two functions with 100 values between them take 195 us longer than one.
 HANDED = 2e-6
 
 
@@ -22,21 +22,22 @@ class DeviceCosts:
 
     `temporary` is the most bytes of an array that a loop computes in each of its steps:
     on a CPU what stays in the cache of a core, on an accelerator the part of its memory
-    that one temporary may take. `products` are the float32 operations per second in
-    products of large matrices, `step` the seconds that a step of a compiled loop takes
-    beyond its work, and `bandwidth` the bytes per second that go from memory or to it.
+    that one temporary may take. `products` is the number of float32 operations per
+    second in products of large matrices, `step` the seconds that a step of a compiled
+    loop takes beyond its work, and `bandwidth` the bytes per second that move to or
+    from memory.
 
-    `dispatch` are the seconds that the call of a compiled function takes the host,
-    `read` those until an integer that is computed is there too, and `launch` those that
-    a kernel takes by itself: an accelerator launches one for each op that is not fused
-    with others, a CPU calls a function; `called` are the seconds that each small node
-    takes a CPU so.
+    `dispatch` is the time in seconds that calling a compiled function takes on the
+    host, `read` the seconds until a computed integer has reached the host as well, and
+    `launch` the seconds that a kernel takes by itself: an accelerator launches one for
+    each op that is not fused with others, where a CPU calls a function. `called` is the
+    seconds that a CPU takes for each small node that it calls so.
 
-    Seconds of a core until XLA has compiled, on whatever host compiles for the device:
-    `compiled` for each node, `crowded` for each pair of nodes of blocks that a gradient
-    is of, since kernels of later blocks grow, `compiled_alike` for each node of blocks
-    of which no other node takes values, since their kernels are the same, and `looped`
-    for a loop.
+    The rest are seconds of one core until XLA has compiled, on whatever host compiles
+    for the device: `compiled` for each node; `crowded` for each pair of nodes of blocks
+    whose gradient is taken, since the kernels of later blocks grow; `compiled_alike`
+    for each node of blocks of which no other node takes values, since their kernels are
+    the same; and `looped` for a loop.
     """
 
     device: str
@@ -55,14 +56,14 @@ class DeviceCosts:
 
     @property
     def step_work(self) -> int:
-        """The operations in products that take as long as a step takes by itself."""
+        """The operations in products that take as long as the overhead of one step."""
         return round(self.products * self.step)
 
     @property
     def cached(self) -> int:
-        """The bytes that stay in the caches of a CPU while a loop fills them, about.
+        """Roughly the bytes that stay in the caches of a CPU while a loop fills them.
 
-        An accelerator computes faster than it reads, whatever it is.
+        Zero for an accelerator, which computes faster than it reads in any case.
         """
         return 0 if self.launches else 4 * self.temporary
 
@@ -70,7 +71,7 @@ class DeviceCosts:
     def residuals(self) -> int:
         """The most bytes that a gradient keeps of a loop besides the carries.
 
-        A quarter of the memory of an accelerator; of that of a CPU, 2 GiB.
+        A quarter of the memory of an accelerator; 2 GiB on a CPU.
         """
         return 16 * self.temporary if self.launches else 2**31
 
@@ -78,52 +79,52 @@ class DeviceCosts:
     def whole(self) -> int:
         """The most bytes of an array that reductions and products take as a whole.
 
-        On a CPU, as many as stay in its cache. On an accelerator an eighth of its
-        memory. In blocks of an eighth of these, on an NVIDIA H100, attention of 8192
-        rows took 1.07 of its time, 1.13 with a mask; on an H200 its gradient took 1.3
-        in float32 and 1.7 in bfloat16.
+        On a CPU, as many as stay in its cache; on an accelerator, an eighth of its
+        memory. With blocks of an eighth of that, on an NVIDIA H100, attention over 8192
+        rows took 1.07 times as long, and 1.13 times with a mask; on an H200 its
+        gradient took 1.3 times as long in float32 and 1.7 times in bfloat16.
         """
         return 8 * self.temporary if self.launches else self.temporary
 
     @property
     def worth_caching(self) -> int:
-        """The fewest bytes of exponentials that are kept, not computed once more.
+        """The fewest bytes of exponentials worth keeping rather than computing again.
 
-        One takes as long as 32 operations, on a CPU a nanosecond; to write and to read
-        them takes a kernel, with a quarter of the overhead of a step.
+        One exponential takes as long as 32 operations, a nanosecond on a CPU. Writing
+        and reading them takes a kernel, with a quarter of the overhead of a step.
         """
         elements = self.step / 4 * self.products / 32
         return round(4 * elements)
 
     @property
     def launches(self) -> bool:
-        """Whether it is an accelerator: the host launches what it does."""
+        """Whether the device is an accelerator, on which the host launches the work."""
         return self.launch > 0
 
     @property
     def reuse(self) -> int:
-        """The operations that take as long as to move one float32 from memory."""
+        """The operations that take as long as moving one float32 from memory."""
         return round(4 * self.products / self.bandwidth)
 
     @property
     def rows(self) -> int:
-        """The rows of which a product with a matrix is about as fast as of more.
+        """The number of rows from which a product with a matrix is near full speed.
 
-        There are two operations in each row for each element of the matrix; to read
-        this takes a quarter of the time then.
+        Each row takes two operations per element of the matrix; with this many rows,
+        reading the matrix takes a quarter of the time.
         """
         return 2 * self.reuse
 
     @property
     def turn(self) -> float:
-        """The seconds that a turn of a loop launches: its test, and its counter."""
+        """The seconds of launches in one turn of a loop: its test and its counter."""
         return 2 * self.launch
 
     @property
     def small_step(self) -> float:
-        """The most seconds of a step beside which those of a turn count.
+        """The longest step, in seconds, beside which the time of a turn counts.
 
-        They are 1/16 of it then: assumed.
+        A turn takes 1/16 of such a step; the fraction is assumed.
         """
         return 16 * self.turn
 
@@ -131,18 +132,19 @@ class DeviceCosts:
     def together(self) -> int:
         """The most steps that one turn of a loop does.
 
-        Of 2000 steps on an NVIDIA H100, with states of 8, 128 and 1024, two in a turn
-        took 0.51, 0.17 and 0.80 of the time, four 0.11, 0.15 and 0.74, eight 0.09, 0.13
-        and 0.70; each of them is compiled.
+        For 2000 steps on an NVIDIA H100, with states of 8, 128 and 1024 elements, two
+        steps per turn took 0.51, 0.17 and 0.80 of the time, four 0.11, 0.15 and 0.74,
+        eight 0.09, 0.13 and 0.70; each of the steps in a turn is compiled.
         """
         return 4 if self.launches else 1
 
     @property
     def few_chunks(self) -> int:
-        """The chunks of a scan that may all be kept, whatever there is to spare.
+        """The chunks of a scan that may all be kept, however little memory is spare.
 
-        A chunk has half a `temporary`. Of an accelerator, 16 are 1/8 of its memory: to
-        compute them once more would launch all that again. The number is assumed.
+        A chunk has half a `temporary`. On an accelerator, 16 chunks are 1/8 of the
+        memory, and computing them again would launch all their kernels again. The
+        number is assumed.
         """
         return 16 if self.launches else 4
 
@@ -150,28 +152,30 @@ class DeviceCosts:
     def stacked_at_once(self) -> int:
         """The most bytes of rows of a scan, and of a value of them, outside of chunks.
 
-        A gradient has twice as many: on a CPU, beyond 32 MiB memory is fresh at each
-        call. Chunks took 1.00 to 1.30 of the time of losses of 2 to 11 MiB of logits,
-        and 1.15 to 1.63 of that of gradients. Beyond, they save memory at a price: for
-        64 MiB they took 0.5 to 1.2 of the time, with a tenth of the temporary arrays.
-        An accelerator has chunks of half a `temporary`, whatever there is.
+        A gradient has twice as many: on a CPU, beyond 32 MiB each call gets fresh
+        memory. Chunks took 1.00 to 1.30 times as long for losses of 2 to 11 MiB of
+        logits, and 1.15 to 1.63 times for their gradients. Beyond that, chunks save
+        memory at a price: for 64 MiB they took 0.5 to 1.2 of the time, with a tenth of
+        the temporary arrays. An accelerator has chunks of half a `temporary`, whatever
+        the size of the rows.
         """
         return 0 if self.launches else 2**24
 
     @property
     def lookups(self) -> int:
-        """So many look-ups for each row of a table pay for a count of them.
+        """The look-ups per row of a table from which counting them pays.
 
-        An accelerator adds to one number once at a time, and launches the count, its
-        test and a product for what was one kernel: four times as many, assumed.
+        An accelerator adds to one number one look-up at a time, and launches the count,
+        its test and a product in place of one kernel: four times as many look-ups,
+        assumed.
         """
         return 16 if self.launches else 4
 
     @property
     def looked_up(self) -> int:
-        """The fewest elements of a row that are worth it to look it up or count it.
+        """The fewest elements of a row for which looking it up or counting it pays.
 
-        An accelerator reads 128 bytes together, which is assumed: 32 float32.
+        An accelerator is assumed to read 128 bytes at a time: 32 float32.
         """
         return 32 if self.launches else 8
 
@@ -179,7 +183,8 @@ class DeviceCosts:
     def padding(self) -> float:
         """The seconds by which padding and cutting make a call longer.
 
-        Arguments are padded and results cut one by one: some ten calls as they are.
+        Arguments are padded and results cut one by one, which takes about ten
+        dispatches.
         """
         return 10 * self.dispatch
 
@@ -187,26 +192,27 @@ class DeviceCosts:
     def cheap(self) -> int:
         """The elements for which a padded transform takes as long as `padding`.
 
-        It makes six of one, and each reads and writes a complex64 per element.
+        Padding turns one transform into six, and each reads and writes a complex64 per
+        element.
         """
         elements = int(self.bandwidth * self.padding / (6 * 2 * 8))
         return 1 << max(elements.bit_length() - 1, 0)
 
     @property
     def counted(self) -> int:
-        """The fewest bytes of rows of a table that are worth a count of their look-ups.
+        """The fewest bytes of rows of a table for which counting their look-ups pays.
 
-        Rows that are looked up go to memory and from it; a count, which is a loop of
+        Rows that are looked up move from memory and back; a count, which is a loop of
         its own, takes half a step beyond its work.
         """
         return round(self.step / 2 * self.bandwidth / 2)
 
     @property
     def sparse(self) -> int:
-        """How many times a size may be stored so that it need not be read.
+        """How many times its true size a capacity may be so that the size is not read.
 
-        A short array, of some 2000 elements that are read and written, may take as much
-        longer as it would to read its size and to call one more function.
+        A short array, of some 2000 elements read and written, may take as much longer
+        as reading its size and calling one more function would.
         """
         return 1 + round((self.read + self.dispatch) * self.bandwidth / (2000 * 8))
 
@@ -214,20 +220,21 @@ class DeviceCosts:
     def segment(self) -> float:
         """The cost of one more compiled function, in nodes of a compilation.
 
-        Some ten go for the function as such, the rest for a thousand calls of it.
+        About ten nodes account for the function itself, the rest for a thousand calls
+        of it.
         """
         return 11.0 + round(1000 * self.dispatch / self.compiled)
 
 
-# CPU: measured on two cores of a virtual server with 2 MiB of cache for each; its
-# bandwidth, dispatch and read are round numbers near what was measured, 5e9, 3 us and
-# 4 to 9 us. What XLA takes to compile is fitted to gradients of 8 to 64 small blocks
-# with 27 nodes each, 0.3 s and 6.5 s. A node of blocks that are alike took 0.34 ms in
-# cells of 20 nodes and 0.6 to 0.8 in blocks of 40, of transformers and others. GPU:
-# `graphc calibrate` on an NVIDIA H100 with JAX 0.11.2, rounded. TPU: memory and rates
-# are those of the data sheet of Google's TPU v5e, a temporary may take 1/64 of the
-# memory, a step launches some kernels; dispatch, read and launch are assumed.
-# Calibrate where it matters.
+# CPU: measured on two cores of a virtual server with 2 MiB of cache each; bandwidth,
+# dispatch and read are round numbers near the measured 5e9, 3 us and 4 to 9 us. The
+# compile times of XLA are fitted to gradients of 8 to 64 small blocks with 27 nodes
+# each, 0.3 s and 6.5 s. A node of blocks that are alike took 0.34 ms in cells of 20
+# nodes and 0.6 to 0.8 ms in blocks of 40, of transformers and others. GPU: `graphc
+# calibrate` on an NVIDIA H100 with JAX 0.11.2, rounded. TPU: memory and rates are from
+# the data sheet of Google's TPU v5e, a temporary may take 1/64 of the memory, a step
+# launches some kernels; dispatch, read and launch are assumed. Calibrate where it
+# matters.
 CPU = DeviceCosts("cpu", 2**21, 32e9, 1.024e-6)
 GPU = DeviceCosts(
     *("gpu", 2**30, 128e12, 5.2e-6, 2e12, 38e-6, 160e-6, 1.4e-6),
@@ -241,7 +248,7 @@ COSTS = {row.device: row for row in (CPU, GPU, TPU)}
 
 
 def costs_of(platform: str) -> DeviceCosts:
-    """The row of a platform of JAX; "cuda" and "rocm" are GPUs, others accelerators."""
+    """The row of a JAX platform; "cuda", "rocm" and unknown platforms count as GPUs."""
     return COSTS.get(platform, GPU)
 
 
@@ -249,13 +256,13 @@ _here = ContextVar("_here", default=CPU)
 
 
 def here() -> DeviceCosts:
-    """The costs of the device for which a rule looks at a graph."""
+    """The costs of the device for which the current rules look at a graph."""
     return _here.get()
 
 
 @contextmanager
 def weighing(costs: DeviceCosts) -> Generator[None]:
-    """Within: `here` are these costs."""
+    """Make `here` return these costs within the context."""
     token = _here.set(costs)
     try:
         yield
@@ -264,8 +271,8 @@ def weighing(costs: DeviceCosts) -> Generator[None]:
 
 
 # Seconds of a core until XLA compiles: for each node that is traced and lowered, and
-# for each call of a function that has been. Below the least, texts are left as they
-# are.
+# for each call of a function that is lowered already. Where less than `LEAST_SHARED` is
+# saved, the text stays as it is.
 LOWERED = 0.05e-3
 CALLED = 0.15e-3
 LEAST_SHARED = 1e-3
@@ -274,15 +281,17 @@ LEAST_SHARED = 1e-3
 def worth_sharing(count: int, size: int) -> bool:
     """Whether `count` parts of `size` nodes are worth a function that is lowered once.
 
-    Calls of it are compiled as if its nodes stood there, so that nothing else changes.
+    XLA compiles a call of the function as if its nodes stood there, so only lowering
+    gains.
     """
     return (count - 1) * size * LOWERED - count * CALLED >= LEAST_SHARED
 
 
-# Seconds of a core until XLA has compiled a slice that is a result of a program, at a
-# place that it knows; one of those at places that it does not, which are alike; and the
-# numbers of such places. Below the least, texts are left as they are. Measured: 192
-# slices of three arrays 1.9 and 0.2, with calls that take as long.
+# Seconds of a core until XLA has compiled one slice that is a result of a program: at a
+# place known to XLA (`SLICED`), and at a place unknown to it, where all slices are
+# alike (`SLICED_ALIKE`); `PLACES` is for the numbers of those places. Where less than
+# `LEAST_ALIKE` is saved, the text stays as it is. Measured: 192 slices of three arrays
+# took 1.9 and 0.2; calls take as long in both cases.
 SLICED = 9e-3
 SLICED_ALIKE = 0.8e-3
 PLACES = 50e-3
@@ -290,10 +299,10 @@ LEAST_ALIKE = 0.15
 
 
 def worth_alike(slices: int) -> bool:
-    """Whether so many slices are worth numbers of places that XLA does not know."""
+    """Whether this many slices are worth numbers of places that XLA does not know."""
     return slices * (SLICED - SLICED_ALIKE) - PLACES >= LEAST_ALIKE
 
 
 def sliced_seconds(slices: int) -> float:
-    """Seconds of a core to compile so many slices that are results, about."""
+    """Roughly the seconds of a core to compile this many slices that are results."""
     return PLACES + slices * SLICED_ALIKE if worth_alike(slices) else slices * SLICED

@@ -1,4 +1,4 @@
-"""Sizes of axes that a program takes in one number only, whatever they are called."""
+"""Named sizes of axes for which a program takes only one number."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class OneNumber:
 
 
 def pinned(nodes: Iterable[Node]) -> Iterator[OneNumber]:
-    """The sizes that are declared by a name and that a guard leaves one number of."""
+    """Yield the named sizes that a guard restricts to one number."""
     listed = set[Symbol]()
     for node in nodes:
         for guard in node.guards:

@@ -1,7 +1,7 @@
-"""Largest elements that only keep exponentials from overflowing.
+"""Maxima that are subtracted only to keep exponentials from overflowing.
 
 In `softmax` and `logsumexp` one NaN makes the sum of the exponentials NaN, and with it
-all results, whatever number the largest element is taken to be.
+all results, whatever the maximum is taken to be.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -14,15 +14,15 @@ from graphc.ir.types import is_float
 
 _MOST = 64  # nodes behind a sum that are looked at
 _MOVED = {OP.broadcast_to, OP.convert, OP.expand_dims, OP.reshape, OP.squeeze}
-# A shift is the same number in these, or one that serves as well.
+# Through these ops a shift stays the same number, or becomes one that serves as well.
 _SAME = {*_MOVED, OP.isfinite, OP.maximum, OP.stop_gradient, OP.where}
-_MASKED = {OP.convert, OP.multiply, OP.where}  # some exponentials are left out
+_MASKED = {OP.convert, OP.multiply, OP.where}  # ops that leave some exponentials out
 
 _UsesByValue = Mapping[Value, list[Node]]
 
 
 def shifts(nodes: Sequence[Node], outputs: Set[Value]) -> set[Node]:
-    """The largest elements among `nodes` that serve exponentials which are summed."""
+    """The maxima among `nodes` that serve exponentials which are summed."""
     largest = [n for n in nodes if n.primitive in (OP.max, OP.max_from)]
     extremes = [n for n in largest if is_float(n.inputs[0].dtype)]
     if not extremes:
@@ -43,10 +43,10 @@ class _Uses:
     outputs: Set[Value]
 
     def is_shift(self, extreme: Node) -> bool:
-        """Whether all that is computed of an extreme is NaN by a sum beside it.
+        """Whether all that is computed from an extreme is NaN if a sum beside it is.
 
-        So it is in `exp(x - extreme)`, divided by or multiplied with what depends on
-        their sum, and in its own sum with the logarithm of that.
+        This holds for `exp(x - extreme)` where it is divided by or multiplied with what
+        depends on the sum of these, and for the extreme plus the logarithm of that sum.
         """
         ends = self._ends(extreme)
         if ends is None:
@@ -74,9 +74,9 @@ class _Uses:
         )
 
     def _ends(self, extreme: Node) -> tuple[list[Value], list[Value]] | None:
-        """The differences from an extreme, and numbers that it is added to.
+        """The differences from an extreme, and the numbers that it is added to.
 
-        None if it is used for something else.
+        None if the extreme is used for something else.
         """
         differences: list[Value] = []
         beside: list[Value] = []
@@ -95,7 +95,7 @@ class _Uses:
         return differences, beside
 
     def _subtracts(self, user: Node, value: Value, extreme: Node) -> bool:
-        """Whether a use is a difference of the elements whose extreme it is."""
+        """Whether `user` subtracts the extreme from the elements it is taken of."""
         if user.primitive is not OP.subtract or user.inputs[1] is not value:
             return False
         return _unmasked(user.inputs[0])[0] is _unmasked(extreme.inputs[0])[0]
@@ -103,7 +103,10 @@ class _Uses:
     def _followed(
         self, value: Value, through: Set[Primitive], masks: Set[Value] | None = None
     ) -> Iterator[Value]:
-        """A value, and those that some ops make of it, by these `masks` or by any."""
+        """Yield `value` and all that the ops in `through` make of it.
+
+        With `masks`, a `where` counts only if its condition is one of them.
+        """
         seen, stack = {value}, [value]
         while stack:
             value = stack.pop()
@@ -117,7 +120,7 @@ class _Uses:
                     seen.update(user.outputs)
 
     def _sums(self, power: Value, extreme: Node) -> Iterator[Node]:
-        """The sums of exponentials over the axes of the extreme, or over more."""
+        """Yield the sums of exponentials over at least the axes of the extreme."""
         axes, rank = set(extreme.params["axes"]), extreme.inputs[0].type.rank
         _, masks = _unmasked(extreme.inputs[0])
         for value in self._followed(power, _MASKED, masks):
@@ -127,7 +130,7 @@ class _Uses:
                     yield user
 
     def _behind(self, sums: Iterable[Node]) -> set[Value]:
-        """Floats that are computed of these sums, the nearest of them."""
+        """The floats computed from these sums, nearest first, about `_MOST` at most."""
         values = [v for node in sums for v in node.outputs]
         seen = set(values)
         for value in values:
@@ -142,7 +145,7 @@ class _Uses:
         return seen
 
     def _is_poisoned(self, power: Value, sums: Set[Node], nan: Set[Value]) -> bool:
-        """Whether exponentials end in their sums, or meet what depends on these."""
+        """Whether all uses of `power` end in its sums or meet a value of `nan`."""
         through = {*_MASKED, *_MOVED, OP.matmul, OP.sum}
         for value in self._followed(power, through):
             if value in nan:
@@ -157,7 +160,7 @@ class _Uses:
 
 
 def _unmasked(value: Value) -> tuple[Value, set[Value]]:
-    """A value before elements were left out of it, and the masks by which they were."""
+    """A value before masks left elements out of it, and those masks."""
     masks: set[Value] = set()
     while value.node.primitive is OP.where:
         condition, one, other = value.node.inputs

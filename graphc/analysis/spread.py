@@ -1,7 +1,7 @@
 """Sizes whose elements are spread over devices, while rules look at a graph.
 
-A loop over tiles of such an array would have all devices do all of its steps, one after
-the other, on rows that are gathered: XLA gives each the carry as a whole.
+A loop over tiles of such an array would have every device do all of the steps, one
+after the other, on gathered rows, since XLA gives each device the whole carry.
 """
 
 from collections.abc import Generator, Iterable
@@ -20,7 +20,7 @@ def is_spread(size: Size) -> bool:
 
 @contextmanager
 def spreading(symbols: Iterable[Symbol]) -> Generator[None]:
-    """Within: sizes of these symbols are spread."""
+    """Within the context, treat sizes of these symbols as spread."""
     token = _spread.set(frozenset(symbols))
     try:
         yield

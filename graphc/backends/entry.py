@@ -126,7 +126,7 @@ def without_padding_jax(
 
 
 class Entry(PrintedBody):
-    """The function `program` around that on capacities, which runs in `xp`."""
+    """The function `program` around the one on capacities, which runs in `xp`."""
 
     def __init__(self, module: Module, xp: str, layout: MeshLayout | None) -> None:
         super().__init__(module, "np", reads=True)
@@ -138,14 +138,14 @@ class Entry(PrintedBody):
         self.processes = 0 if mesh is None else mesh.processes
 
     def place(self, value: Value) -> str:
-        """The sharding of an argument, where there is a mesh."""
+        """The sharding of an argument as text; "" where there is no mesh."""
         return "" if self.layout is None else sharding_text(self.layout.of(value) or ())
 
 
 def emit_entry(
     module: Module, plan: Plan, driver: Driver, outputs: Outputs, xp: str
 ) -> list[str]:
-    """The text of the driver around that on capacities."""
+    """The text of the driver that surrounds the one on capacities."""
     names = list(map(module.value_name, driver.graph.inputs))
     body = Entry(module, xp, plan.layout)
     processes = _agreement(body, names)
@@ -162,7 +162,10 @@ def emit_entry(
 
 @print_step.register
 def _(step: RequireSizes, body: Entry) -> None:
-    """Relations of shapes alone are checked once per combination of shapes."""
+    """Print a guard on integers, or note one of a branch for the call.
+
+    Relations of shapes alone are checked elsewhere, once per combination of shapes.
+    """
     if step.decided_by == "integers":
         body.line(body.guard_text(step.guard, step.node))
     elif step.decided_by == "branch":
@@ -171,7 +174,7 @@ def _(step: RequireSizes, body: Entry) -> None:
 
 @print_step.register
 def _(step: ChooseCapacities, body: PrintedBody) -> None:
-    """The capacities of sizes that vary together are chosen first, in one line."""
+    """Choose capacities, first in one line those of sizes that vary together."""
     for i, symbol in needed_alone(step.sizes, step.symbols):
         size, how = body.code(step.sizes[i]), capacity_call(step.capacities[i])
         _bind(body, [symbol], _calling(body, size, *how))
@@ -190,7 +193,7 @@ def _(step: ChooseCapacities, body: PrintedBody) -> None:
 def _tied(
     body: PrintedBody, sizes: Sequence[str], capacities: Sequence[Capacities]
 ) -> str:
-    """The expression of the capacities of sizes that are chosen for together."""
+    """The expression for the capacities of sizes that are chosen together."""
     aheads, options = ahead_of(capacities), among_options(capacities)
     calls = list(map(capacity_call, capacities))
     if aheads:
@@ -213,13 +216,13 @@ def _calling(
     function: Callable[..., object],
     options: tuple[object, ...],
 ) -> str:
-    """A call of a function, which is printed too."""
+    """A call of `function`, which is printed into the module as well."""
     arguments = ", ".join([sizes, *map(repr, options)])
     return f"{body.module.helper(function)}({arguments})"
 
 
 def _bind(body: PrintedBody, symbols: Sequence[Symbol], capacities: str) -> None:
-    """The line by which symbols stand for capacities."""
+    """Print the line that assigns capacities to the names of `symbols`."""
     names = list(map(body.module.size_name, symbols))
     body.line(f"{', '.join(names)} = {capacities}")
     for symbol, name in zip(symbols, names, strict=True):
@@ -244,7 +247,7 @@ def _(step: RunOnCapacities, body: Entry) -> None:
 
 
 def _agreement(body: Entry, names: list[str]) -> list[str]:
-    """The lines by which several processes agree on a call, before all else."""
+    """The lines by which several processes agree on a call before anything else."""
     if body.layout is None or not body.processes:
         return []
     arguments = ", ".join([f"{name!r}: {name}" for name in names])
@@ -254,7 +257,7 @@ def _agreement(body: Entry, names: list[str]) -> list[str]:
 
 
 def _call(body: Entry, arguments: list[str]) -> str:
-    """The call on capacities, which is told of guards of branches that fail."""
+    """The call on capacities, which is passed the guards of branches that fail."""
     run, joined = entry(padded=True), ", ".join(arguments)
     module, errors = body.module, "misfits"
     if body.layout is not None:
@@ -281,7 +284,7 @@ def _call(body: Entry, arguments: list[str]) -> str:
 
 
 def _pad(body: Entry, old: Value, new: Value) -> str:
-    """An argument as it is stored."""
+    """The expression of an argument in the form in which it is stored."""
     name, place, helper = body.value(old), body.place(new), body.module.helper
     if old is new and not place:
         return name
@@ -298,7 +301,7 @@ def _pad(body: Entry, old: Value, new: Value) -> str:
 
 
 def _cut(body: Entry, result: CutResult, name: str) -> str:
-    """A result at its true sizes."""
+    """The expression of a result, cut to its true sizes."""
     if not result.cut:
         return name
     sizes = enumerate(result.value.type.shape)

@@ -1,4 +1,4 @@
-"""Functions in programs: the text of helpers, and names of those without text."""
+"""Functions in programs: the text of helpers, and stubs of functions without text."""
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
@@ -12,9 +12,9 @@ from graphc.ir.syntax import parsed, source_of
 def plain_source(
     item: Callable[..., object], names: Mapping[str, str] | None = None
 ) -> str:
-    """The source of a function or class of ours, without annotations.
+    """The source of a function or class of graphc, without annotations.
 
-    `names` are the new names of functions in it.
+    `names` maps the names of functions in it to new ones.
     """
     return _plain_source(item, tuple((names or {}).items()))
 
@@ -38,7 +38,7 @@ def _plain_source(
 
 @cache
 def globals_used(function: Callable[..., object]) -> dict[str, object]:
-    """The objects outside of a function that the names in it refer to."""
+    """The objects outside of a function to which names in it refer."""
     nodes = list(ast.walk(parsed(source_of(function))))
     named = [node for node in nodes if isinstance(node, ast.Name)]
     inside = {node.id for node in named if isinstance(node.ctx, ast.Store)}
@@ -48,20 +48,20 @@ def globals_used(function: Callable[..., object]) -> dict[str, object]:
 
 
 class Foreigns:
-    """Functions without text: whoever loads a program must put them into it."""
+    """Functions without text, which whoever loads a program must put into it."""
 
     def __init__(self, names: Names) -> None:
         self.functions: dict[str, Callable[..., Any]] = {}
         self._names = names
 
     def add(self, name: str, function: Callable[..., object]) -> str:
-        """The name of a function in the program."""
+        """Add a function; return its name in the program."""
         name = self._names.unique(name)
         self.functions[name] = function
         return name
 
     def stubs(self) -> Iterator[list[str]]:
-        """The lines of functions that stand for them in the text."""
+        """Yield the lines of the stubs that stand for these functions in the text."""
         for name in self.functions:
             text = f"{name} has no text: only graphc, which wrote this program, has it"
             yield [

@@ -28,7 +28,7 @@ from graphc.transform.planning.plan import Check, HostNode, Plan, Read, Segment
 
 
 def guesses_line(segment: GuessingSegment) -> str:
-    """The line that keeps what was needed."""
+    """The line that creates the record of the capacities that were needed."""
     return f"GUESSES_{segment.index} = {{}}  # capacities that were needed, by shapes"
 
 
@@ -74,7 +74,7 @@ def _(step: HostNode, body: PrintedBody) -> None:
 
 @print_step.register
 def _call(step: Segment, body: PrintedBody) -> None:
-    """`a, b = segment_1(x, count_size)`."""
+    """Print the call of a segment, such as `a, b = segment_1(x, count_size)`."""
     sizes = list(map(body.size, step.statics))
     more = ["*misfits"] if is_numbered(step.nodes) else []
     arguments = ", ".join([*map(body.value, step.inputs), *sizes, *more])
@@ -95,7 +95,7 @@ def _call(step: Segment, body: PrintedBody) -> None:
 
 
 def _print_joined(body: PrintedBody, joined: JoinedChecks, name: str) -> None:
-    """The checks of a segment, which are looked at one by one where any fails.
+    """Print the checks of a segment, which are tested one by one only if any fails.
 
         checks = np.asarray(checks)
         if checks[0]:
@@ -112,7 +112,7 @@ def _print_joined(body: PrintedBody, joined: JoinedChecks, name: str) -> None:
 
 @print_step.register
 def _(step: GuessingSegment, body: PrintedBody) -> None:
-    """The lines of the driver that run a segment until its capacities are enough.
+    """Print the lines that run a segment until its capacities are large enough.
 
         def attempt(guess):
             counts, highest = segment_0(x, n, guess)
@@ -139,7 +139,7 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
     results = list(map(inner.value, step.outputs))
     guesses = set(step.guesses)
     for value, name in zip(step.outputs, results, strict=True):
-        if guesses.isdisjoint(_sizes(value)):  # others are stored at a guess
+        if guesses.isdisjoint(_sizes(value)):  # the others have a guess as a size
             reading.bind(value, name)
     for following in step.followed_by:
         print_step(following, reading)
@@ -160,7 +160,7 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
 
 
 def _rounding(module: Module, capacities: Capacities) -> str:
-    """The text of a function that gives the capacity of a size."""
+    """The text of a function that returns the capacity for a size."""
     function, options = capacity_call(capacities)
     call = ", ".join(["size", *map(repr, options)])
     return f"lambda size: {module.helper(function)}({call})"

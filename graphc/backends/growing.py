@@ -1,4 +1,4 @@
-"""Host-driven loops of a JAX program: run in jitted pieces, or step by step.
+"""Host-driven loops of a JAX program, which run in jitted pieces or step by step.
 
     def segment_1(going, state, w, rows):
         return loop_jax(jax, body, [going, state], [], [w], rows, ...)
@@ -8,8 +8,8 @@
     ...
     going_1, end, steps, kept = growing(integer, segment_1, ROWS_1, [True, x], [w], [])
 
-A few operations before a loop are part of its program. They run in the first piece, to
-which zeros are given for what they compute.
+A few operations before a loop become part of its program. They run in the first piece,
+which is called with zeros in place of the carries that they compute.
 
     def segment_1(going, state, opened, w, x, rows):
         def opening(): ...
@@ -37,7 +37,7 @@ from graphc.transform.planning.plan import (
 
 
 def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
-    """The lines of the jitted piece: a parameter for each input, then the sizes."""
+    """The lines of the jitted piece, with a parameter per input and then the sizes."""
     node, carries = segment.loop, segment.loop.params["carries"]
     hints = ["going", *(v.name for v in node.params["body"].content.inputs[1:])]
     of_inputs = list(map(module.names.unique, hints))
@@ -63,7 +63,7 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
     if segment.opened:
         pairs = list(zip(inputs, of_inputs, strict=True))
         _print_opening(body, segment, pairs, opened)
-    parameters = (*of_inputs, of_inputs[0])  # the first carry says whether it goes on
+    parameters = (*of_inputs, of_inputs[0])  # the first one says whether the loop goes
     print_inner = partial(print_body, module, "jnp", node)
     how = module.helper, print_inner, module.foreigns.add
     p = Printing(node, "jnp", parameters, body.code, *how)
@@ -94,7 +94,7 @@ def _print_opening(
     of_inputs: list[tuple[Value, str]],
     flag: str,
 ) -> None:
-    """Print what is computed in the first piece, as a function within it."""
+    """Print the operations before the loop as a function inside the first piece."""
     opening = PrintedBody(body.module, "jnp", reads=False)
     for value in segment.inputs:
         opening.bind(value, body.value(value))
@@ -112,7 +112,7 @@ def _print_opening(
 
 @print_step.register
 def _(step: LoopInPieces, body: PrintedBody) -> None:
-    """The line of the driver that runs the loop to its end."""
+    """Print the line of the driver that runs the loop to its end."""
     node, resolve = step.loop, body.module.resolve
     sizes = ", ".join(map(body.size, step.statics[:-1]))
     carries = node.params["carries"]
@@ -137,7 +137,7 @@ def _(step: LoopInPieces, body: PrintedBody) -> None:
 
 
 def _state(body: PrintedBody, step: LoopInPieces, value: Value) -> str:
-    """A carry as the first piece is given it: zeros for what that computes."""
+    """A carry as the first piece gets it: zeros where that piece computes it."""
     value = body.module.resolve(value)
     if value not in step.opened:
         return _argument(body, value)
@@ -146,7 +146,7 @@ def _state(body: PrintedBody, step: LoopInPieces, value: Value) -> str:
 
 @print_step.register
 def _(step: PythonLoop, body: PrintedBody) -> None:
-    """The line of the driver that does a loop step by step, as in NumPy programs."""
+    """Print the line that runs a loop step by step, as NumPy programs do."""
     node, module = step.node, body.module
     _step_function(module, step)
     arguments = [_argument(body, v) for v in node.inputs]
@@ -157,7 +157,7 @@ def _(step: PythonLoop, body: PrintedBody) -> None:
     how = module.helper, print_inner, module.foreigns.add
     p = Printing(node, "np", tuple(arguments), body.code, *how)
     text = EMISSION["numpy"].rules[node.primitive](p)
-    if not node.primitive.driven:  # else there are pieces, no arrays
+    if not node.primitive.driven:  # a driven loop returns pieces, not arrays
         text = f"map({placer(module)}, {text})"
     names = [module.value_name(v) for v in node.outputs]
     target = f"({names[0]},)" if len(names) == 1 else ", ".join(names)
@@ -184,7 +184,7 @@ def _step_function(module: Module, loop: PythonLoop) -> None:
 
 
 def _argument(body: PrintedBody, value: Value) -> str:
-    """A value as it will come back from the loop: a number has its dtype."""
+    """The text of a value as the loop will return it: a number gets its dtype."""
     text = body.value(body.module.resolve(value))
     if value.node.primitive is INPUT and not value.type.rank:
         return placed(body.module, text, value.dtype.name)
@@ -203,7 +203,7 @@ def _(step: JoinedPieces, body: PrintedBody) -> None:
 
 
 def announce(body: PrintedBody, segment: Segment) -> None:
-    """Tell which sizes this compilation is for."""
+    """Print the call that tells which sizes this compilation is for."""
     known = [s for s in segment.keys if body.knows(s)]
     sizes = "".join(f", {body.module.size_name(s)}={body.size(s)}" for s in known)
     body.line(f"compiling({segment.index}{sizes})")

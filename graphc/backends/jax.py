@@ -53,10 +53,10 @@ IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
 
 def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
-    """The module text of a plan.
+    """Return the program of a plan as the text of a module.
 
-    If the plan is one segment alone, `program` is that jitted function itself. Without
-    `joining`, segments give each condition as the plan does.
+    If the plan is a single segment, `program` is that jitted function itself. Without
+    `joining`, segments return each condition as the plan has it.
     """
     module, names = new_module(plan)
     module.joined_checks = joined_checks(plan) if joining else {}
@@ -86,7 +86,7 @@ def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
     if plan.mesh is not None and plan.mesh.processes:
         functions.insert(0, [f"PROGRAM = {digest(functions)!r}"])
     functions.append(COMPILING)
-    if telling in module.helpers:  # it is called where segments are defined
+    if telling in module.helpers:  # comes first: defining a segment calls it
         functions.insert(0, module.helpers.pop(telling)[1].splitlines())
     text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
     alone = direct and not checked
@@ -101,7 +101,10 @@ COMPILING = [
 
 
 def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
-    """`program` where it is one jitted function; 64-bit arrays need JAX's leave."""
+    """The lines of a `program` that is one jitted function.
+
+    JAX has to be told to allow 64-bit arrays.
+    """
     nodes = plan.segments[0].nodes
     misfits, arguments = reports_misfits(nodes), ", ".join(names)
     if is_numbered(nodes):
@@ -127,7 +130,7 @@ def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
 def _segment(
     module: Module, plan: Plan, segment: Segment, outputs: Outputs | None
 ) -> list[str]:
-    """The lines of one jitted function; `outputs` where it is the whole program."""
+    """The lines of one jitted function; `outputs` is given for a whole program."""
     inputs = plan.graph.inputs if outputs is not None else segment.inputs
     names = [module.value_name(v) for v in inputs]
     sizes = [module.size_name(s) for s in segment.statics]
@@ -163,7 +166,7 @@ def _segment(
     if layout is not None:
         results = segment.outputs if outputs is None else plan.graph.outputs
         options.append(in_shardings(map(layout.of, inputs)))
-        if not misfits:  # else it may give flags too, and JAX decides
+        if not misfits:  # a function with misfits may return flags too, so JAX decides
             places = map(plan.place, map(plan.resolve, results))
             options.append(out_shardings(places, direct=outputs is not None))
     name_and_count = f"{name}, {count}" if numbered else name
@@ -217,7 +220,7 @@ def _print_nodes(body: PrintedBody, plan: Plan, segment: Segment) -> None:
 def _print_room(
     body: PrintedBody, layout: MeshLayout, plan: Plan, segment: Segment
 ) -> None:
-    """Room behind results, so that all devices have as many rows; it is cut later."""
+    """Pad results so that all devices have as many rows; padding is cut off later."""
     for value in dict.fromkeys(map(plan.resolve, segment.outputs)):
         place = plan.place(value)
         if place is None or layout.of(value) is not None:
@@ -231,7 +234,7 @@ def _print_room(
 
 
 def _jitted(name: str, function: str, options: list[str]) -> list[str]:
-    """The lines by which a function is jitted, on one where they are short."""
+    """The lines that jit a function: a single line if there are few options."""
     if len(options) < 2:
         return [f"{name} = jax.jit({', '.join([function, *options])})"]
     lines = [f"{part}," for part in [function, *options]]

@@ -1,4 +1,4 @@
-"""Arrays that nothing needs any more: NumPy programs delete them, to free memory."""
+"""Arrays that nothing needs any more, which NumPy programs delete to free memory."""
 
 from collections.abc import Callable, Container, Iterable
 from typing import Protocol
@@ -9,20 +9,20 @@ from graphc.ir.graph.walk import operands
 
 
 class Lines(Protocol):
-    """The lines of a function, and the values that are in scope."""
+    """The lines of a function, and the values that are in scope there."""
 
     def line(self, text: str) -> None:
         """Append one line."""
 
     def forget(self, value: Value) -> str:
-        """`value` goes out of scope: its name."""
+        """Take `value` out of scope and return its name."""
         ...
 
 
 def last_uses(
     order: Iterable[Node], keep: Container[Value], resolve: Callable[[Value], Value]
 ) -> dict[Node, list[Value]]:
-    """Per node, the arrays that nothing needs after it, but for those to `keep`."""
+    """For each node, the arrays that nothing needs after it, except those to `keep`."""
     last: dict[Value, Node] = {}
     for node in order:
         for value in node.outputs:
@@ -38,7 +38,7 @@ def last_uses(
 
 
 def forget(body: Lines, values: Iterable[Value]) -> None:
-    """Print that arrays are deleted."""
+    """Print a statement that deletes these arrays."""
     names = [body.forget(v) for v in values if v.type.rank]
     if names:
         body.line(f"del {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""Pieces of text: docstrings, tuples, lines that are moved in."""
+"""Pieces of source text: docstrings, tuples, indented lines."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ INDENT = "    "
 
 
 def docstring(text: str) -> str:
-    """A docstring of one line, whatever stands in it."""
+    """A docstring of one line that contains `text`, escaped as needed."""
     quoted = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"""{quoted}"""'
 
@@ -20,5 +20,5 @@ def tuple_text(items: Iterable[str]) -> str:
 
 
 def indent(lines: Iterable[str], depth: int = 1) -> list[str]:
-    """The lines moved in."""
+    """The lines, indented by `depth` levels."""
     return [INDENT * depth + line if line else line for line in lines]

@@ -1,4 +1,4 @@
-"""A graph as one straight function: the NumPy program, and un-jitted JAX."""
+"""A graph as one straight-line function: the NumPy program, and un-jitted JAX."""
 
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import emit_entry
@@ -34,7 +34,7 @@ NEEDS_X64 = "the program has 64-bit arrays: call it under jax.enable_x64(True)"
 
 
 def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
-    """The NumPy program of a graph; the plan serves for its checks only."""
+    """The NumPy program of a graph; the plan gives the checks and the padded entry."""
     module, names = new_module(plan)
     body = PrintedBody(module, "np", reads=True)
     body.lines += argument_check(plan, names)
@@ -65,7 +65,7 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
 
 
 def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
-    """JAX without `jit`, for users who transform and compile it themselves."""
+    """The JAX program without `jit`, for users who transform and compile it."""
     module, names = new_module(plan)
     if checks_of(plan):
         raise graph_error(
@@ -100,7 +100,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
 
 
 def _bind_static(body: PrintedBody, value: Value, name: str) -> None:
-    """A static integer: as a size it is itself, as a number it gets its dtype."""
+    """Bind a static integer: a plain one as a size, one with its dtype as a number."""
     size = body.size(value.symbol)
     body.line(f"{name} = np.{value.dtype.name}({size})")
 
@@ -130,7 +130,7 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
 def _print_node(
     body: PrintedBody, slices: AlikeSlices, node: Node, on_host: bool
 ) -> None:
-    """Print a node; of JAX, sizes that need no integer are traced where they may be."""
+    """Print a node; in JAX, trace sizes that need no integer where that is possible."""
     if on_host:
         with body.in_numpy():
             slices.print(node)
@@ -144,7 +144,7 @@ def _print_node(
 
 
 def _known_to_host(plan: Plan, order: list[Node]) -> set[Node]:
-    """The arithmetic on static integers that sizes need, which stays so when traced."""
+    """The arithmetic on static integers for sizes, done on the host even in a trace."""
     planned = {step.node for step in plan.steps if isinstance(step, HostNode)}
     static = {plan.graph.inputs[i].node for i in plan.static_inputs}
     on_host: set[Node] = set()
@@ -157,7 +157,7 @@ def _known_to_host(plan: Plan, order: list[Node]) -> set[Node]:
 
 
 def _order(plan: Plan) -> list[Node]:
-    """The nodes in topological order, those that the checks need before the others."""
+    """The nodes in topological order, those that checks need before the others."""
     order: dict[Node, None] = {}
 
     def waiting(node: Node) -> list[Value]:

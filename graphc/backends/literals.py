@@ -11,10 +11,10 @@ LARGEST_BARE = {"uint32": 2**31 - 1, "uint64": 2**63 - 1}
 
 
 def number(array: NDArray) -> str:
-    """A rank-0 array as a Python literal, parenthesised where negative.
+    """A rank-0 array as a Python literal, in parentheses where negative.
 
-    Large unsigned integers have their dtype: JAX takes bare ones for signed. So has a
-    NaN with a sign or a payload, which is given by its bytes.
+    Large unsigned integers carry their dtype, since JAX takes bare ones for signed. So
+    does a NaN with a sign or a payload, which is written as its bytes.
 
     >>> number(np.array(0.1, "float32")), number(np.array(-2)), number(np.array(np.inf))
     ('0.1', '(-2)', 'np.inf')
@@ -33,7 +33,7 @@ def number(array: NDArray) -> str:
 
 
 def _is_other_nan(array: NDArray) -> bool:
-    """Whether a part of it is a NaN of other bits than `np.nan` has."""
+    """Whether a part of the number is a NaN with other bits than those of `np.nan`."""
     if array.dtype.kind in "biu" or bool(array == array):
         return False
     parts = [array.real, array.imag] if array.dtype.kind == "c" else [array]
@@ -50,7 +50,7 @@ def _from_bytes(array: NDArray) -> str:
 def typed_number(array: NDArray) -> str:
     """A rank-0 array as an expression of exactly its dtype."""
     if array.dtype.name == "bool":
-        return f"np.{bool(array)}_"  # whose sum is a bool, unlike Python's
+        return f"np.{bool(array)}_"  # a sum of such bools is a bool, unlike in Python
     if array.dtype.name == "bfloat16":
         return f'np.asarray({number(array)}, "bfloat16")'
     if array.dtype.kind == "u":
@@ -59,7 +59,7 @@ def typed_number(array: NDArray) -> str:
 
 
 def array_text(array: NDArray) -> str:
-    """An array of any rank as an expression; long ones by their bytes."""
+    """An array of any rank as an expression; long arrays are written as their bytes."""
     dtype = repr(array.dtype.name).replace("'", '"')
     if 0 < array.size <= MOST_INLINE and array.ndim == 1:
         items = ", ".join(number(item) for item in map(np.asarray, array))
@@ -70,7 +70,7 @@ def array_text(array: NDArray) -> str:
 
 
 def beside_an_array(node: Node, value: Value) -> bool:
-    """Whether another input of the same dtype is an array and fixes the dtype.
+    """Whether another input of the same dtype is an array and so fixes the dtype.
 
     NumPy does not adapt Python numbers to bfloat16.
     """

@@ -37,23 +37,24 @@ class Module:
         self.constants: dict[Data, tuple[str, str]] = {}
         self.functions: dict[bodies.Body, tuple[str, list[str]]] = {}
         self.widens = False  # whether sizes are computed with 64 bits
-        self.summed: set[Symbol] = set()  # integers that sizes are computed with there
+        self.summed: set[Symbol] = set()  # integers that enter 64-bit sizes
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
         self.foreigns: Foreigns = Foreigns(self.names)
-        self.joined_checks: dict[int, JoinedChecks] = {}  # by the numbers of segments
-        self.printed_checks: set[int] = set()  # of these, by `id`
+        self.joined_checks: dict[int, JoinedChecks] = {}  # by segment number
+        self.printed_checks: set[int] = set()  # those already printed, by `id`
         self.on_mesh = ""  # the function that makes shardings, where there is a mesh
-        self.lays_by_hand = False  # the user says where some arrays lie on it
-        self.is_lowered_later = False  # by a function around it, perhaps with 32 bits
+        self.lays_by_hand = False  # whether the user places some arrays on it
+        self.is_lowered_later = False  # a caller lowers it, perhaps with 32 bits
         self._values: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._outer: dict[Symbol, Symbol] = {}
         self._types: dict[tuple[DType, tuple[Size, ...]], str] = {}
-        # By the id of a place, which an entry keeps alive: its hash takes longer.
+        # Keyed by the id of a place, which the entry keeps alive: hashing it takes
+        # longer.
         self._comments: dict[int, tuple[SourceLocation, str, str]] = {}
 
     def resolve(self, value: Value) -> Value:
-        """The value that is computed for `value`."""
+        """The value that is computed in place of `value`, often `value` itself."""
         return self.aliases.get(value, value)
 
     def value_name(self, value: Value) -> str:
@@ -64,7 +65,7 @@ class Module:
         return name
 
     def share_name(self, value: Value, other: Value) -> None:
-        """Let `value`, of another function, be called as `other` is."""
+        """Give `value`, of another function, the same name as `other`."""
         self._values[value] = self.value_name(other)
 
     def size_name(self, symbol: Symbol) -> str:
@@ -82,9 +83,9 @@ class Module:
         return name
 
     def name_sizes(self, call: bodies.BodyCall) -> dict[object, str]:
-        """Let sizes of a body be called as those of their name that it is given.
+        """Give sizes of a body the names of the sizes of the same name passed for them.
 
-        Returns the names that they are printed with, where not their own.
+        Return the names that symbols are printed with where these are not their own.
         """
         outer = of_same_name(call)
         self._outer |= outer
@@ -92,16 +93,16 @@ class Module:
 
     @property
     def value_names(self) -> Mapping[Value, str]:
-        """The names of values in the text."""
+        """The names of the values in the text."""
         return self._values
 
     @property
     def sizes(self) -> dict[str, Symbol]:
-        """The symbols by the names that they have in the text."""
+        """The symbols, keyed by their names in the text."""
         return {name: symbol for symbol, name in self._sizes.items()}
 
     def helper(self, function: Callable[..., object]) -> str:
-        """Print `function` and the helpers that it calls; its name in the module."""
+        """Print `function` and the helpers it calls; return its name in the module."""
         if function not in self.helpers:
             name = self.names.unique(function.__name__)
             self.helpers[function] = name, ""  # it may call itself
@@ -122,7 +123,7 @@ class Module:
         return self.constants[data][0]
 
     def type_text(self, value: Value) -> str:
-        """The type of a value with the module's own names for sizes."""
+        """The type of a value, with the module's own names for sizes."""
         key = value.type.dtype, value.type.shape
         text = self._types.get(key)
         if text is None:
@@ -131,7 +132,7 @@ class Module:
         return text
 
     def comment(self, place: SourceLocation) -> tuple[str, str]:
-        """A line of the user's, where it is and as a comment with its text."""
+        """The place of a line of the user's code, and a comment with its text."""
         entry = self._comments.get(id(place))
         if entry is None:
             code = printable(place.code)
@@ -140,14 +141,14 @@ class Module:
         return entry[1:]
 
     def _size_text(self, size: Size) -> str:
-        """A size as people read it: with the module's names, unless it is long."""
+        """A size for readers: with the module's names, unless that text is long."""
         if isinstance(size, Dim) and size.weight <= MOST_SHOWN and not size.symbols[1:]:
             text = expression(size, self.size_name)
             return text if len(text) <= 20 else str(size)
         return str(size)
 
     def preamble(self) -> list[str]:
-        """Helper functions and constants, as lines."""
+        """The lines of bodies, hooks, stubs, helper functions and constants."""
         lines: list[str] = []
         for _, function in self.functions.values():
             lines += ["", "", *function]

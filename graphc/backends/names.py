@@ -1,4 +1,4 @@
-"""Identifiers: safe, unique, and as close to the user's names as can be."""
+"""Identifiers that are safe, unique and as close to the user's names as possible."""
 
 import builtins
 import keyword
@@ -28,12 +28,12 @@ RESERVED = {
 }
 
 
-OURS = "segment_", "at_place_", "ROWS_", "GUESSES_"  # with a number after them
+OURS = "segment_", "at_place_", "ROWS_", "GUESSES_"  # each followed by a number
 
 
 @lru_cache(maxsize=4096)
 def sanitise(name: str) -> str:
-    """`name` as an ASCII identifier that is no keyword, builtin or name of ours.
+    """`name` as an ASCII identifier that is no keyword, builtin or name of graphc's.
 
     >>> sanitise("x); import os"), sanitise("sum"), sanitise("β"), sanitise("2d")
     ('x_import_os', 'sum_', 'beta', '_2d')
@@ -46,7 +46,7 @@ def sanitise(name: str) -> str:
 
 
 def _spelled(character: str) -> str:
-    """The last word of the character's Unicode name: β is beta."""
+    """The last word of the character's Unicode name: "beta" for β; else "_"."""
     words = unicodedata.name(character, "").split()
     return words[-1].lower() if words and character.isalpha() else "_"
 
@@ -55,12 +55,12 @@ class Names(NamesOnce):
     """Hands out identifiers, each once."""
 
     def unique(self, hint: str) -> str:
-        """`hint` made safe, with a number after it where it is taken."""
+        """`hint` made safe, with a number appended where the name is taken."""
         return self.once(sanitise(hint))
 
 
 def _of_loop(value: Value) -> str:
-    """A name of an output of a capacity-doubling loop."""
+    """A name for an output of a capacity-doubling loop."""
     params = value.node.params
     place = value.index - params["carries"]
     if place < 0:
@@ -70,7 +70,10 @@ def _of_loop(value: Value) -> str:
 
 
 def of_same_name(call: BodyCall) -> dict[Symbol, Symbol]:
-    """Sizes of a body, by which they are given; each that is given stands for one."""
+    """Map sizes of a body to the outer symbols of the same name passed for them.
+
+    Each outer symbol is used for one size only, the first.
+    """
     inner_sizes: dict[Symbol, Symbol] = {}
     for symbol, size in call.sizes.items():
         if isinstance(size, Dim) and size.is_symbol:
@@ -81,17 +84,18 @@ def of_same_name(call: BodyCall) -> dict[Symbol, Symbol]:
 
 
 class Hints:
-    """The user's names of values: of an input, or of the variable assigned to.
+    """Names that the user gave to values: of an input, or of the variable assigned to.
 
-    In `h = gt.tanh(x @ w)` the call of tanh is what is assigned: its node is h.
+    In `h = gt.tanh(x @ w)` the outermost call, tanh, is assigned: its node is named h.
     """
 
     def __init__(self, nodes: Iterable[Node], outputs: dict[Value, str]) -> None:
         self._outputs = outputs
-        self._inner = {  # values of one call that made several
+        self._inner = {  # values that other nodes of the same call use
             v for node in nodes for v in operands(node) if v.node.place is node.place
         }
-        # By the id of a place, which an entry keeps alive: its hash takes longer.
+        # Keyed by the id of a place, which the entry keeps alive: hashing it takes
+        # longer.
         self._assigned: dict[int, tuple[SourceLocation, str]] = {}
 
     def hint(self, value: Value) -> str:

@@ -1,4 +1,4 @@
-"""Nodes of segments that devices do on their parts, as functions of `jax.shard_map`.
+"""Nodes that devices compute on their own parts, printed as `jax.shard_map` functions.
 
 def on_part(x):
     cumsum = after_parts_before(jax, [jnp.cumsum(x, axis=0)], ..., 'data')[0]
@@ -62,9 +62,9 @@ _JOINS = {
 
 
 def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
-    """Print a node, and follow it: results of what was moved stay where they lie then.
+    """Print a node and follow it, so that results of moved arrays stay where they lie.
 
-    The follower knows where what it takes lies.
+    The follower knows where the inputs of the node lie.
     """
     moves, masks = follower.moves(node), follower.masks_of_whole(node)
     operands = {v: axes for v, axes in moves.items() if not follower.is_made(v)}
@@ -85,9 +85,9 @@ def _print_on_parts(
     node: Node,
     operands: Mapping[Value, MeshAxes],
 ) -> bool:
-    """Print a node that devices do on their parts, or move arrays for.
+    """Print a node that devices compute on their parts or that arrays are moved for.
 
-    Whether it is one.
+    Return False, with nothing printed, if the node is neither.
     """
     layout = follower.layout
     combines = combined(layout, node)
@@ -118,7 +118,7 @@ def _print_on_parts(
 def _print_extreme(body: PrintedBody, follower: Follower, node: Node) -> None:
     """Print an extreme along axes that each device has whole.
 
-    A device asks the sum of its part: that of all parts would be sent.
+    Each device tests the sum of its own part, since a sum over all parts would be sent.
     """
     sums: list[bool] = []
 
@@ -169,7 +169,10 @@ def _written_text(p: Printing) -> str:
 
 
 def _print_gathered(body: PrintedBody, follower: Follower, needs: Gathered) -> None:
-    """A node between the shardings of what it needs whole."""
+    """Print a node with constraints on its inputs, some of which it needs whole.
+
+    The results are constrained too, unless each device computes the node by itself.
+    """
     with _whole(body, follower, needs.inputs):
         start = len(body.lines)
         body.node(needs.node)
@@ -189,10 +192,11 @@ def _lay(body: PrintedBody, places: Mapping[Value, MeshAxes]) -> None:
 def _whole(
     body: PrintedBody, follower: Follower, places: Mapping[Value, MeshAxes]
 ) -> Generator[None]:
-    """Within it, these values lie so; afterwards, as they did.
+    """Within the context, lay values out as `places` says; afterwards, as before.
 
-    Computed values are pinned where they lay, for their other users before that: else
-    XLA gathers all that they need, or computes on each device what these make of them.
+    Computed values are pinned to where they lay, for the sake of their other users:
+    otherwise XLA gathers all that these values need, or computes on each device all
+    that is made from them.
     """
     names = {value: body.value(value) for value in places}
     for value, name in names.items():
@@ -220,9 +224,9 @@ def _as_part(
     outputs: Mapping[Value, MeshAxes],
     sends: bool = False,
 ) -> None:
-    """Make of the last lines a function of what one device has, and call it.
+    """Turn the lines from `start` into a function of one device's part, and call it.
 
-    Of one that `sends`, JAX cannot tell which results are alike on all devices.
+    With `sends`, JAX cannot tell which results are the same on all devices.
     """
     lines, body.lines[start:] = body.lines[start:], []
     names = [body.value(v) for v in inputs]
@@ -246,7 +250,7 @@ def _running_text(p: Printing, combines: Combined) -> str:
 def _extremes_text(p: Printing, combines: Combined) -> str:
     function = "jnp.min" if p.node.primitive in (OP.min, OP.min_from) else "jnp.max"
     parts = f"jax.lax.all_gather({_on_part(p)}, {combines.names})"
-    if asks_a_sum(p):  # what is joined may be large, too
+    if asks_a_sum(p):  # the extremes to be joined may be large as well
         return f"{p.helper(extreme)}(jax, {function}, {parts}, axis=0)"
     parts, end = of_wider(p, parts)
     return f"{function}({parts}, axis=0){end}"
@@ -264,7 +268,7 @@ def _recurrence_text(p: Printing, combines: Combined) -> str:
 
 
 def _on_part(p: Printing) -> str:
-    """The expression of the node, of one part by itself."""
+    """The expression of the node as computed on one part alone."""
     return EMISSION["jax"].rules[p.node.primitive](p._replace(on_mesh=""))
 
 

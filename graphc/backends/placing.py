@@ -1,7 +1,7 @@
-"""How programs make arrays of JAX outside of compiled functions.
+"""How programs make JAX arrays outside of compiled functions.
 
-`jnp.asarray` of an array of NumPy, or of a number with a dtype, runs an XLA program
-that is compiled for each shape; `jax.device_put` compiles nothing.
+`jnp.asarray` of a NumPy array, or of a number with a dtype, runs an XLA program that is
+compiled for each shape; `jax.device_put` compiles nothing.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ ON_DEVICE = [
 
 
 def placer(module: Module) -> str:
-    """The name of the function that places arrays, which is printed at the end."""
+    """The name of the function that places arrays, which the module will contain."""
     module.hooks["on_device"] = ON_DEVICE
     return "on_device"
 
@@ -43,5 +43,5 @@ def array_of(
 
 
 def placed(module: Module, text: str, dtype: str) -> str:
-    """The expression of a value, computed on the host, as an array of JAX."""
+    """The expression of a value computed on the host, as a JAX array."""
     return f'{module.helper(array_of)}(jax, {placer(module)}, {text}, "{dtype}")'

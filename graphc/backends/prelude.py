@@ -1,4 +1,4 @@
-"""The helpers that every emitted module holds, and the checks of its arguments."""
+"""The helpers that every emitted module contains, and the checks of its arguments."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -145,11 +145,12 @@ def check_inputs(
     guards: Iterable[tuple[Guard, Node]] = (),
     casting: str = "safe",
 ) -> list[str]:
-    """The function `check_inputs` of a program: dtypes, ranks, sizes that agree.
+    """The function `check_inputs` of a program, which checks dtypes, ranks and sizes.
 
-    It returns the arguments, of the dtypes of the inputs where `casting` allows it.
+    It returns the arguments, cast to the dtypes of the inputs where `casting` allows
+    that.
 
-    `guards` are relations of sizes that hold for the arguments as they are given.
+    `guards` are relations of sizes that must hold for the arguments as they are passed.
     """
     body = PrintedBody(module, "np", reads=False)
     axes = list(_symbolic_axes(graph, names))
@@ -172,7 +173,7 @@ def check_inputs(
 
 
 def checked(names: list[str]) -> str:
-    """The line that checks arguments, and goes on with what they are cast to."""
+    """The line that checks arguments and rebinds their names to the cast values."""
     call = f"check_inputs({', '.join(names)})"
     return f"{', '.join(names)} = {call}" if names else call
 
@@ -183,7 +184,7 @@ def _guard_lines(
     names: list[str],
     guards: Iterable[tuple[Guard, Node]],
 ) -> list[str]:
-    """The lines that test guards, after those of the sizes that they need."""
+    """The lines that test guards, preceded by lines for the sizes that they need."""
     body = PrintedBody(module, "np", reads=True)
     for value, name in zip(graph.inputs, names, strict=True):
         body.bind(value, name)
@@ -193,7 +194,7 @@ def _guard_lines(
 
 
 def _expectation(value: Value, name: str, shown: str, casting: str) -> str:
-    """The line that checks one input by itself; `shown` is what users call it."""
+    """The line that checks one input by itself; `shown` is the name that users know."""
     shape = tuple_text(
         str(n) if isinstance(n, int) else repr(str(n)) for n in value.type.shape
     )
@@ -207,15 +208,15 @@ def _expectation(value: Value, name: str, shown: str, casting: str) -> str:
 class Axis:
     """An axis of an input whose size is not a constant."""
 
-    input_name: str  # what users call the input
-    name: str  # what the program calls it
+    input_name: str  # the user's name of the input
+    name: str  # its name in the program
     index: int
     size: Dim
     place: str
 
     @property
     def text(self) -> str:
-        """Its size in the program."""
+        """The size of the axis as an expression of the program."""
         return f"{self.name}.shape[{self.index}]"
 
 
@@ -229,7 +230,10 @@ def _symbolic_axes(graph: Graph, names: list[str]) -> Iterable[Axis]:
 
 
 def _sources(axes: list[Axis]) -> dict[Symbol, Axis]:
-    """The axis that each size is taken from: one that is it, or else contains it."""
+    """The axis that each symbol is taken from.
+
+    An axis whose size is the symbol itself is preferred to one whose size contains it.
+    """
     sources: dict[Symbol, Axis] = {}
     for axis in axes:
         if axis.size.is_symbol:
@@ -241,14 +245,14 @@ def _sources(axes: list[Axis]) -> dict[Symbol, Axis]:
 
 
 def _solution(axis: Axis, symbol: Symbol) -> str:
-    """The symbol from the size of an axis, "" where it is not determined."""
+    """The expression of a symbol by the size of an axis, "" if not determined."""
     if axis.size.is_symbol:
         return axis.text
     return solved(axis.size, symbol, axis.text)
 
 
 def _agreements(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
-    """The lines that compare axes with the sizes that others have fixed."""
+    """The lines that compare axes with sizes that other axes have fixed."""
     sources = _sources(axes)
     for axis in axes:
         if not sources.keys() >= set(axis.size.symbols):
@@ -269,7 +273,7 @@ def _agreement(body: PrintedBody, axis: Axis, sources: Mapping[Symbol, Axis]) ->
 
 
 def _origins(axis: Axis, sources: Mapping[Symbol, Axis]) -> str:
-    """Words that say from which axes the sizes in that of an axis are."""
+    """Say in words which axes the sizes within the size of `axis` come from."""
     pairs = [(shown_name(s), sources[s]) for s in axis.size.symbols if s in sources]
     return ", ".join(
         f"{name} is from axis {source.index} of input {source.input_name}"
@@ -278,7 +282,7 @@ def _origins(axis: Axis, sources: Mapping[Symbol, Axis]) -> str:
 
 
 def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
-    """The line that an axis of size 2*n + 1 has such a size, for no negative n."""
+    """The line that checks that an axis of 2*n + 1 has such a size, for an n >= 0."""
     if not axis.size.is_symbol:
         n = body.size(axis.size.symbols[0])
         which = f"axis {axis.index} of input {axis.input_name}"
@@ -290,7 +294,10 @@ def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
 def _partial_agreements(
     body: PrintedBody, axes: list[Axis], sources: dict[Symbol, Axis]
 ) -> Iterable[str]:
-    """The lines that an axis of n + m has n elements at least; then it tells m."""
+    """Yield lines that check that an axis of n + m has n elements or more.
+
+    The axis then determines m.
+    """
     waiting = [axis for axis in axes if not sources.keys() >= set(axis.size.symbols)]
     untold = UntoldSizes()
     while waiting:
@@ -330,9 +337,9 @@ def _in_brackets(body: PrintedBody, size: Size) -> str:
 
 
 def _quotient(body: PrintedBody, axis: Axis, part: Quotient) -> tuple[str, str]:
-    """The part of an axis that nothing else tells, and whether there is such a one.
+    """The part of an axis that nothing else tells, and the condition that it exists.
 
-    The condition is "" where any size has such a part, as all have one of n - m.
+    The condition is "" where every size has such a part, as with a size of n - m.
     """
     offset, slope = part.offset, _in_brackets(body, part.slope)
     product = axis.text

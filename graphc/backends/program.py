@@ -1,4 +1,4 @@
-"""Emitted programs, and the parts that all backends print alike."""
+"""Emitted programs, and the parts that all backends print in the same way."""
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,12 +27,12 @@ from graphc.transform.planning.driver import Driver
 from graphc.transform.planning.plan import Check, Plan
 from graphc.transform.sharding.by_hand import is_chosen
 
-_SAME_KEYS = {"random_key", "random_fold_in"}  # of one key there is one result
+_SAME_KEYS = {"random_key", "random_fold_in"}  # the result depends on the key alone
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
 
 
 def segment_text(source: str, index: int) -> str | None:
-    """The lines of a program that a segment is printed as; None where there is none."""
+    """The text of a segment within a program; None if the program has none."""
     for node in parsed(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == f"segment_{index}":
             return ast.get_source_segment(source, node)
@@ -41,14 +41,14 @@ def segment_text(source: str, index: int) -> str | None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """How the outputs are returned: one value, or a list, tuple or dict of such."""
+    """The structure of outputs: one value, or a list, tuple or dict of structures."""
 
     kind: str  # "single", "list", "tuple" or "dict"
     keys: tuple[str, ...] = ()
     parts: "tuple[Outputs, ...]" = ()
 
     def built(self, values: Iterable[object]) -> object:
-        """The structure of the values in order."""
+        """Return the values, taken in order, in this structure."""
         remaining = iter(values)
         if self.kind == "single":
             return next(remaining)
@@ -58,7 +58,7 @@ class Outputs:
         return parts if self.kind == "list" else tuple(parts)
 
     def text(self, values: Iterable[str]) -> str:
-        """The expression after `return`, of the values in order."""
+        """The expression after `return` for the values, taken in order."""
         remaining = iter(values)
         if self.kind == "single":
             return next(remaining)
@@ -75,14 +75,14 @@ class Outputs:
 class Source:
     """The text of a program; its entry point is the function `program`.
 
-    It is `alone` where all that it does is to call its segment, and `wide` where it
-    allows 64-bit arrays for that. It checks the integers at the positions `checked`
-    before.
+    It is `alone` if it does nothing but call its segment, and `wide` if it allows
+    64-bit arrays for that call. Before it, the integers at the positions `checked` are
+    checked.
     """
 
     text: str
-    sizes: dict[str, Symbol]  # by the names that they have in the text
-    foreigns: Mapping[str, Callable[..., Any]]  # functions to put into it, by name
+    sizes: dict[str, Symbol]  # by their names in the text
+    foreigns: Mapping[str, Callable[..., Any]]  # functions to add to it, by name
     alone: bool = False
     wide: bool = False
     checked: tuple[int, ...] = ()
@@ -90,21 +90,21 @@ class Source:
 
 
 def module_source(module: Module, text: str) -> Source:
-    """The program of a module that is printed."""
+    """The program of a module whose `text` is complete."""
     return Source(
         text, module.sizes, module.foreigns.functions, values=module.value_names
     )
 
 
 def flat(plan: Plan, outputs: "Outputs") -> "Outputs":
-    """How the function that runs the graph of a plan returns its outputs."""
+    """The structure that the function running the graph of a plan returns."""
     if plan.padded is None:
         return outputs
     return Outputs("tuple", (), (Outputs("single"),) * len(plan.graph.outputs))
 
 
 def new_module(plan: Plan) -> tuple[Module, list[str]]:
-    """A module with the names of the inputs taken, and those names."""
+    """Return a module in which the names of the inputs are taken, and those names."""
     graph = plan.graph
     checks = [c.condition for c in checks_of(plan)]
     nodes = ancestors([*graph.outputs, *checks]) if checks else graph.nodes
@@ -143,10 +143,10 @@ def title(plan: Plan, backend: str) -> str:
 
 
 def needs_64_bits(module: Module, plan: Plan, others: Iterable[Value] = ()) -> bool:
-    """Whether some array has a 64-bit dtype, literals aside: JAX must be told.
+    """Whether an array other than a literal has a 64-bit dtype, which JAX must be told.
 
-    `others` are arrays that reach JAX although no segment needs them. The segments are
-    in the module already, which knows whether they compute sizes with 64 bits.
+    `others` are arrays that reach JAX although no segment needs them. The segments must
+    be in the module already, as it knows whether they compute sizes with 64 bits.
     """
     if module.widens or any(v.dtype in WIDE for v in plan.graph.outputs):
         return True  # an output may be a literal
@@ -157,10 +157,10 @@ def needs_64_bits(module: Module, plan: Plan, others: Iterable[Value] = ()) -> b
 
 
 def draws_alike(nodes: Iterable[Node]) -> list[str]:
-    """The decorator of a function of JAX with random draws, where there are some.
+    """The decorator for a JAX function with random draws, if `nodes` have any.
 
-    With it a number of an array is the same in one of another size, and on NumPy,
-    whatever JAX is set to.
+    With it an element of a random array does not depend on the array's size, and is the
+    same as on NumPy, whatever the settings of JAX.
     """
     names = {node.primitive.name for node in within(nodes)}
     draws = any(n.startswith("random_") and n not in _SAME_KEYS for n in names)
@@ -170,9 +170,10 @@ def draws_alike(nodes: Iterable[Node]) -> list[str]:
 def size_checks(
     module: Module, plan: Plan, names: list[str], body: PrintedBody | None = None
 ) -> list[str]:
-    """Lines that check integers with which segments compute sizes.
+    """The lines that check the integers with which segments compute sizes.
 
-    Those that the lines of a `body` read as sizes are read here, which checks them.
+    An integer that the lines of `body` read as a size is read here instead, which
+    checks it.
     """
     shown, test = plan.graph.input_names, "if not isinstance({}, jax.core.Tracer)"
     lines: list[str] = []
@@ -184,9 +185,9 @@ def size_checks(
 
 
 def checked_sizes(module: Module, plan: Plan) -> tuple[int, ...]:
-    """The positions of integers with which segments, now in the module, compute sizes.
+    """The positions of the integers with which segments in the module compute sizes.
 
-    Those that only bound slices are cut off there, and need no check.
+    Integers that only bound slices are clipped there, and need no check.
     """
     checked = {s for s in module.summed - module.slice_bounds if is_wide(s)}
     inputs = enumerate(plan.graph.inputs)
@@ -194,9 +195,9 @@ def checked_sizes(module: Module, plan: Plan) -> tuple[int, ...]:
 
 
 def argument_check(plan: Plan, names: list[str]) -> list[str]:
-    """Lines that check the arguments once per combination of shapes and dtypes.
+    """The lines that check the arguments once per combination of shapes and dtypes.
 
-    A padded program is given arguments that have been checked.
+    None for a padded program, whose arguments have been checked already.
     """
     if plan.padded is not None:
         return []
@@ -204,7 +205,7 @@ def argument_check(plan: Plan, names: list[str]) -> list[str]:
 
 
 def checked_once(graph: Graph, names: list[str]) -> list[str]:
-    """The lines that check arguments for a graph."""
+    """The lines that check arguments of a graph once per combination of types."""
     parts: list[str] = []
     for value, name in zip(graph.inputs, names, strict=True):
         array = value.type.rank > 0
@@ -224,7 +225,7 @@ def print_steps(
     names: Sequence[str],
     sizes: Iterable[tuple[Symbol, str]] = (),
 ) -> None:
-    """Print the steps of a driver, whose inputs have names in `body`, and `sizes`."""
+    """Print the steps of a driver, with names for its inputs and for sizes."""
     for value, name in zip(driver.graph.inputs, names, strict=True):
         body.bind(value, name)
     for symbol, size in sizes:
@@ -235,12 +236,12 @@ def print_steps(
 
 @singledispatch
 def print_step(step: object, body: PrintedBody) -> None:
-    """Print a step of a driver: lines of `body`, with what they make bound there."""
+    """Print a step of a driver as lines of `body`, and bind its results there."""
     raise TypeError(f"no text is known for a {type(step).__name__}")
 
 
 def print_check(body: PrintedBody, check: Check) -> None:
-    """The test of a condition on the host."""
+    """Print the test of a condition on the host."""
     value = body.module.resolve(check.condition)
     condition = body.on_host.get(value) or body.value(value)
     numbers = tells(value.type)
@@ -250,7 +251,7 @@ def print_check(body: PrintedBody, check: Check) -> None:
 
 
 def raising(check: Check, numbers: str, first: int = 0) -> str:
-    """The statement that raises; its message has the `numbers` behind the `first`."""
+    """The statement that raises; its message contains the `numbers` after `first`."""
     text, *others = check.texts
     pieces = [f"str({numbers}[{first + i}]), {t!r}" for i, t in enumerate(others, 1)]
     message = repr(check.message)
@@ -262,13 +263,13 @@ def raising(check: Check, numbers: str, first: int = 0) -> str:
 
 
 def print_return(body: PrintedBody, plan: Plan, outputs: "Outputs") -> None:
-    """The last line: the outputs in the structure that the user asked for."""
+    """Print the line that returns the outputs in the structure the user asked for."""
     results = [_result(body, plan.resolve(v)) for v in plan.graph.outputs]
     body.line(f"return {outputs.text(results)}")
 
 
 def _result(body: PrintedBody, value: Value) -> str:
-    """An output as an array of JAX, also an argument or an array of NumPy."""
+    """The expression of an output, converted to a JAX array where it is not one."""
     name, dtype = body.value(value), value.dtype.name
     is_argument = value.node.primitive is INPUT
     if is_argument and body.backend == "jax":

@@ -1,4 +1,4 @@
-"""Sizes written as arithmetic on traced integers, where they are not static."""
+"""Sizes written as arithmetic on traced integers where they are not static."""
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
@@ -25,25 +25,25 @@ from graphc.ir.sizes.text import Printer
 from graphc.ir.types import INT64, JaxArray
 
 INT32: Range = (-(2**31), 2**31 - 1)
-EXACT: Range = (-(2**62), 2**62)  # where sums of integers of 64 bits do not wrap around
+EXACT: Range = (-(2**62), 2**62)  # where 64-bit sums do not wrap around
 CLIP = "jnp.where({0} < 0, jnp.maximum({0} + {1}, 0), jnp.minimum({0}, {1}))"
 
 
 class Arithmetic(IntEnum):
-    """The integers that a formula of sizes is computed with."""
+    """The kind of integers that a formula of sizes is computed with."""
 
     PYTHON = 0
-    TRACED = 1  # arrays of the dtypes that its symbols have
+    TRACED = 1  # arrays of the dtypes of its symbols
     WIDE = 2  # arrays of 64 bits
 
 
 def needed(size: Size, narrow: bool) -> Arithmetic:
-    """The arithmetic in which a formula of arrays does not wrap around.
+    """The arithmetic in which a formula on arrays does not wrap around.
 
-    `narrow`: its result is taken as an integer of 32 bits, so that sums and products
-    may wrap around before that. Arrays of bytes and without signs wrap around earlier
-    than those of int32: even the negative of one does. So does a number beside arrays
-    of int32 that is beyond their bits.
+    With `narrow` the result is taken as a 32-bit integer, so that sums and products may
+    wrap around before that. Arrays of bytes or of unsigned integers wrap around earlier
+    than those of int32: even the negative of an element does. So does a number that
+    does not fit into 32 bits beside arrays of int32.
     """
     exact = parts_fit if narrow else fits
     if not isinstance(size, int):
@@ -59,10 +59,10 @@ def _has_32_bits(number: int) -> bool:
 
 
 def computes_wide(node: Node) -> bool:
-    """Whether sizes are integers of 64 bits where they are operands of a node.
+    """Whether sizes must be 64-bit integers where they are operands of a node.
 
-    It computes numbers of Python that no formula of sizes gives, as a power or a shift,
-    or compares a size with one beyond 32 bits.
+    This holds if the node computes Python numbers by other ops than formulas of sizes
+    have, such as a power or a shift, or compares a size with a number beyond 32 bits.
     """
     primitive, output = node.primitive, node.outputs[0]
     if not primitive.elementwise or primitive is OP.convert:
@@ -77,7 +77,7 @@ def computes_wide(node: Node) -> bool:
 
 
 def _parts(size: Dim) -> list[Dim]:
-    """A formula, and the arguments of all functions in it."""
+    """A formula, and the arguments of all functions in the formula."""
     return [size, *(part for call in calls_in(size) for part in call.formulas)]
 
 
@@ -94,7 +94,7 @@ def is_wide(symbol: Symbol) -> bool:
 
 
 def is_unbounded(symbol: Symbol, slice_bounds: Container[Symbol]) -> bool:
-    """Whether an integer of 64 bits is neither cut off nor an argument, checked."""
+    """Whether a 64-bit integer is neither clipped nor a checked argument."""
     origin = symbol.origin
     if not isinstance(origin, Value) or not is_wide(symbol) or symbol in slice_bounds:
         return False
@@ -102,15 +102,15 @@ def is_unbounded(symbol: Symbol, slice_bounds: Container[Symbol]) -> bool:
 
 
 def _is_signed(symbol: Symbol) -> bool:
-    """Whether a symbol stands for an integer of Python, of int32 or of int64."""
+    """Whether a symbol stands for a Python integer, or for one of int32 or int64."""
     origin = symbol.origin
     return not isinstance(origin, Value) or origin.dtype in ("int32", "int64")
 
 
 def reading(symbol: Symbol, value: str, cut: bool) -> str:
-    """The call that gives the integer of a value as a size.
+    """The call that reads a value as the integer of a size.
 
-    One that is `cut` may be beyond any axis.
+    With `cut`, the integer may be beyond any axis and is clipped.
     """
     assert isinstance(symbol.origin, Value)
     remedy = symbol.origin.node.primitive.size_remedy
@@ -119,9 +119,9 @@ def reading(symbol: Symbol, value: str, cut: bool) -> str:
 
 
 def widened(symbol: Symbol, name: str, bounded: bool = True) -> str:
-    """A traced integer as one of 64 bits.
+    """The expression of a traced integer with 64 bits.
 
-    If `bounded`, it is cut off, so that sums of it do not wrap around.
+    If `bounded`, the integer is clipped so that sums of it do not wrap around.
     """
     if not is_wide(symbol):
         return f'{name}.astype("int64")'
@@ -133,9 +133,9 @@ def widened(symbol: Symbol, name: str, bounded: bool = True) -> str:
 
 
 def in_sums(size: Dim) -> set[Symbol]:
-    """The symbols that a formula computes sums or products with.
+    """The symbols that enter sums or products of a formula.
 
-    Others are compared only, or are all there is.
+    Other symbols are only compared, or are the whole formula.
     """
     long = [polynomial(p) for p in _parts(size) if polynomial(p).only_atom() is None]
     long += [polynomial(p) for c in calls_in(size) if c.op == "*" for p in c.formulas]
@@ -155,14 +155,15 @@ def bounded_sum(jnp: ModuleType, exact: object, rough: JaxArray) -> object:
 class UnboundedSums:
     """How sums of integers that no check has bounded are written.
 
-    `helper` prints a function into the program, `is_unbounded` tells such integers.
+    `helper` prints a function into the program; `is_unbounded` recognises such
+    integers.
     """
 
     helper: Callable[[Callable[..., Any]], str]
     is_unbounded: Callable[[Symbol], bool]
 
     def may_wrap(self, size: Dim) -> bool:
-        """Whether a formula is a sum or product that 64 bits may not hold."""
+        """Whether a formula is a sum or product that may exceed 64 bits."""
         atom = polynomial(size).only_atom()
         computed = atom is None or (not isinstance(atom, Symbol) and atom.op == "*")
         unbounded = computed and any(map(self.is_unbounded, size.symbols))
@@ -171,12 +172,12 @@ class UnboundedSums:
 
 @dataclass
 class _ArrayPrinter(Printer):
-    """Writes min, max and clip as functions of arrays, sums that may wrap as `sums`."""
+    """Writes min, max and clip as array functions, and guards sums that may wrap."""
 
     sums: UnboundedSums | None = None
 
     def size(self, d: Size) -> str:
-        """The text of a size: a sum."""
+        """The text of a size, guarded against wrapping around where it may."""
         text = super().size(d)
         if self.sums is None or isinstance(d, int) or d in self.named:
             return text
@@ -186,12 +187,12 @@ class _ArrayPrinter(Printer):
         return f"{self.sums.helper(bounded_sum)}(jnp, {text}, {rough})"
 
     def _float_of(self, symbol: Symbol) -> str:
-        """A symbol as a float; it may be an array, or a capacity that is a number."""
+        """A symbol as a float, if it is a 64-bit array; otherwise its name."""
         name = self.name_of(symbol)
         return f'jnp.asarray({name}, "float64")' if is_wide(symbol) else name
 
     def atom(self, atom: Atom, sign: str = "//") -> str:
-        """The text of a symbol or of a function of sizes."""
+        """The text of a symbol, or of a function of sizes."""
         if isinstance(atom, Symbol) or not atom.side:
             return super().atom(atom, sign)
         args = [self.size(x) for x in atom.args]
@@ -204,15 +205,15 @@ def array_size(
     named: Mapping[Dim, str] | None = None,
     sums: UnboundedSums | None = None,
 ) -> str:
-    """A JAX expression for `d` in terms of integer arrays for its symbols.
+    """A JAX expression for `d`, given integer arrays for its symbols.
 
-    Parts that have a name in `named` stand there by it.
+    Parts of `d` that have a name in `named` are written by that name.
     """
     return _ArrayPrinter(name_of, CLIP, named or {}, sums).size(d)
 
 
 def solved(size: Dim, symbol: Symbol, axis: str) -> str:
-    """The symbol from `axis`, which holds `size`; "" where it is not linear in it."""
+    """The symbol solved for, given that `axis` is `size`; "" if that is not linear."""
     line = line_of(size, symbol)
     if line is None:
         return ""

@@ -1,7 +1,7 @@
-"""Integers that serve as bounds of slices only: there they may be beyond any axis.
+"""Integers that serve only as bounds of slices, where they may be beyond any axis.
 
-Python cuts such bounds off. So may a program, before it computes sizes with them: it
-takes them for 2**49, and no axis has as many elements.
+Python clips such bounds. A program may do so too before it computes sizes with them: it
+clips them to 2**49, which is more elements than any axis has.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +21,9 @@ SLICED = (OP.basic_index, OP.slice_update)
 def slice_bounds(
     graphs: Sequence[Graph], checked: Sequence[Value], resolve: Callable[[Value], Value]
 ) -> frozenset[Symbol]:
-    """The integers of 64 bits that are the same in all graphs if they are cut off.
+    """The 64-bit integers that can be clipped without changing the result of any graph.
 
-    `checked` are conditions that the program tests besides.
+    `checked` are further conditions that the program tests.
     """
     outputs = [*(v for graph in graphs for v in graph.outputs), *checked]
     alone = len(graphs) == 1 and not checked
@@ -53,9 +53,9 @@ def _is_read(symbol: Symbol) -> bool:
 
 
 def _sizes(node: Node) -> Iterator[Size]:
-    """The sizes that a node depends on, bounds of slices as Python cuts them off.
+    """The sizes that a node depends on, with bounds of slices clipped as Python does.
 
-    Those that are given to a body are looked at where it depends on them.
+    Sizes passed to a body are left out here; they count where the body depends on them.
     """
     params = dict(node.params)
     if has_inner(node):

@@ -1,9 +1,9 @@
-"""Slices of what loops stack, at places that XLA does not know.
+"""Slices of arrays that loops stack, at places unknown to XLA.
 
-A chain of blocks that was made a loop gives one array for each kind of result, of which
-users ask for the part of each block, or for the parameter that it updates. XLA compiles
-a kernel for each slice at a known place, and one for all that differ in a number only
-when the program runs.
+A chain of blocks that was rolled into a loop gives one array for each kind of result.
+Users ask for the part of each block, or for the parameter that it updates. For slices
+at known places XLA compiles a kernel each; for those whose places are known only when
+the program runs, it compiles one kernel for all that are otherwise the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,16 +17,16 @@ from graphc.rewriting.loops.roll.repeats import place_of
 
 
 class AlikeSlices:
-    """The slices of a body that are printed so, if they are many enough."""
+    """Prints slices of a body at places unknown to XLA, if they are many enough."""
 
     def __init__(self, body: PrintedBody, nodes: Iterable[Node]) -> None:
         self._body = body
-        self._places: dict[Node, str] = {}  # by loops
+        self._places: dict[Node, str] = {}  # by loop
         slices = {node for node in nodes if self._stack(node) is not None}
         self._slices = slices if worth_alike(len(slices)) else set[Node]()
 
     def _stack(self, node: Node) -> Value | None:
-        """The stack, made by a loop, of which a node is a slice at a known place."""
+        """The stack, made by a loop, that `node` slices at a known place, if any."""
         if not node.outputs or node.outputs[0]._symbol is not None:
             return None
         if place_of(node.outputs[0]) is None:
@@ -36,7 +36,7 @@ class AlikeSlices:
         return stack if known and has_inner(stack.node) else None
 
     def print(self, node: Node) -> None:
-        """Print a node."""
+        """Print a node, as a slice at an unknown place if it is one of these slices."""
         if node in self._slices:
             self._print_slice(node)
         else:

@@ -1,4 +1,4 @@
-"""Where text is laid out: functions, line by line."""
+"""Functions laid out as text, line by line."""
 
 from collections.abc import Container, Generator, Sequence, Set
 from contextlib import contextmanager
@@ -51,10 +51,10 @@ _LITERALS = bool, int, float, str
 class PrintedBody:
     """The lines of one function.
 
-    Sizes are bound where they are first needed: from the shape of a value in scope,
-    or, where `reads` allows it, from the integer of a value in scope. `inner`: it is
-    the body of a loop or branch. `tells_misfits`: branches in it may tell that their
-    sizes do not fit.
+    Sizes are bound where they are first needed: from the shape of a value in scope or,
+    where `reads` allows it, from the integer of a value in scope. `inner` says that the
+    function is the body of a loop or branch, `tells_misfits` that branches in it may
+    report that their sizes do not fit.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class PrintedBody:
         self._names: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._axes: dict[Symbol, str] = {}
-        self._bound: set[tuple[Size, ...]] = set()  # shapes with all their axes there
-        # Names of parts of long sizes, by how they are computed.
+        self._bound: set[tuple[Size, ...]] = set()  # shapes whose axes are all in scope
+        # Names of parts of long sizes, by the arithmetic that computes them.
         self._parts: dict[Arithmetic, dict[Dim, str]] = {a: {} for a in Arithmetic}
         self._wide: dict[Symbol, str] = {}
         self._place: SourceLocation | None = None
-        self._line = ""  # of the user's code, that of the last comment
+        self._line = ""  # the user's line in the last comment
         self._guarded: set[Guard] = set()
-        self.copies: dict[object, str] = {}  # of arrays, as they lie elsewhere
+        self.copies: dict[object, str] = {}  # constrained copies of arrays
         self._shifts: set[Node] = set()
         self._wraps = True
 
@@ -97,14 +97,14 @@ class PrintedBody:
         self.lines.append(text)
 
     def look_at(self, nodes: Sequence[Node], outputs: Set[Value]) -> None:
-        """Tell the uses of the values of all nodes, before they are printed."""
+        """Note how all nodes use values; to be called before the nodes are printed."""
         if self.backend == "jax":
             self._shifts = shifts(nodes, outputs)
             self._wraps = self.inner or wraps(nodes)
 
     @contextmanager
     def in_numpy(self) -> Generator[None]:
-        """Lines of a JAX program that compute with NumPy, at once."""
+        """Within the context, lines of a JAX program compute with NumPy, at once."""
         before = self.xp, self.backend
         self.xp, self.backend = "np", "numpy"
         try:
@@ -113,7 +113,7 @@ class PrintedBody:
             self.xp, self.backend = before
 
     def bind(self, value: Value, name: str) -> None:
-        """`value` is in scope as `name`, and so are the sizes of its axes.
+        """Put `value` in scope as `name`, and with it the sizes of its axes.
 
         Lists of pieces have no axes.
         """
@@ -125,7 +125,7 @@ class PrintedBody:
         for axis, size in enumerate(shape):
             if isinstance(size, Dim) and len(size.symbols) == 1:
                 symbol = size.symbols[0]
-                if symbol not in self._axes:  # else an input's, which stays in scope
+                if symbol not in self._axes:  # an input's axis would stay in scope
                     self._bind_axis(size, symbol, value, f"{name}.shape[{axis}]")
                 bound = bound and symbol in self._axes
         if bound:
@@ -140,11 +140,11 @@ class PrintedBody:
                 self._axes[symbol] = text
 
     def bind_size(self, symbol: Symbol, name: str) -> None:
-        """The integer of `symbol` is in scope as `name`."""
+        """Put the integer of `symbol` in scope as `name`."""
         self._sizes[symbol] = name
 
     def forget(self, value: Value) -> str:
-        """`value` goes out of scope: its name. Sizes read from it are kept."""
+        """Take `value` out of scope and return its name; sizes read from it stay."""
         name = self._names.pop(value)
         for symbol, axis in list(self._axes.items()):
             if axis.startswith(f"{name}."):
@@ -158,7 +158,7 @@ class PrintedBody:
         return symbol in self._sizes or symbol in self._axes
 
     def size(self, symbol: Symbol) -> str:
-        """The name of a size, bound by a line of its own if it was not yet."""
+        """The name of a size; a line of its own binds the size if none has yet."""
         name = self._sizes.get(symbol)
         if name is None:
             origin = symbol.origin
@@ -176,9 +176,10 @@ class PrintedBody:
         return name
 
     def take_read(self, symbol: Symbol) -> str:
-        """The line that reads a size, taken out to stand elsewhere; "" where none is.
+        """Remove the line that reads a size, to be put elsewhere, and return it.
 
-        One that is cut off as the bound of a slice is not taken.
+        Return "" if there is no such line, or if it clips the size as the bound of a
+        slice.
         """
         start = f"{self._sizes.get(symbol)} = integer("
         places = [i for i, text in enumerate(self.lines) if text.startswith(start)]
@@ -187,11 +188,11 @@ class PrintedBody:
         return self.lines.pop(places[0])
 
     def _is_integer(self, symbol: Symbol) -> bool:
-        """Whether `size` gives a Python integer, not a traced array."""
+        """Whether `size` returns a Python integer rather than a traced array."""
         return self.reads or symbol.origin is None or self.knows(symbol)
 
     def code(self, param: object) -> str:
-        """A param as source text: a literal of its kind, a size by names in scope."""
+        """A param as source text: a literal of its kind; sizes use names in scope."""
         if isinstance(param, Dim):
             return self._long_formula(param)
         if isinstance(param, tuple):
@@ -211,7 +212,7 @@ class PrintedBody:
         raise TypeError(f"a {type(param).__name__} is no param that can be printed")
 
     def _long_formula(self, size: Dim, narrow: bool = False, wide: bool = False) -> str:
-        """A size as source text; the parts of a long one have lines of their own."""
+        """A size as source text; parts of a long one get lines of their own."""
         how = self._arithmetic(size, narrow)
         if wide and how is Arithmetic.TRACED:
             how = Arithmetic.WIDE
@@ -239,14 +240,14 @@ class PrintedBody:
         return f"int({text})" if how is Arithmetic.TRACED else text
 
     def _is_unbounded(self, symbol: Symbol) -> bool:
-        """Whether a symbol is an array that may be any integer of 64 bits."""
+        """Whether a symbol is an array that may hold any 64-bit integer."""
         is_array = not self._is_integer(symbol)
         return is_array and is_unbounded(symbol, self.module.slice_bounds)
 
     def _wide_size(self, summed: Container[Symbol], symbol: Symbol) -> str:
-        """As `size`, but with 64 bits where it is an array of JAX.
+        """Like `size`, but a 64-bit integer where the size is a JAX array.
 
-        Of one that has them, sums do not wrap around.
+        Symbols that are `summed` are bounded so that sums do not wrap around.
         """
         name = self.size(symbol)
         if self._is_integer(symbol):
@@ -284,9 +285,9 @@ class PrintedBody:
         raise AssertionError(f"{value!r} of {node!r} is not in scope")
 
     def operand(self, node: Node, value: Value) -> str:
-        """An input of a node; a literal stands bare where its dtype is clear."""
+        """The text of an input of a node; a literal is bare if its dtype is clear."""
         value = self.module.resolve(value)
-        if not value.node.primitive.inline:  # as most inputs
+        if not value.node.primitive.inline:  # the most common case
             return self.on_host.get(value) or self.value(value)
         if value.node.primitive is CONSTANT and value.type.rank == 0:
             array = value.node.params["data"].array
@@ -303,14 +304,14 @@ class PrintedBody:
     def _number_text(
         self, value: Value, narrow: bool = False, wide: bool = False
     ) -> str:
-        """A size as a number, in an expression; an array has 64 bits where `wide`."""
+        """A size as a number in an expression; with `wide`, an array has 64 bits."""
         text = self._long_formula(value.node.params["size"], narrow, wide)
         return text if text.isidentifier() else f"({text})"
 
     def node(self, node: Node, emit: Emit | None = None) -> None:
-        """The line of one node, after those of the sizes and guards it needs.
+        """Print the line of one node, after those of the sizes and guards it needs.
 
-        Its text is that of `emit`, or else of the backend.
+        `emit` gives its text, or else the rule of the backend.
         """
         primitive, module = node.primitive, self.module
         if primitive.inline:
@@ -367,11 +368,11 @@ class PrintedBody:
             self.line(self.guard_text(guard, node))
 
     def guard_text(self, guard: Guard, node: Node) -> str:
-        """`require(n == m, ...)`: shows the names and the numbers of both sizes."""
+        """The call `require(n == m, ...)`, with names and numbers of both sizes."""
         return f"require({', '.join(self.guard_parts(guard, node))})"
 
     def guard_parts(self, guard: Guard, node: Node) -> tuple[str, str]:
-        """The relation of a guard, and the other arguments of `require`."""
+        """The relation of a guard as text, and the other arguments of `require`."""
         left, right = self.code(guard.left), self.code(guard.right)
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
         kind = "" if guard.kind == "shape" else f", kind={guard.kind!r}"
@@ -394,10 +395,11 @@ def print_body(
     jitted: bool = False,
     tells: bool = False,
 ) -> str:
-    """Print a body of a node as a function of its inputs, then its sizes; its name.
+    """Print a body as a function of its inputs and then its sizes; return its name.
 
-    It returns a tuple. Its own bodies are printed before it. One given as an opaque
-    param bears the name of that. Branches in it may tell misfits where it `tells`.
+    The function returns a tuple. Bodies within it are printed before it. If `callee` is
+    an opaque param, the function gets that param's name. With `tells`, branches in it
+    may report misfits.
     """
     graph = callee.content if isinstance(callee, Opaque) else callee
     name = callee.name if isinstance(callee, Opaque) else "body"
@@ -422,7 +424,7 @@ def print_body(
 def _print_function(
     body: PrintedBody, graph: bodies.Body, name: str, frees: bool
 ) -> None:
-    """Print a body as a function of the module."""
+    """Print the function of a body, and note its name and lines in the module."""
     module = body.module
     module.functions[graph] = name, []
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""Arrays for the variables of a graph: ordinary numbers, and special ones."""
+"""Arrays for the variables of a graph, with ordinary and with special numbers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,13 +20,13 @@ SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0)
 
 
 def symbols(sizes: Iterable[object]) -> list[Symbol]:
-    """The names in sizes, each once."""
+    """The symbols that occur in sizes, each once."""
     names = {s: None for n in sizes if isinstance(n, Dim) for s in n.symbols}
     return list(names)
 
 
 def draw_sizes(c: Chance, values: Iterable[Value]) -> dict[Symbol, int]:
-    """A number for every name of a size in the graphs of values."""
+    """Draw a number for each named size in the graphs of values."""
     named = symbols(
         n
         for node in ancestors(values)
@@ -37,9 +37,10 @@ def draw_sizes(c: Chance, values: Iterable[Value]) -> dict[Symbol, int]:
 
 
 def draw_array(c: Chance, want: Want, sizes: SizeValues, special: bool) -> NDArray:
-    """An array of the wanted type, chosen by a number; the first ones are ordinary.
+    """Draw an array of the wanted type; the first ones to be tried are ordinary.
 
-    One is drawn only, so that an array is as simple as a constant of one number is.
+    A single number is drawn, from which the array follows, so that to Hypothesis an
+    array is as simple as a constant.
     """
     shape = tuple(evaluate(n, sizes) for n in want.shape)
     code = c.up_to(2 * ORDINARY - 1 if special else ORDINARY - 1)
@@ -56,7 +57,7 @@ def draw_array(c: Chance, want: Want, sizes: SizeValues, special: bool) -> NDArr
 def _ordinary(
     rng: np.random.Generator, want: Want, shape: tuple[int, ...], ties: bool
 ) -> NDArray:
-    """Numbers of moderate size; where there may be ties, small integers."""
+    """Numbers of moderate size, or small integers where ties are wanted."""
     if want.dtype.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)
     if not is_inexact(want.dtype):
@@ -84,7 +85,7 @@ def _special(number: int, dtype: DType) -> object:
 
 
 def carriers(names: Iterable[Symbol]) -> dict[Value, Want]:
-    """An input per name of a size, by which a program learns what it is."""
+    """An input for each named size, through which a program learns the size."""
     wants = {}
     for symbol in names:
         want = Want((symbol_dim(symbol),), np.dtype("int8"))

@@ -1,8 +1,8 @@
-"""`graphc.rewrites.check`: a rule tried on graphs that it matches.
+"""`graphc.rewrites.check`: try a rule on graphs that it matches.
 
-Graphs are made from the rule's pattern, rewritten with this one rule, and both sides
-are run on the same arguments, special values and sizes among them; so are their
-gradients. A difference is shrunk to a small counterexample.
+Graphs are made from the rule's pattern and rewritten with this one rule. Both sides run
+on the same arguments, special values and sizes among them, and so do their gradients. A
+difference is shrunk to a small counterexample.
 """
 
 import warnings
@@ -35,15 +35,15 @@ from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.runtime.compile import function
 from graphc.transform.derivatives.gradients import grad
 
-BATCH = 9  # examples; from 10 on Hypothesis varies the last one more than it makes new
-MOST_BARREN = 10  # graphs without a gradient, where none has one
-MOST_GRAPHS = 600  # until one is found in which the rule fires
-TRIES = 10  # graphs per example, until one is found in which the rule fires
+BATCH = 9  # examples; from 10 on Hypothesis mostly varies the last one
+MOST_BARREN = 10  # graphs without a gradient before a search ends, if none has one
+MOST_GRAPHS = 600  # graphs to make until the rule fires in one
+TRIES = 10  # graphs per example until the rule fires in one
 
 
 @dataclass(frozen=True)
 class Stage:
-    """The kind of comparison, and how much rarer it is than one of values on NumPy."""
+    """A kind of comparison, and how much rarer it is than one of values on NumPy."""
 
     backend: Literal["numpy", "jax"]
     gradient: bool
@@ -60,8 +60,10 @@ STAGES = (
 
 @dataclass
 class Checked:
-    """The record of a check: graphs made, those in which the rule fired, those of them
-    without a gradient, comparisons of values and of gradients.
+    """The record of a check.
+
+    It counts the graphs made, those in which the rule fired, those of them without a
+    gradient, and the comparisons of values and of gradients.
     """
 
     rule: Rule
@@ -79,7 +81,7 @@ class Checked:
 
 
 class _Barren(BaseException):
-    """No graph is of use. Ends a search, as no exception that is one does."""
+    """Raised when no graph is of use, which ends a search, as no Exception would."""
 
 
 def check(
@@ -93,13 +95,13 @@ def check(
 ) -> Checked:
     """Try a rule on graphs that it matches, and compare both sides.
 
-    The graphs are made from the rule's pattern; where that finds none, `build` makes a
-    value from variables, one per argument of its own. `shapes` says by their names
-    which shapes these have, `{"a": ("n", 3)}`; a named size is tried as a number and as
-    a symbol. `dtypes` are those to try; `first` are rules that simplify what is built,
-    where the pattern is of what they leave. Compared are values, on NumPy and JAX, bit
-    for bit where the rule is exact, and gradients; and arguments that the graph as it
-    was refuses are refused still.
+    The graphs are made from the rule's pattern; where that yields none, `build` makes a
+    value from variables, one for each of its parameters. `shapes` gives the shapes of
+    these by name, `{"a": ("n", 3)}`; a named size is tried as a number and as a symbol.
+    `dtypes` are the dtypes to try; `first` are rules that simplify what is built, for a
+    pattern that matches only their results. Compared are values, on NumPy and JAX, bit
+    for bit where the rule is exact, and gradients; also, arguments that the old graph
+    refuses must still be refused.
 
     Raises GraphError with a small counterexample where the sides differ, or where no
     graph was found in which the rule fires.
@@ -111,7 +113,7 @@ def check(
     report = Checked(rule)
     common = DTYPES if rule.exact else FLOATS
     for stage in STAGES:
-        if stage.gradient and (rule.late or rule.last):  # no gradient is taken of them
+        if stage.gradient and (rule.late or rule.last):  # made after gradients are
             continue
         if stage.gradient and stage.backend == "jax" and not report.gradients:
             continue
@@ -121,7 +123,7 @@ def check(
         try:
             search.run(max(examples // stage.every, 1))
         except GraphError:
-            replace(search, modes=("inputs",)).run(2 * BATCH)  # to tell of no constants
+            replace(search, modes=("inputs",)).run(2 * BATCH)  # report it with inputs
             raise
         if not report.fired:
             raise _unmatched(rule, report)
@@ -157,14 +159,14 @@ class _Trial:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where graphs come from: from a function, or else from the rule's pattern."""
+    """The source of graphs: a function of the user's, or else the rule's pattern."""
 
     build: Callable[..., Any] | None
     shapes: DeclaredShapes
     first: Rules
 
     def graph(self, c: Chance, rule: Rule) -> Made:
-        """A graph that the rule may match. Raises Misfit where none was found."""
+        """Make a graph that the rule may match. Raises Misfit where none was found."""
         if self.build is None:
             return matching(c, rule.pattern)
         sample = built(c, self.build, self.shapes)
@@ -179,7 +181,7 @@ def _graph_of(sample: Made) -> Graph:
 
 @dataclass(frozen=True)
 class _Search:
-    """One stage of a check: looks for a counterexample."""
+    """One stage of a check, which looks for a counterexample."""
 
     rule: Rule
     stage: Stage
@@ -189,7 +191,7 @@ class _Search:
     modes: tuple[str, ...] = MODES
 
     def run(self, examples: int) -> None:
-        """Raises GraphError with the smallest counterexample."""
+        """Try `examples` graphs. Raises GraphError with the smallest counterexample."""
         for start in range(0, examples, BATCH):
             self._search(start, min(BATCH, examples - start))
 
@@ -213,7 +215,7 @@ class _Search:
             with _quietly(), jax.enable_x64(True):
                 attempt()
         except (Unsatisfiable, _Barren):
-            return  # this stage has nothing to compare: no gradient, say
+            return  # nothing to compare in this stage, as without a gradient
         except Counterexample as counterexample:
             parts = counterexample.args[0]
             text = describe(op="rewrites.check", where=self.rule.place, **parts)
@@ -222,7 +224,7 @@ class _Search:
         raise GraphError(text, "rules")
 
     def attempt(self, c: Chance) -> None:
-        """One graph in which the rule fires, compared."""
+        """Make one graph in which the rule fires, and compare both sides."""
         sample, after = self._fired(c)
         before = sample.value
         compared = [before], [after]
@@ -237,7 +239,7 @@ class _Search:
         self._compare(_Trial(sample, (before, after), compared, arguments))
 
     def _fired(self, c: Chance) -> tuple[Made, Value]:
-        """A graph, and its rewritten output."""
+        """Make a graph in which the rule fires; return it and its rewritten output."""
         for _ in range(TRIES):
             try:
                 sample = self.source.graph(c, self.rule)
@@ -264,7 +266,7 @@ class _Search:
             raised = error
         else:
             return result.graph.outputs[0] if result.log else None
-        # Raised here, it has no context, which may vary.
+        # Raised outside of `except`, the error has no context, which might vary.
         problem = f"the rule {self.rule.name} raises {type(raised).__name__}"
         got = str(raised).split("\n  at ")[0]
         parts = {"problem": problem, "got": got}
@@ -273,7 +275,7 @@ class _Search:
     def _gradients(
         self, sample: Made, before: Value, after: Value
     ) -> tuple[list[Value], list[Value]]:
-        """The gradients of both sides in the inputs of floats."""
+        """The gradients of both sides with respect to the inexact inputs."""
         wrt = _smooth(sample)
         if not wrt:
             self.report.barren += 1
@@ -283,7 +285,7 @@ class _Search:
         try:
             expected = grad(_weighed(before), wrt, disconnected="zero")
         except GraphError:
-            return reject()  # there is none to compare with
+            return reject()  # no gradient to compare with
         problem = ""
         try:
             return expected, grad(_weighed(after), wrt, disconnected="zero")
@@ -314,14 +316,14 @@ class _Search:
                 raise Counterexample(self._differs(trial, i, old, new))
 
     def _need_error(self, trial: _Trial) -> None:
-        """Arguments that the old graph refuses must be refused by the new one too."""
+        """Raise a Counterexample if only the old graph refuses the arguments."""
         before, after = trial.sides
         try:
             self._run(trial, [before])
         except GraphError as refusal:
             error = str(refusal).splitlines()[0]
         except Exception:
-            return  # of NumPy, say
+            return  # an error of NumPy, say
         else:
             return
         new = self._tried(trial, [after])
@@ -340,14 +342,14 @@ class _Search:
         return close(old, new, unit, finite=self.stage.gradient)
 
     def _tried(self, trial: _Trial, outputs: list[Value]) -> list[NDArray] | None:
-        """The outputs of a graph; None where it raises."""
+        """The outputs of a graph; None if it raises."""
         try:
             return self._run(trial, outputs)
         except Exception:
             return None
 
     def _run(self, trial: _Trial, outputs: list[Value]) -> list[NDArray]:
-        """Run a graph; on JAX op by op, since XLA rounds fused ops in its own ways."""
+        """Run a graph; on JAX op by op, since XLA rounds fused ops differently."""
         compiled = function(
             list(trial.arguments),
             outputs,
@@ -396,19 +398,19 @@ def _quietly() -> Generator[None]:
 
 
 def _on_host(value: Value) -> bool:
-    """Whether a graph has checks, which an un-jitted program cannot do."""
+    """Whether a graph has checks, which an un-jitted program cannot make."""
     return any(node.primitive is OP.assert_ for node in ancestors([value]))
 
 
 def _smooth(sample: Made) -> list[Value]:
-    """The inputs that have a gradient."""
+    """The inputs with respect to which there is a gradient."""
     if not is_inexact(sample.value.dtype):
         return []
     return [x for x in sample.inputs if is_inexact(x.dtype)]
 
 
 def _weighed(x: Value) -> Value:
-    """A real scalar to which every element contributes, each with another weight."""
+    """A real scalar to which the elements contribute with weights from 1 to 5."""
     size = x.type.size
     weights = F.reshape(F.arange(size) % 5 + 1, x.type.shape)
     total = F.sum(x * F.astype(weights, x.dtype))

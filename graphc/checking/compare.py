@@ -7,11 +7,11 @@ import numpy as np
 
 from graphc.ir.types import BFLOAT16, DType, NDArray, is_inexact
 
-ROUNDINGS = 1e3  # units in the last place by which an order of operations may matter
+ROUNDINGS = 1e3  # units in the last place that the order of operations may cost
 
 
 def same_bits(x: NDArray, y: NDArray) -> bool:
-    """Equal, signs of zeros included; a NaN is as good as another."""
+    """Whether arrays are equal, signs of zeros included; all NaNs count as equal."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
     if x.dtype.kind == "c":
@@ -24,9 +24,10 @@ def same_bits(x: NDArray, y: NDArray) -> bool:
 
 
 def close(x: NDArray, y: NDArray, unit: float, *, finite: bool = False) -> bool:
-    """Equal up to rounding, infinities and NaN at the same places.
+    """Whether arrays are equal up to rounding, infinities and NaN in the same places.
 
-    `unit` is that in the last place; `finite`: only where the first is finite.
+    `unit` is the unit in the last place; with `finite`, elements are compared only
+    where `x` is finite.
     """
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
@@ -43,7 +44,7 @@ def close(x: NDArray, y: NDArray, unit: float, *, finite: bool = False) -> bool:
 
 
 def coarsest(dtypes: Iterable[DType]) -> float:
-    """The largest unit in the last place of numbers near 1."""
+    """The largest unit in the last place, for numbers near 1, of these dtypes."""
     return max((_eps(d) for d in dtypes if is_inexact(d)), default=0.0)
 
 

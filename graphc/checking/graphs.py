@@ -32,12 +32,12 @@ DeclaredShapes = Mapping[str, Sequence[int | str]]
 NUMBERS = (0, 1, -1, 2, -0.0, 0.5)
 FUNCTIONS = ["negative", "square", "exp", "tanh"]
 WEAK = ("int64", "float64")
-BUILDING = (GraphError, AssertionError, IndexError, KeyError)  # of params that misfit
+BUILDING = (GraphError, AssertionError, IndexError, KeyError)  # when params misfit
 
 
 @dataclass
 class Made:
-    """A value, its variables, and the arrays that are wanted for these."""
+    """A value, its variables, and the arrays wanted for the variables."""
 
     value: Value
     wants: dict[Value, Want]
@@ -49,7 +49,7 @@ class Made:
 
 
 def matching(c: Chance, pattern: Pattern | Traced) -> Made:
-    """A graph that the pattern may fit. Raises Misfit where none was found."""
+    """Make a graph that the pattern may match. Raises Misfit where none was found."""
     if isinstance(pattern, Traced):
         return _called(c, pattern)
     maker = _Maker(c, c.pick(c.modes))
@@ -63,7 +63,7 @@ def matching(c: Chance, pattern: Pattern | Traced) -> Made:
 
 
 def built(c: Chance, build: Callable[..., object], shapes: DeclaredShapes) -> Made:
-    """A graph that a function of the user makes of its arguments' variables."""
+    """Make a graph by calling the user's function with a variable per parameter."""
     maker = _Maker(c)
     names = list(inspect.signature(build).parameters)
     dtype, common, sizes = c.dtype(), c.shape(), _Sizes(c)
@@ -79,12 +79,12 @@ def built(c: Chance, build: Callable[..., object], shapes: DeclaredShapes) -> Ma
 
 
 def _called(c: Chance, pattern: Traced) -> Made:
-    """The result of a traced pattern for values that it can be called with."""
+    """The result of a traced pattern for values that the pattern can be called with."""
     example = c.pick(pattern.examples)
     maker, sizes = _Maker(c, c.pick(("inputs", "inputs", "mixed"))), _Sizes(c)
     dtype = None if c.flag() else c.dtype()
     rank = max(t.rank for t in example)
-    alike = ("n",) * rank  # else of any sizes, for ops that broadcast
+    alike = ("n",) * rank  # otherwise of any sizes, for ops that broadcast
     common = sizes.of(alike) if c.flag() else c.shape(rank, rank)
     arguments = []
     for name, t in zip(pattern.names, example, strict=True):
@@ -105,7 +105,7 @@ def _near(c: Chance, common: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 class _Sizes:
-    """Sizes for the names in a pattern: a name again, or a number."""
+    """Sizes for the names in a pattern, each a number or a name again."""
 
     def __init__(self, c: Chance) -> None:
         self._c = c
@@ -134,7 +134,7 @@ class _Maker:
     bound: dict[str, Any] = field(default_factory=dict)
 
     def make(self, pattern: Pattern, want: Want) -> Value:
-        """A value that the pattern fits, as far as can be of the wanted type."""
+        """Make a value that the pattern matches, of the wanted type where possible."""
         match pattern:
             case Variable(name):
                 if name not in self.bound:
@@ -147,7 +147,7 @@ class _Maker:
                 return self.make(inner, want)
             case Apply():
                 return self.node(pattern, want)
-            case OneOf(ops):  # inputs of any primitives: some are those that it needs
+            case OneOf(ops):  # variables as inputs; some ops have all inputs they need
                 op = self.c.pick(ops)
                 names = PRIMITIVES[op].arguments
                 return self.node(Apply(op, tuple(map(Variable, names))), want)
@@ -160,7 +160,7 @@ class _Maker:
         return bound_value
 
     def node(self, pattern: Apply, want: Want) -> Value:
-        """A node of the pattern's primitive on inputs that are made for it."""
+        """Make a node of the pattern's primitive, on inputs that are made for it."""
         if pattern.op == "constant":
             return self.c.pick(self.constants)(want)
         primitive, count = PRIMITIVES[pattern.op], len(pattern.inputs)
@@ -170,7 +170,7 @@ class _Maker:
             if not isinstance(p, Variable) or p.name in self.bound
         }
         if want.weak and not (primitive.elementwise and pattern.op != "where"):
-            raise Misfit  # only arithmetic on numbers gives numbers
+            raise Misfit  # only arithmetic on weak numbers gives weak numbers
         default = _default(primitive)
         planner: Callable[..., SamplePlan] = PLANS.get(pattern.op, default)
         plan = planner(self.c, want, fixed, count)
@@ -188,7 +188,7 @@ class _Maker:
         return primitive.bind(tuple(values), ordered).outputs[pattern.output]
 
     def _all(self, parts: list[tuple[Pattern, Want]]) -> list[Value]:
-        """The inputs of a node; variables last, whose values others may name."""
+        """Make the inputs of a node; variables last, since others may bind them."""
         inputs: dict[int, Value] = {}
         late = [isinstance(part, Variable) for part, _ in parts]
         for i in sorted(range(len(parts)), key=late.__getitem__):
@@ -196,7 +196,7 @@ class _Maker:
         return [inputs[i] for i in range(len(parts))]
 
     def leaf(self, want: Want) -> Value:
-        """A value for a variable of a pattern: an input mostly."""
+        """Make a value for a variable of a pattern, most often an input."""
         if want.weak:
             return self.number(self.c.pick(NUMBERS), want)
         if want.role:
@@ -214,29 +214,29 @@ class _Maker:
         return self.constant, self.scalar, self.literal
 
     def constant(self, want: Want) -> Value:
-        """A number everywhere."""
+        """Make a constant with the same number everywhere."""
         return self.number(self.c.pick(NUMBERS), want)
 
     def scalar(self, want: Want) -> Value:
-        """A number."""
+        """Make a scalar constant."""
         return self.number(self.c.pick(NUMBERS), want.of())
 
     def stretched(self, want: Want) -> Value:
-        """An input that is broadcast."""
+        """Make an input and broadcast it."""
         thin = want.of(*self.c.thinned(want.shape))
         return F.broadcast_to(self.variable(thin), want.shape)
 
     def filled(self, want: Want) -> Value:
-        """One element everywhere."""
+        """Make an array with the same element everywhere."""
         return F.full(want.shape, self.leaf(want.of()))
 
     def converted(self, want: Want) -> Value:
-        """An input of another dtype."""
+        """Make an input of another dtype and convert it."""
         source = Want(want.shape, self.c.dtype())
         return cast(self.variable(source), want.dtype)
 
     def function(self, want: Want) -> Value:
-        """An input to which an elementwise function is applied."""
+        """Apply an elementwise function to a new input."""
         names = FUNCTIONS[: 4 if is_inexact(want.dtype) else 2]
         if want.dtype.kind == "b":
             names = ["logical_not"]
@@ -244,29 +244,29 @@ class _Maker:
         return result
 
     def variable(self, want: Want, name: str = "") -> Value:
-        """A new input."""
+        """Make a new input."""
         called = name or f"x{len(self.wants)}"
         new_input = variable(called, TensorType(want.dtype, want.shape))
         self.wants[new_input] = want
         return new_input
 
     def definite(self, want: Want) -> Value:
-        """A symmetric positive definite matrix far from singular."""
+        """Make a symmetric positive definite matrix that is far from singular."""
         x = self.variable(want)
         k = want.shape[-1]
         return F.add(F.matmul(x, F.conj(x.mT)), F.multiply(F.eye(k, dtype=x.dtype), 4))
 
     def wider(self, want: Want) -> Want:
-        """Mostly the wanted type; else a shape from which broadcasting gives it."""
+        """Mostly the wanted type; else one with a shape that broadcasts with it."""
         if want.weak or not self.c.flag(4):
             return want
         sizes = [2 if n == 1 and self.c.flag() else n for n in want.shape]
         return want.of(*sizes) if sizes != [*want.shape] else want.of(2, *sizes)
 
     def number(self, number: object, want: Want) -> Value:
-        """A constant that holds a number everywhere: a scalar, or of a whole shape.
+        """Make a constant of one number: a scalar, or an array of the whole shape.
 
-        A named size is 1 in that.
+        A named size is 1 in that shape.
         """
         array = _array(number, want.dtype)
         if want.weak and want.dtype.name not in WEAK:
@@ -277,7 +277,7 @@ class _Maker:
         return constant(np.full(shape, array))
 
     def literal(self, want: Want) -> Value:
-        """A constant of several numbers."""
+        """Make a constant of several numbers."""
         shape = [n for n in want.shape if isinstance(n, int)]
         if not _static(want.shape):
             raise Misfit
@@ -295,7 +295,7 @@ def _static(shape: tuple[Size, ...]) -> bool:
 
 
 def _array(number: Any, dtype: DType) -> NDArray:
-    """A number in a dtype. Raises Misfit if the dtype cannot hold it."""
+    """A number in a dtype. Raises Misfit if the dtype cannot hold the number."""
     with np.errstate(all="ignore"):
         array = np.asarray(number).astype(dtype)
     if not is_inexact(dtype) and not np.array_equal(array, number):

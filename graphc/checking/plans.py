@@ -1,8 +1,8 @@
-"""Inputs and params of each primitive that may give a wanted array.
+"""Inputs and params with which each primitive may give a wanted array.
 
-A plan states the wanted inputs, and gives the params once these are made: a value that
-a pattern names twice may have another type than was wanted. Params that a pattern has
-`fixed` are used as they are.
+A plan states the inputs that are wanted, and gives the params once these are made,
+since a value that a pattern names twice may have another type than was wanted. Params
+that the pattern has `fixed` are used unchanged.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer, product
 
 @dataclass(frozen=True)
 class Want:
-    """A dtype and a shape, and the use of the values: any, or "index" and so on."""
+    """The wanted shape and dtype, and the role of the values, such as "index"."""
 
     shape: tuple[Size, ...]
     dtype: DType
@@ -35,7 +35,7 @@ ParamChoices = dict[str, Any]
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """The wanted inputs, and the params for the inputs that were made."""
+    """The inputs that are wanted, and the params for the inputs that were made."""
 
     inputs: Sequence[Want]
     params: Callable[[list[Value]], ParamChoices] = lambda inputs: {}
@@ -46,7 +46,7 @@ PLANS: dict[str, Planner] = {}
 
 
 def plans(*names: str) -> Callable[[Planner], Planner]:
-    """Decorator: how these primitives are planned, from a number of inputs."""
+    """Decorate the function that plans these primitives for a number of inputs."""
 
     def join(planner: Planner) -> Planner:
         PLANS.update(dict.fromkeys(names, planner))
@@ -56,12 +56,12 @@ def plans(*names: str) -> Callable[[Planner], Planner]:
 
 
 def index(shape: tuple[Size, ...], limit: Size) -> Want:
-    """Positions below a size."""
+    """Indices that are positions below `limit`."""
     return Want(shape, INT64, "index", limit)
 
 
 def elementwise(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    """Inputs of the whole shape, or of shapes that stretch to it together."""
+    """Plan inputs of the whole shape, or of shapes that together broadcast to it."""
     how = c.pick(("alike", "alike", "beside", "across")) if n > 1 else "alike"
     if how == "alike":
         return SamplePlan([want] * n)
@@ -75,7 +75,7 @@ def elementwise(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePla
 
 
 def _across(c: Chance, shape: tuple[Size, ...], n: int) -> list[tuple[Size, ...]]:
-    """Shapes each axis of which is whole in one at least, as of a column and a row."""
+    """Shapes in which each axis is whole at least once, as of a column and a row."""
     whole = [c.up_to(n - 1) for _ in shape]
     return [
         tuple(m if whole[a] == i or c.flag() else 1 for a, m in enumerate(shape))
@@ -124,7 +124,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 def _inserted(
     shape: tuple[Size, ...], axes: Sequence[int], sizes: Sequence[Size]
 ) -> tuple[Size, ...]:
-    """The shape with more axes, at `axes` of the result."""
+    """Insert axes of these sizes into a shape, at `axes` of the result."""
     remaining_sizes, more = iter(shape), dict(zip(axes, sizes, strict=True))
     rank = len(shape) + len(axes)
     if any(a >= rank for a in axes):
@@ -182,7 +182,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 
 def _along(c: Chance, want: Want, least: int = 1) -> Want:
-    """The wanted type with at least `least` axes."""
+    """The wanted type, or one with another shape if it has fewer than `least` axes."""
     return want if len(want.shape) >= least else want.of(*c.shape(least))
 
 
@@ -257,7 +257,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 
 def _fitting(c: Chance, shape: tuple[Size, ...], x: Value) -> tuple[Size, ...]:
-    """The wanted shape, or another of as many elements."""
+    """The wanted shape if it has as many elements as `x`, else another one that has."""
     if product(shape) is x.type.size or product(shape) == x.type.size:
         return shape
     return c.pick(((x.type.size,), (1, *x.type.shape), (x.type.size, 1)))
@@ -366,11 +366,11 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 
 def any_of(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    """For a primitive without a plan of its own: inputs as the result."""
+    """Plan a primitive that has no plan of its own: inputs of the wanted type."""
     return SamplePlan([want] * n)
 
 
 def floating(c: Chance, want: Want) -> Want:
-    """The wanted type with a dtype of floats."""
+    """The wanted type, with a floating-point dtype if it has none."""
     fits = want.dtype.name in FLOATS or want.dtype.name not in DTYPES
     return want if fits else replace(want, dtype=dtype_of(c.pick(FLOATS)))

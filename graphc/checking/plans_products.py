@@ -96,7 +96,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 
 def _matrix(c: Chance, shape: tuple[Size, ...]) -> tuple[Size, ...]:
-    """A shape of at least two axes, the wanted one if that has as many."""
+    """A shape with at least two axes: the wanted one if that has as many."""
     return shape if len(shape) >= 2 else (*(c.size(),) * (2 - len(shape)), *shape)
 
 

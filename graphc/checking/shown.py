@@ -9,17 +9,17 @@ from graphc.ir.types import NDArray
 
 
 class Counterexample(Exception):
-    """A graph and arguments for which the sides differ; the parts of a message."""
+    """Raised where the sides differ, with the parts of a message that shows how."""
 
 
 def shown(array: NDArray) -> str:
-    """An array on one line, with dtype and shape."""
+    """An array on one line, with its dtype and shape."""
     text = np.array2string(array, separator=", ", threshold=30)
     return f"{' '.join(text.split())} {array.dtype.name}{list(array.shape)}"
 
 
 def expression(value: Value) -> str:
-    """A small graph as one expression."""
+    """A small graph written as one expression."""
     node = value.node
     if node.primitive is INPUT:
         return value.name

@@ -1,4 +1,4 @@
-"""A rule that is watched: its result must have the type of the replaced value."""
+"""Rules whose results are watched: they must have the type of the replaced value."""
 
 from dataclasses import fields
 
@@ -10,7 +10,7 @@ from graphc.rewriting.match.pattern import CountUses
 
 
 def watched(rule: Rule) -> Rule:
-    """The rule, which raises a Counterexample where it gives another type."""
+    """The rule, made to raise a Counterexample where its result has another type."""
     return _Watched(**{f.name: getattr(rule, f.name) for f in fields(rule)})
 
 
@@ -18,7 +18,7 @@ class _Watched(Rule):
     def apply(
         self, value: Value, uses: CountUses, is_kept: IsKept = lambda value: False
     ) -> Value | None:
-        """The replacement of a value, of the same type."""
+        """The replacement of a value. Raises Counterexample if its type differs."""
         replacement = super().apply(value, uses, is_kept)
         changed = replacement is not None and _changed(value, replacement)
         if replacement is None or not changed:
@@ -33,7 +33,7 @@ class _Watched(Rule):
 
 
 def _changed(old: Value, new: Value) -> str:
-    """The parts of a type that differ: sizes may be written otherwise."""
+    """The part of a type that differs, "" for none; sizes may be written otherwise."""
     if new.dtype != old.dtype:
         return "the dtype"
     if new.type.weak != old.type.weak:

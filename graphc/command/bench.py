@@ -1,4 +1,4 @@
-"""`graphc bench`: a function against `jax.jit`, over the sizes of real calls."""
+"""`graphc bench`: a function compared with `jax.jit`, over the sizes of real calls."""
 
 import statistics
 import time
@@ -15,14 +15,14 @@ from graphc.command.target import user_code
 from graphc.ir.types import NDArray
 from graphc.runtime.driver import xla
 
-TURNS = 30  # timed calls of both sides at each of the sizes that are timed
+TURNS = 30  # timed calls of both sides, for each of the sizes
 MOST_TIMED = 5  # sizes whose calls are timed, once all are compiled
 RTOL = 1e-4
 
 
 @dataclass(frozen=True)
 class FirstCalls:
-    """One side of a comparison: seconds of all first calls, compilations of XLA."""
+    """One side of a comparison: the seconds and XLA compilations of all first calls."""
 
     seconds: float
     compilations: int
@@ -32,8 +32,8 @@ class FirstCalls:
 class Duel:
     """graphc against `jax.jit` over calls of many sizes.
 
-    `agree` tells whether all results are equal up to rounding; `ratio` is the median,
-    over turns of a call of graphc and one of `jax.jit`, of their times.
+    `agree` tells whether all results are equal up to rounding. `ratio` is the median,
+    over pairs of a call of graphc and one of `jax.jit`, of the ratio of their times.
     """
 
     calls: int
@@ -57,7 +57,7 @@ class Duel:
 
 
 def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
-    """Compare a function with `jax.jit` of it, in one process on equal arguments.
+    """Compare a function with `jax.jit` of it, in one process on the same arguments.
 
     Raises CommandError where `jax.jit` cannot compile it: functions of NumPy, programs
     for NumPy, and those with a size that depends on data.
@@ -67,7 +67,7 @@ def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
     rival = jax.jit(subject.plain, static_argnums=subject.static_argnums)
     arguments = [subject.arguments(sizes) for sizes in calls]
     xla.listen(jax)
-    _finished(jax.jit(lambda x: x + 1)(0))  # JAX itself begins
+    _finished(jax.jit(lambda x: x + 1)(0))  # so that starting JAX is not timed
     with user_code(f"{subject.name} failed"):
         ours, own_results = _first_calls(subject.compiled, arguments)
     with user_code(f"jax.jit of {subject.name} failed"), _widths(subject):
@@ -83,12 +83,12 @@ def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
 
 
 def _widths(subject: Examined) -> AbstractContextManager[object]:
-    """Within: JAX has the widths that the compiled program has by itself."""
+    """Within the context, give JAX the widths that the compiled program itself uses."""
     return jax.enable_x64(True) if subject.wide else nullcontext()
 
 
 def _finished(results: object) -> object:
-    """The results, once they are computed."""
+    """Wait for the results to be computed, and return them."""
     return jax.block_until_ready(results)  # type: ignore[no-untyped-call]
 
 
@@ -134,6 +134,6 @@ def _close(a: object, b: object) -> bool:
 
 
 def _scale(x: NDArray) -> float:
-    """The largest finite magnitude, of which rounding is a part."""
+    """The largest finite magnitude, to which rounding errors are relative."""
     finite = np.abs(x[np.isfinite(x)])
     return float(finite.max(initial=0.0))

@@ -21,7 +21,7 @@ PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "pytensor", "pymc", "safetensors"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: a subject, whether all is well with it, and a remark."""
+    """One line of the report: a subject, whether it is in order, and a remark."""
 
     subject: str
     ok: bool
@@ -32,7 +32,7 @@ class Finding:
 
 
 def examined() -> Iterator[Finding]:
-    """Each finding as it is made: versions first, the programs of the test last."""
+    """Yield each finding as it is made: versions first, the test programs last."""
     yield Finding("python", True, f"{platform.python_version()} on {platform.system()}")
     yield Finding("graphc", True, graphc.__version__)
     for package in PACKAGES:
@@ -67,7 +67,7 @@ def _tested(name: str, test: Callable[[], None]) -> Finding:
     start = time.perf_counter()
     try:
         test()
-    except ModuleNotFoundError as error:  # of an extra: what all need is there by now
+    except ModuleNotFoundError as error:  # of an extra: the required ones are there
         return Finding(name, True, f"left out: {error}")
     except Exception as error:  # whatever a broken installation raises
         return Finding(name, False, f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""The entries of the page of troubleshooting, which messages point to."""
+"""The entries of the troubleshooting page, to which messages point."""
 
 import re
 from importlib import resources
@@ -19,12 +19,12 @@ def entries() -> dict[str, str]:
 
 
 def titles() -> dict[str, str]:
-    """The first words of the messages of each entry."""
+    """The titles of each entry, which are the first words of its messages."""
     return {name: "; ".join(_TITLE.findall(text)) for name, text in entries().items()}
 
 
 def entry_text(name: str) -> str:
-    """The text of an entry. Raises CommandError for a name that there is not."""
+    """The text of an entry. Raises CommandError if there is no entry of that name."""
     known = entries()
     if name not in known:
         meant = misspelled(name, list(known)) or "; `graphc help` lists all"

@@ -1,4 +1,4 @@
-"""How a command ends: its exit codes, and the errors that say so."""
+"""How a command ends: its exit codes, and the errors that carry them."""
 
 DONE = 0
 FAILED = 1  # the command ran, and what it checks does not hold
@@ -7,7 +7,7 @@ RAISED = 3  # the target's own code raised, or graphc refused its program
 
 
 class CommandError(Exception):
-    """A command line that cannot be done: one message for the person who typed it."""
+    """Raised with a message for whoever typed a command that cannot be run."""
 
     code = MISUSED
 
@@ -19,7 +19,10 @@ class TargetError(CommandError):
 
 
 def without_place(error: Exception) -> str:
-    """The message of an error whose line is none of the user's, or of a file."""
+    """The message of an error without its place, which is none of the user's lines.
+
+    For an error of a file, its name and the problem.
+    """
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error.args[0]).split("\n  at ")[0]

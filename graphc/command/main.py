@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"graphc {typed.command}: {error}", file=sys.stderr)
         return error.code
-    except BrokenPipeError:  # the reader of stdout, as `head`, has seen enough
+    except BrokenPipeError:  # the reader of stdout, such as `head`, has seen enough
         sys.stderr.close()
         return DONE
 
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _examples_of(command: str) -> str:
-    """The examples of a command, among those of all."""
+    """The examples of a command, taken from those of all commands."""
     start = f"  graphc {command} "
     lines = [line for line in EXAMPLES.splitlines() if line.startswith(start)]
     return "\n".join(["examples:", *lines]) if lines else ""
@@ -124,7 +124,7 @@ def _subject(typed: argparse.Namespace) -> Examined:
 
 
 def _called(typed: argparse.Namespace) -> Examined:
-    """The subject; one that has no plan before its calls is called at the sizes."""
+    """The subject of a command; called at the given sizes if it has no plan before."""
     subject = _subject(typed)
     if not subject.is_planned:
         subject.run(calls_of(sizes_of(typed.sizes)))
@@ -140,7 +140,7 @@ def _explain(typed: argparse.Namespace) -> int:
 
 def _show(typed: argparse.Namespace) -> int:
     subject = _called(typed)
-    with contextlib.redirect_stdout(sys.stderr):  # the path is told once, below
+    with contextlib.redirect_stdout(sys.stderr):  # the path is printed once, below
         try:
             path = subject.compiled.show(typed.out, open=not typed.no_open)
         except (GraphError, OSError) as error:

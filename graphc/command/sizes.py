@@ -1,4 +1,4 @@
-"""Sizes and arguments as they are typed: `n=1..500`, `float32[n,d]`."""
+"""Sizes and arguments as the user types them: `n=1..500`, `float32[n,d]`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,9 +18,9 @@ _ARRAY = re.compile(r"(?P<dtype>\w+)(\[(?P<shape>[\w\s,]*)\])?")
 
 
 def sizes_of(texts: Iterable[str]) -> dict[str, list[int]]:
-    """The sizes of calls by name: `n=1..500`, `n=1..500:7`, `n=3,5,9` or `n=8`.
+    """The sizes of calls by name, from `n=1..500`, `n=1..500:7`, `n=3,5,9` or `n=8`.
 
-    Raises CommandError for text that says no sizes, and for a name said twice.
+    Raises CommandError for text that gives no sizes, and for a name given twice.
     """
     sizes: dict[str, list[int]] = {}
     for text in texts:
@@ -73,19 +73,19 @@ def each_or_all(sizes: Mapping[str, list[int]]) -> dict[str, list[int] | int]:
 
 
 def calls_of(sizes: Mapping[str, list[int]]) -> list[dict[str, int]]:
-    """The sizes of each call: lists of one length go together, one size serves all."""
+    """The sizes of each call, from lists of one length and sizes that hold for all."""
     return sizes_of_calls(sizes, each_or_all(sizes), "--sizes")
 
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array as it is typed: its dtype, and its sizes as numbers or names."""
+    """An array as the user types it: its dtype, and its sizes as numbers or names."""
 
     dtype: DType
     shape: tuple[int | str, ...]
 
     def drawn(self, sizes: Mapping[str, int], random: np.random.Generator) -> object:
-        """An array of these sizes: standard normal, integers 0 to 9, or booleans."""
+        """Draw an array of these sizes: normal, integers from 0 to 9, or booleans."""
         unknown = [n for n in self.shape if isinstance(n, str) and n not in sizes]
         if unknown:
             raise CommandError(
@@ -99,7 +99,7 @@ class ArraySpec:
 
 
 def drawn(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> object:
-    """An array of random numbers of any dtype."""
+    """Draw an array of random numbers of any dtype."""
     if dtype.kind == "b":
         return random.random(shape) < 0.5
     if dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""The compiled function that a command looks at, and arguments to call it with."""
+"""The compiled function that a command examines, and arguments to call it with."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,13 +25,13 @@ SEED = 0
 
 
 class CompiledFunction(Protocol):
-    """A compiled function, whichever door it came in by."""
+    """A compiled function, whichever entry point of graphc it came from."""
 
     def __call__(self, /, *args: object) -> object:
         """The results for these arguments."""
 
     def explain(self, full: bool = False) -> str:
-        """How it is compiled, and why so."""
+        """Tell how the function is compiled, and why."""
         ...
 
     @property
@@ -40,19 +40,19 @@ class CompiledFunction(Protocol):
         ...
 
     def stats(self) -> Any:
-        """Calls and compilations so far."""
+        """The calls and compilations so far."""
 
     def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
-        """Write the plan as a page, a drawing or data; the path of the file."""
+        """Write the plan as a page, a drawing or data; return the path of the file."""
         ...
 
 
 @dataclass(frozen=True)
 class Examined:
-    """A compiled function; `plain` is what `jax.jit` compiles in its place, or None.
+    """A compiled function, with `plain` for `jax.jit` to compile in its place, or None.
 
-    `arguments` draws the arguments of a call from sizes by name; `wide` is whether the
-    program has arrays of 64 bits, whatever JAX is set to.
+    `arguments` draws the arguments of a call from sizes by name; `wide` says whether
+    the program has 64-bit arrays, whatever the settings of JAX.
     """
 
     name: str
@@ -64,11 +64,11 @@ class Examined:
 
     @property
     def is_planned(self) -> bool:
-        """Whether it has one plan, made before any call."""
+        """Whether the function has one plan, made before any call."""
         return isinstance(self.compiled, Function)
 
     def run(self, calls: Iterable[SizesOfCall]) -> None:
-        """Call it once for each of these sizes."""
+        """Call the function once for each of these sizes."""
         for sizes in calls:
             with user_code(f"{self.name} failed for {_shown(sizes)}"):
                 self.compiled(*self.arguments(sizes))
@@ -81,11 +81,11 @@ def _shown(sizes: SizesOfCall) -> str:
 def subject_of(
     name: str, target: Any, specs: Sequence[ArraySpec], options: Mapping[str, Any]
 ) -> Examined:
-    """The subject of a command: a function of graphc, or one that is given to it.
+    """The subject of a command: a compiled function, or one that is compiled here.
 
     A function that is not compiled yet is decorated with `graphc.jit(**options)`.
-    Raises CommandError where the target cannot be called, and for options that a
-    compiled function has been made without.
+    Raises CommandError if the target cannot be called, or if it is compiled already and
+    `options` or `specs` are given that a compiled function does not take.
     """
     if isinstance(target, Function):
         _refuse(name, options, specs)
@@ -120,7 +120,7 @@ def subject_of(
 
 
 def _needed(function: Callable[..., object]) -> list[str]:
-    """The parameters that a call must give by position, as far as Python tells."""
+    """The parameters that a call must pass by position, as far as Python can tell."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -145,13 +145,13 @@ def _of_function(name: str, function: Function) -> Examined:
         return [_argument(value, sizes, random) for value in inputs]
 
     plain = function.jax_callable if function.backend == "jax" else None
-    wide = "NEEDS_X64" in getattr(plain, "__globals__", {})  # which its text asks for
+    wide = "NEEDS_X64" in getattr(plain, "__globals__", {})  # its text checks for it
     statics = function.static_argnums
     return Examined(name, function, plain, statics, arguments, wide)
 
 
 def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> object:
-    """An argument for an input: an integer that is a size by its name, or an array."""
+    """An argument for an input: a size by its name for an integer, else an array."""
     symbol = value._symbol
     if symbol is not None:
         return _size(symbol_dim(symbol), sizes)

@@ -21,8 +21,8 @@ _NOT_THEIRS = OWN_FILES, "<frozen", "<graphc "
 def target_of(text: str) -> object:
     """The object that `FILE.py:NAME` or `MODULE:NAME` names; NAME may have dots.
 
-    Raises CommandError where there is no such file, module or name, and TargetError,
-    with the traceback of the user's lines, where the file fails to be imported.
+    Raises CommandError if there is no such file, module or name, and TargetError, with
+    the traceback of the user's lines, if importing the file fails.
     """
     place, separator, path = text.rpartition(":")
     if not separator or not place or not path:
@@ -75,7 +75,10 @@ def _imported(name: str) -> ModuleType:
 
 @contextlib.contextmanager
 def user_code(problem: str) -> Generator[None]:
-    """Run the user's code: what it prints goes to stderr, and its errors are told."""
+    """Run the user's code, with its output sent to stderr.
+
+    Raises TargetError for an error of that code, with its last lines.
+    """
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
@@ -86,7 +89,7 @@ def user_code(problem: str) -> Generator[None]:
 
 
 def _in_words(error: BaseException) -> str:
-    """An error with the last lines of the user's code that led to it."""
+    """Describe an error with the last lines of the user's code that led to it."""
     lines = traceback.extract_tb(error.__traceback__)
     theirs = [one for one in lines if not one.filename.startswith(_NOT_THEIRS)]
     shown = traceback.format_list(theirs[-MOST_LINES:])
@@ -96,6 +99,6 @@ def _in_words(error: BaseException) -> str:
 
 
 def _bare(error: BaseException) -> BaseException:
-    """The error without JAX's note about frames, which are left out here anyhow."""
+    """The error without JAX's note about hidden frames, which are left out anyway."""
     error.__dict__.pop("__notes__", None)
     return error

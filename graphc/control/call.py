@@ -1,7 +1,7 @@
 """The primitive of shared functions: a graph that is printed once and called often.
 
-It is made when nothing else changes a graph any more (`rewriting.sharing`): no gradient
-is taken of it, and no axis of it is padded.
+It is made when nothing else changes a graph any more (`rewriting.sharing`), so its
+gradient is never taken, and none of its axes is padded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,12 +18,12 @@ from graphc.ir.types import TensorType
 def _call(
     *values: Array, body: Opaque, sizes: tuple[Size, ...]
 ) -> tuple[TensorType, ...]:
-    """The outputs of a body, of these values and sizes."""
+    """The outputs of a body for these values and sizes."""
     return tuple(body.content.types([v.type for v in values], sizes))
 
 
 def _print_call(p: Printing) -> str:
-    """A call; in JAX of a jitted function, which is traced and lowered once."""
+    """The text of a call; in JAX its function is jitted, so it is lowered once."""
     params = p.node.params
     function = p.inner(params["body"], p.xp == "jnp")
     return f"{function}({', '.join([*p.inputs, *map(p.code, params['sizes'])])})"
@@ -59,6 +59,6 @@ _call.body_calls = _body_calls
 def call(
     name: str, body: Body, values: Sequence[Value], sizes: Sequence[Size]
 ) -> tuple[Value, ...]:
-    """The outputs of a body, printed as a function called `name`."""
+    """The outputs of a body that is printed as a function called `name`."""
     params: dict[str, Param] = {"body": Opaque(name, body), "sizes": tuple(sizes)}
     return _call.bind(tuple(values), params).outputs

@@ -18,22 +18,23 @@ from graphc.ir.types import BOOL, DType, TensorType, name_of, same_shape
 
 
 def value_of(x: object) -> Value:
-    """A carry or an output of a user's body, as an array."""
+    """A carry, or an output of a user's body, as an array of a strong dtype."""
     return strong(as_value(x))
 
 
 def fresh(value: Value) -> Value:
-    """A new variable of the type of a value."""
+    """A new variable of the same type as a value."""
     return body_input(value.name or "value", value.type)
 
 
 def equal_carries(
     first: Iterable[Hashable], after: Callable[[list[int]], Iterable[Hashable]]
 ) -> list[int]:
-    """For each carry the first one that is equal to it in all steps.
+    """For each carry, the index of the first carry equal to it in all steps.
 
-    Carries with the same init are taken to be equal until a step gives different values
-    for them: `after` gives the carries after a step, where these are equal before it.
+    Carries with the same init are taken to be equal until a step gives them different
+    values: `after` returns keys of the carries after a step, given which carries are
+    equal before it.
     """
     same = _firsts_alike(first)
     while True:
@@ -44,7 +45,7 @@ def equal_carries(
 
 
 def _firsts_alike(keys: Iterable[Hashable]) -> list[int]:
-    """For each key the place of the first one that is equal to it."""
+    """For each key, the place of the first key equal to it."""
     places: dict[Hashable, int] = {}
     return [places.setdefault(key, i) for i, key in enumerate(keys)]
 
@@ -52,9 +53,9 @@ def _firsts_alike(keys: Iterable[Hashable]) -> list[int]:
 def carried_views(
     node: Node, body: Body, carries: int
 ) -> Iterator[tuple[Value, Value]]:
-    """The `views` of a loop whose body is given its inputs, carries first.
+    """The `views` of a loop whose body takes the inputs of the node, carries first.
 
-    With no iteration at all, the final carries are the init.
+    Without any iteration, the final carries are the init.
     """
     yield from zip(body.inputs, node.inputs, strict=False)
     for i in range(carries):
@@ -63,17 +64,20 @@ def carried_views(
 
 
 def parts(structure: object) -> tuple[list[Value], object]:
-    """The values of a structure, in which None holds none; and the structure."""
+    """The values of a structure, where None counts as no value; and the structure."""
     return flatten(structure, leaf=value_of, none=True)
 
 
 def numbers_and_parts(structure: object) -> tuple[list[Value], object]:
-    """As `parts`, but Python numbers stay weak."""
+    """Like `parts`, but Python numbers stay weak."""
     return flatten(structure, leaf=as_value, none=True)
 
 
 def both_of(result: object, op: str) -> tuple[object, object]:
-    """The carry and the output that a body gives."""
+    """Return the carry and the output of a body.
+
+    Raises GraphError if `result` is no pair.
+    """
     if not isinstance(result, tuple) or len(result) != 2:
         problem = "the body must return a pair: the next carry, and an output"
         raise graph_error(problem, op=op, got=type(result).__name__)
@@ -81,7 +85,10 @@ def both_of(result: object, op: str) -> tuple[object, object]:
 
 
 def condition(test: object, op: str) -> Value:
-    """The user's condition whether a loop goes on, as a bool value."""
+    """The user's condition for a loop to go on, as a bool value.
+
+    Raises GraphError if `test` is no bool scalar.
+    """
     if not isinstance(test, (Value, bool, np.bool_, np.ndarray)):
         got = f"{type(test).__name__} {shortened(repr(test))}"
         raise graph_error("the condition must be a bool scalar", op=op, got=got)
@@ -100,9 +107,9 @@ def condition(test: object, op: str) -> Value:
 def ask(
     function: object, args: Sequence[Value], op: str, what: str = "the body"
 ) -> Any:
-    """The result of a user's function.
+    """Call a user's function and return its result.
 
-    Raises GraphError where it is none, or cannot take so many arguments.
+    Raises GraphError if it is no function, or cannot take this many arguments.
     """
     if not callable(function):
         hint = "write lambda: value, or lambda x: value"
@@ -110,7 +117,7 @@ def ask(
         raise graph_error(problem, op=op, got=shortened(repr(function)), hint=hint)
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # one that Python cannot tell the arguments of
+    except (TypeError, ValueError):  # Python knows no signature of it
         return function(*args)
     try:
         signature.bind(*args)
@@ -125,7 +132,7 @@ def ask(
 
 
 def leaves(structure: object) -> list[tuple[str, object]]:
-    """The leaves of a structure, each with the index that leads to it."""
+    """The leaves of a structure, each with the index path that leads to it."""
     listed: list[tuple[str, Any]] = []
 
     def walk(part: object, path: str) -> None:
@@ -141,9 +148,9 @@ def leaves(structure: object) -> list[tuple[str, object]]:
 
 
 def in_form(structure: object, like: object, problem: str, op: str) -> object:
-    """A structure with dicts in the order of those in `like`, whose form it must have.
+    """The structure with its dicts ordered as in `like`, whose form it must have.
 
-    Raises GraphError with the place in the structure where they differ.
+    Raises GraphError with the place in the structure where the two differ.
     """
 
     def walk(part: object, form: object, path: str) -> object:
@@ -189,7 +196,7 @@ def _shown(part: object) -> str:
 def after_step(like: object, after: object, op: str) -> list[Value]:
     """The values of a carry after a step; `like` is the structure of the carry.
 
-    Raises GraphError where the step changes it.
+    Raises GraphError if the step changes that structure.
     """
     ordered = in_form(after, like, "a step changes the structure of the carry", op)
     return numbers_and_parts(ordered)[0]
@@ -198,10 +205,10 @@ def after_step(like: object, after: object, op: str) -> list[Value]:
 def as_before(
     like: object, before: Sequence[Value], after: object, op: str
 ) -> list[Value]:
-    """The carry after a step; Python numbers take the dtype that was there.
+    """The carry after a step; Python numbers take the dtype of the carry before it.
 
-    `like` is the structure of the carry. Raises GraphError where a step changes it, or
-    the type of a value.
+    `like` is the structure of the carry. Raises GraphError if a step changes the
+    structure, or the type of a value.
     """
     values = after_step(like, after, op)
     names = [path or "" for path, _ in leaves(like)]
@@ -229,14 +236,14 @@ def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
 
 
 def adapted(value: Value, dtype: DType) -> Value:
-    """A Python number in this dtype, if the dtype has its kind; else as it is."""
+    """Convert a Python number to a dtype that has its kind; return others unchanged."""
     if not value.type.weak or "biufc".index(value.dtype.kind) > _kind_of(dtype):
         return value
     return cast(value, dtype)
 
 
 def _kind_of(dtype: DType) -> int:
-    """How much of a number a dtype holds: a bool, an integer, a float, or a complex."""
+    """The rank of a dtype's kind: bool, integer, float, then complex."""
     return "biufc".find(dtype.kind) if dtype.kind in "biufc" else 3  # small floats
 
 
@@ -250,7 +257,7 @@ def _remedy(before: Value, after: Value) -> str:
 
 
 def require_kept(before: Sequence[TensorType], after: Sequence[TensorType]) -> None:
-    """Inside a type rule: carries after a body must have the types of those before."""
+    """Require, in a type rule, that carries after a body have the types from before."""
     for old, new in zip(before, after):  # noqa: B905
         if old.dtype != new.dtype or old.rank != new.rank:
             raise type_error(f"a carry is {old} before a step and {new} behind it")

@@ -19,11 +19,11 @@ from graphc.ir.types import INT32, same_size
 
 
 class Kept(NamedTuple):
-    """The steps before which a gradient keeps the carry.
+    """The steps whose carry a gradient keeps, as it is before the step.
 
-    These are the first ones of each `chunk`, the checkpoint interval; or a `few`,
-    however many steps there are; else all. With a chunk of 1 nothing else is kept of
-    a step; without one, values that take longer to recompute are.
+    These are the first steps of each `chunk`, the checkpoint interval; or a `few`
+    steps, however many there are; or else all. With a chunk of 1 nothing else of a step
+    is kept; without a chunk, values that take longer to recompute are kept too.
     """
 
     chunk: Size | None = None
@@ -31,7 +31,7 @@ class Kept(NamedTuple):
 
 
 def kept_carries(checkpoint: object, length: Size | None, op: str) -> Kept:
-    """The policy of `checkpoint=`, for a loop whose length may not be known."""
+    """The policy that `checkpoint=` asks for; `length` is None if it is not known."""
     name = checkpoint if isinstance(checkpoint, str) else ""
     if checkpoint is None:
         return Kept()
@@ -57,12 +57,12 @@ def kept_carries(checkpoint: object, length: Size | None, op: str) -> Kept:
 
 
 def in_chunks_of(chunk: Size | None) -> bool:
-    """Whether a checkpoint interval leaves carries out."""
+    """Whether some carries are not kept, because the checkpoint interval exceeds 1."""
     return chunk is not None and not same_size(chunk, 1)
 
 
 def _root(length: Size) -> Size:
-    """About the square root of a length, at least 1; a divisor where one is near."""
+    """Roughly the square root of a length, at least 1; a divisor where one is near."""
     if isinstance(length, int):
         root = max(math.isqrt(length), 1)
         lower = range(root, root // 2, -1)
@@ -74,10 +74,10 @@ def _root(length: Size) -> Size:
 def stopping_in_chunks(
     step: StepFunction, first: Sequence[Value], *, chunk: Size, going: Value
 ) -> StepResult:
-    """Run a loop with early exit and without a length as a scan of scans over chunks.
+    """Run a loop with early exit and no known length as a scan of scans over chunks.
 
-    The first output of a step says whether to stop after it, and the number of steps
-    is returned with the carry.
+    The first output of a step says whether to stop after it. The number of steps is
+    returned with the carry.
     """
 
     def one(carry: list[Value], row: list[Value]) -> StepResult:

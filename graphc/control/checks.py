@@ -1,4 +1,4 @@
-"""Checks inside of bodies: the loop carries whether they held, and raises after it."""
+"""Checks inside bodies: the loop carries whether they held, and raises after it."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -21,9 +21,9 @@ class BodyCheck(NamedTuple):
 def taken_out(
     outputs: Sequence[Value], inputs: Sequence[Value], roots: Iterable[Node] = ()
 ) -> tuple[list[Value], list[BodyCheck]]:
-    """The outputs without the checks that they depend on, and these checks.
+    """The outputs without the checks that they depend on, and those checks.
 
-    They are those between the inputs or `roots` and the outputs.
+    The checks are the ones between the inputs or `roots` and the outputs.
     """
     region = region_between(outputs, inputs, roots)
     if not any(node.primitive is ASSERT for node in region):
@@ -41,7 +41,7 @@ def taken_out(
 
 
 def held(checks: Iterable[BodyCheck]) -> list[Value]:
-    """The init of the flags: no check has failed."""
+    """The init of the flags, which says that no check has failed."""
     return [never_failed(check.condition) for check in checks]
 
 
@@ -54,7 +54,7 @@ def and_held(flags: Iterable[Value], checks: Iterable[BodyCheck]) -> list[Value]
 def checked(
     values: Iterable[Value], flags: Sequence[Value], checks: Iterable[BodyCheck]
 ) -> list[Value]:
-    """The values, each with all the checks: any of them may be the one that is used."""
+    """The values, each with all the checks, since any may be the only one used."""
     checked_values = list(values)
     for flag, check in zip(flags, checks, strict=True):
         with standing_at(check.place):

@@ -1,8 +1,9 @@
-"""Branches whose sizes do not fit: errors where they are taken, and nowhere else.
+"""Branches whose sizes do not fit, which are errors only where such a branch is taken.
 
-JAX traces all branches, with sizes that it knows. Where a relation of sizes that one of
-them needs does not hold, that branch gives zeros, and the segment gives beside its
-results a flag: whether another was taken. Only such segments are asked for flags.
+JAX traces all branches, with sizes that it knows. If a relation of sizes that a branch
+needs does not hold, that branch returns zeros, and the segment returns, besides its
+results, a flag that says whether another branch was taken. Only such segments return
+flags.
 """
 
 import threading
@@ -18,16 +19,16 @@ from graphc.ir.types import JaxArray, NDArray, TensorType
 if TYPE_CHECKING:
     from graphc.backends.prelude import ProgramError, require
 
-Flags = list[tuple[str, str, Any]]  # messages, kinds of errors, and whether it fits
+Flags = list[tuple[str, str, Any]]  # messages, kinds of errors, and whether each fits
 
 
 @op()
 def _numbered_branches(
     index: Array, *, numbers: tuple[tuple[int, ...], ...]
 ) -> TensorType:
-    """The number of a branch, and which guards, by number, each branch needs.
+    """The index of a branch, with the numbers of the guards that each branch needs.
 
-    The entry of a padded program knows which of these do not hold.
+    The entry of a padded program knows which of these guards do not hold.
     """
     return index.type.like()
 
@@ -40,7 +41,7 @@ _numbered_branches.no_padding("it is made when sizes have been padded")
 
 
 def numbers_of(node: Node) -> tuple[tuple[int, ...], ...]:
-    """The guards that each branch of a switch needs, by number."""
+    """The numbers of the guards that each branch of a switch needs."""
     index = node.inputs[0].node
     return index.params["numbers"] if index.primitive is NUMBERED else ()
 

@@ -1,8 +1,8 @@
 """Loop CSE: merge a scan with the superset scan that its gradient needs.
 
-The gradient of a scan runs it once more, to have the carry before each step too. This
-superset scan gives all outputs of the first scan, and names it: where both are in a
-graph, the first is dropped.
+The gradient of a scan runs the scan again to get the carry before each step as well.
+This superset scan returns all outputs of the first scan, and names it: where a graph
+has both, the first is dropped.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,8 @@ from graphc.ir.graph.walk import ancestors, operands
 def merged(graph: Graph) -> Graph:
     """The graph without scans that a superset scan replaces.
 
-    It is not differentiated any more: rules of gradients hold no values in it.
+    Gradients can no longer be taken of the result: the nodes that rules of gradients
+    hold values with are removed.
     """
     if not graph.nested and not any(p.for_gradients for p in graph.primitives):
         return graph
@@ -34,7 +35,7 @@ def _without_rules(outputs: Sequence[Value]) -> list[Value]:
 
 
 def together(outputs: Sequence[Value]) -> list[Value]:
-    """Values, computed without scans that a superset scan replaces."""
+    """Rebuild values without the scans that a superset scan replaces."""
     nodes = ancestors(outputs)
     inside = set(nodes)
     supersets = {
@@ -71,7 +72,7 @@ def _same(node: Node, superset: Node) -> list[Value]:
 def ordered(
     outputs: Iterable[Value], before: Callable[[Node], list[Node]]
 ) -> list[Node]:
-    """The nodes that values depend on, each after those that must come `before`."""
+    """The nodes that values depend on, each after the nodes that `before` returns."""
     done: dict[Node, None] = {}
     stack = [v.node for v in outputs][::-1]
     while stack:

@@ -1,7 +1,7 @@
-"""Predicated writes: writes under a condition, as writes that always happen.
+"""Predicated writes: writes under a condition, expressed as writes that always happen.
 
-`where(c, x.at[i].set(v), x)` makes a new array of the size of `x`, in every step of a
-loop. `x.at[i].set(where(c, v, x[i]))` is the same, and is done in place.
+`where(c, x.at[i].set(v), x)` makes a new array of the size of `x` in every step of a
+loop. `x.at[i].set(where(c, v, x[i]))` gives the same result, and is done in place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,9 +44,10 @@ def written(
 
 
 def written_at_all(write: Node, x: Value, v: Value, indices: Sequence[Value]) -> Value:
-    """As `written`, also for an array without elements to write to.
+    """Like `written`, but also for an array without elements to write to.
 
-    JAX refuses a single index of an axis without elements, but not an array of such.
+    JAX refuses a single index into an axis without elements, but accepts an array of
+    such indices.
     """
     if write.primitive is not SCATTER or any(i.type.rank for i in indices):
         return written(write, x, v, indices)
@@ -61,12 +62,12 @@ def written_at_all(write: Node, x: Value, v: Value, indices: Sequence[Value]) ->
 def idle_update(
     write: Node, x: Value, indices: Sequence[Value] | None = None
 ) -> Value | None:
-    """The update of a no-op write, which does not change `x`; None if there is none."""
+    """The update with which a write leaves `x` unchanged; None if there is none."""
     v, how = write.inputs[1], write.params["how"]
     if how == "add":  # -0.0 changes no float, 0.0 changes -0.0
         zero = np.zeros((), v.dtype)
         return constant(np.negative(zero) if is_inexact(v.dtype) else zero)
-    if how == "multiply":  # of complex numbers, 1 times an infinity has NaN
+    if how == "multiply":  # a complex 1 times an infinity has NaN
         return None if v.dtype.kind == "c" else constant(np.ones((), v.dtype))
     return read_where_written(write, x, indices)
 
@@ -74,7 +75,7 @@ def idle_update(
 def chain(value: Value, start: Value) -> list[Node] | None:
     """The writes and reshapes between `start` and a value, in order.
 
-    None if other ops are between them.
+    None if there are other ops between the two.
     """
     writes = []
     while value is not start:
@@ -99,7 +100,7 @@ def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Val
 
 
 def _written_instead(node: Node) -> Iterator[Value]:
-    """Values equal to a `where`, computed by predicated writes."""
+    """Yield values equal to a `where` that predicated writes compute."""
     condition, new, old = node.inputs
     for mask, x, y in ((condition, new, old), (F.logical_not(condition), old, new)):
         writes = chain(x, y)

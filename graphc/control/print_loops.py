@@ -130,7 +130,7 @@ def growing(
 
 
 def room_for(steps: int) -> list[int]:
-    """The numbers of rows for which a growing loop of so many steps may be compiled.
+    """The numbers of rows for which a growing loop of this many steps may be compiled.
 
     >>> room_for(60), room_for(1000), room_for(5000)
     ([16], [16, 1024], [16, 1024, 8192])
@@ -230,7 +230,7 @@ def loop_jax(
 
 
 def print_growing(p: Printing) -> str:
-    """The line of a capacity-doubling loop; in JAX, of as many steps as it has room."""
+    """The text of a capacity-doubling loop; in JAX, one run until its rows are full."""
     if p.xp == "jnp":
         return print_scan(p)
     body, carry, _, captures = _body_call(p)
@@ -238,7 +238,7 @@ def print_growing(p: Printing) -> str:
 
 
 def print_scan(p: Printing) -> str:
-    """The line of a scan."""
+    """The text of a scan."""
     params = p.node.params
     plain = not params["counted"] and not params["stops"]
     in_python = params["body"].content.in_python
@@ -262,7 +262,7 @@ def print_scan(p: Printing) -> str:
 def _body_call(p: Printing) -> list[str]:
     """The name of a printed body, and its arguments: carries, slices, and captures.
 
-    The sizes that its inputs do not determine follow.
+    Sizes that the inputs do not determine come after the captures.
     """
     params = p.node.params
     carries = params["carries"]
@@ -275,7 +275,7 @@ def _body_call(p: Printing) -> list[str]:
 
 
 def _types(p: Printing) -> str:
-    """Shape and dtype of the outputs of each step."""
+    """The shapes and dtypes of the outputs of each step, as text."""
     params = p.node.params
     stacked = p.node.outputs[params["carries"] + params["stops"] :]
     types = [f"({p.code(v.type.shape[1:])}, {p.code(v.dtype)})" for v in stacked]

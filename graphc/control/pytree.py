@@ -1,4 +1,4 @@
-"""Values in lists, tuples and dicts, as users hand parameters over."""
+"""Values in lists, tuples and dicts, the structures in which users pass parameters."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from graphc.ir.types import is_inexact
 
 
 class Compound(ABC):
-    """An object that holds values and stands in a structure as they would."""
+    """An object that holds values and takes their place in a structure."""
 
     @abstractmethod
     def parts(self) -> dict[str, object]:
@@ -22,14 +22,14 @@ class Compound(ABC):
 
     @abstractmethod
     def result(self) -> Value:
-        """The value that it counts as where one is needed, as for an output."""
+        """The value that stands for the object where one is needed, as an output."""
 
 
-MOST_NESTED = 100  # structures within structures; Python reads no text of twice as many
+MOST_NESTED = 100  # levels; Python cannot parse text nested twice as deep
 
 
 def require_shallow(structure: object) -> None:
-    """Raise GraphError for a structure deeper than any program could write down."""
+    """Raise GraphError for a structure nested too deeply for the text of a program."""
     level, depth = [structure], 0
     while level:
         if depth > MOST_NESTED:
@@ -44,7 +44,7 @@ def require_shallow(structure: object) -> None:
 
 
 def items(part: object) -> list[tuple[str, Any]] | None:
-    """The items of a part of a structure, each with the text that leads there.
+    """The items of a part of a structure, each with the text that indexes it.
 
     None for a value, which is no structure.
     """
@@ -58,7 +58,7 @@ def items(part: object) -> list[tuple[str, Any]] | None:
 
 
 def _rebuilt(part: Any, new_items: list[Any]) -> object:
-    """A part of a structure with other items."""
+    """Rebuild a part of a structure with other items."""
     if isinstance(part, dict):
         return dict(zip(part, new_items, strict=True))
     if isinstance(part, Compound):
@@ -77,7 +77,7 @@ def _need_value(x: object) -> Value:
 
 
 def function_given(op: str, function: Callable[..., object], call: str) -> GraphError:
-    """The error of a Python function where values are meant.
+    """The error for a Python function where values are expected.
 
     `call` is the line to write, with {} for the result of the function.
     """
@@ -94,10 +94,10 @@ def function_given(op: str, function: Callable[..., object], call: str) -> Graph
 def flatten(
     structure: object, leaf: Callable[[Any], Value] = _need_value, none: bool = False
 ) -> tuple[list[Value], object]:
-    """The values of a structure in order, and the structure to give back.
+    """The values of a structure in order, and the structure itself.
 
-    With `none`, None may stand in it and holds no value.
-    Raises GraphError where something else than a value stands in it.
+    With `none`, the structure may contain None, which holds no value. Raises GraphError
+    if it contains anything else than values.
     """
     leaves: list[Value] = []
 
@@ -115,7 +115,7 @@ def flatten(
 
 
 def numbers_within(structure: object) -> set[Value]:
-    """The values that are no floats, of objects that hold values of their own."""
+    """The values without floats that belong to objects holding values of their own."""
     numbers: set[Value] = set()
 
     def walk(part: object) -> None:
@@ -129,7 +129,7 @@ def numbers_within(structure: object) -> set[Value]:
 
 
 def unflatten(like: object, values: Sequence[object]) -> Any:
-    """The structure of `like` with other values in it."""
+    """Rebuild the structure of `like` with other values."""
     leaves = iter(values)
 
     def walk(part: object) -> object:

@@ -1,4 +1,4 @@
-"""The primitive of loops: a step for each row of sequences, that carries values along.
+"""The primitive of loops: one step per row of the sequences, with carried values.
 
 `run_scan` makes its node; `gt.scan` is in `transform.loops.scan_api`.
 """
@@ -57,15 +57,16 @@ def _scan(
 
     `values` are the init, the sequences, then the captures of the body. A gradient
     keeps a bounded number of the carries (`few`), the first of each `chunk`, or those
-    of all steps. Of the scans that it makes, one may be the `superset_of` another, the
-    carries and ys of which are the first of its own; `replay` and `per_chunk` say how
-    they recompute steps.
+    of all steps. Of the scans that a gradient makes, one may be the `superset_of`
+    another, whose carries and ys are the first of its own; `replay` and `per_chunk` say
+    how scans recompute steps.
 
-    If it is `counted`, an integer of at most `length` follows: only so many of the
-    first slices have a step, and the others are zeros. If it `stops`, a bool follows
-    that says whether there is a first step; after the carries, a step then gives
-    whether it is the last one, and the node gives the trip count. Without a `length`,
-    only these limit it, and there are neither sequences nor ys.
+    If the scan is `counted`, an integer of at most `length` follows: only that many of
+    the first slices have a step, and the ys of the others are zeros. If it `stops`, a
+    bool follows that says whether there is a first step; each step then returns, after
+    the carries, whether it is the last one, and the node returns the trip count after
+    the carries. Without a `length`, only these two limit the loop, and there are
+    neither sequences nor ys.
     """
     rows, end = [], len(values) - counted - stops
     _require_parts(values, end, carries, sequences, counted)
@@ -93,7 +94,7 @@ def _scan(
 def _require_parts(
     values: Sequence[Value], end: int, carries: int, sequences: int, counted: bool
 ) -> None:
-    """Raise GraphError where inputs are too few, or limits no scalars."""
+    """Raise GraphError if there are too few inputs, or if the limits are no scalars."""
     if min(carries, sequences) < 0 or carries + sequences > end:
         raise type_error("a scan has as many inputs as carries and sequences")
     limits = [v.type for v in values[end:]]
@@ -124,7 +125,7 @@ def parts_of(values: tuple[Any, ...], params: Params) -> Parts:
 
 
 def sizes_in(params: Params) -> tuple[Size, ...]:
-    """The sizes in the params of a scan, after its length and chunk (0 for none)."""
+    """The sizes in the params of a scan: length and chunk first, with 0 for None."""
     first = params["length"], params["chunk"]
     known = [0 if n is None else n for n in first]
     per_chunk: PerChunk | None = params["per_chunk"]
@@ -133,7 +134,7 @@ def sizes_in(params: Params) -> tuple[Size, ...]:
 
 
 def with_sizes(params: Params, sizes: Sequence[Size]) -> dict[str, object]:
-    """The params of a scan where these sizes stand for its own."""
+    """The params of a scan with these sizes in place of its own."""
     length, chunk, *others = sizes
     count = len(params["sizes"])
     per_chunk: PerChunk | None = params["per_chunk"]
@@ -148,14 +149,14 @@ def with_sizes(params: Params, sizes: Sequence[Size]) -> dict[str, object]:
 
 _scan.rounding = "stored"
 _scan.several = True
-_scan.on_host = False  # a loop is no matter of glue
+_scan.on_host = False  # the driver leaves loops to segments
 _scan.selective = True
 _scan.emit(print_scan)
 SCAN = _scan
 
 
 def _views(node: Node) -> Iterator[tuple[Value, Value]]:
-    """Stacked outputs are arrays of their own."""
+    """Yield the views of a loop; stacked outputs are arrays of their own."""
     params, carries = node.params, node.params["carries"]
     yield from carried_views(node, params["body"].content, carries)
     stops = params["counted"] or params["stops"]
@@ -167,7 +168,7 @@ _scan.views = _views
 
 
 def _body_calls(node: Node) -> tuple[BodyCall]:
-    """A step is given the carries, a row of each sequence, and the captures."""
+    """The call of the body, with the carries, a row per sequence, and the captures."""
     params, parts = node.params, parts_of(node.inputs, node.params)
     rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
     first, captures = (
@@ -179,8 +180,8 @@ def _body_calls(node: Node) -> tuple[BodyCall]:
 
 _scan.body_calls = _body_calls
 
-# A scan with early exit and a number of slices that is not known before: `length`. Its
-# first carry says whether it goes on. It is made when all else has been done.
+# A scan with early exit and a number of slices, `length`, that is not known beforehand.
+# Its first carry says whether the loop goes on. It is made when all else has been done.
 GROWING = Primitive("growing", _scan.infer)
 GROWING.rounding = "stored"
 GROWING.__doc__ = "A scan that stops, of as many rows as it has steps: see `growing`."
@@ -198,14 +199,14 @@ GROWING.no_padding("it is made of scans at capacities")
 
 @_scan.padding
 def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | None:
-    """Steps beyond the true length do not run; the body is padded like other graphs."""
+    """Pad a scan: no step runs beyond the true length; the body is padded too."""
     operands: Any = parts_of(values, params)
     first, rows, captures, count, going = operands
     (call,) = pad.node.primitive.body_calls(pad.node)
     limits = [] if count is None else [count.value]
     if params["length"] is not None:
         limits.append(cast(pad.length(pad.node.params["length"]), INT32))
-    # The padding of a carry may hold something else after a step.
+    # After a step, the padding of a carry may hold something else.
     like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
@@ -232,12 +233,12 @@ def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | No
 
 
 def _padded_chunks(pad: Padding, per_chunk: PerChunk | None) -> PerChunk | None:
-    """Chunks have as many steps as before."""
+    """The record of chunks, which have as many steps as without padding."""
     return per_chunk and per_chunk._replace(steps=pad.exact(per_chunk.steps))
 
 
 def _of_step(x: PaddedValue) -> PaddedValue:
-    """The slice of a padded sequence that a step is given."""
+    """The slice of a padded sequence that a step gets."""
     fill = {a - 1: n for a, n in x.fill.items() if a}
     return PaddedValue(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
 
@@ -264,10 +265,10 @@ def run_scan(
     grows: bool = False,
     **options: Param,
 ) -> StepResult:
-    """The scan of a step on lists of values; `pruned`: without sequences not used.
+    """Scan with a step on lists of values; `pruned` leaves unused sequences out.
 
-    Only the first `count` slices, of which there must be so many, have a step. If
-    `going` is given (whether there is a first step), the first output of a step tells
+    Only the first `count` slices have a step; there must be that many. If `going`,
+    which says whether there is a first step, is given, the first output of a step tells
     whether to stop after it, and the trip count comes before the ys. If the loop
     `grows`, it has as many slices as steps. `options` are params.
     """
@@ -314,13 +315,13 @@ def run_scan(
 
 
 def first_row(sequence: Value) -> Value:
-    """A new variable for the elements of a sequence."""
+    """A new variable for the rows of a sequence."""
     type = sequence.type
     return body_input(sequence.name or "row", type.like(type.shape[1:]))
 
 
 def _make_size(steps: Value) -> None:
-    """The trip count is used as a size, which is not negative."""
+    """Give the trip count a symbol, since it is used as a size; it is not negative."""
     if steps._symbol is None:
         steps._symbol = Symbol("steps", steps, 0)
 
@@ -329,6 +330,6 @@ enroll(run_scan, "_run_scan")
 
 
 def used_between(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:
-    """The values on the way from `inputs` to `outputs`, both included."""
+    """The `outputs`, and the values used on the way to them from `inputs`."""
     region = region_between(outputs, inputs)
     return {*outputs, *(v for node in region for v in operands(node))}

@@ -1,6 +1,6 @@
-"""Records of a gradient about its scans, for the rules that rewrite them.
+"""Records of a gradient about its scans, for the rules that rewrite these scans.
 
-Each is a param of the scan, and leaves what it computes as it is.
+Each record is a param of a scan, and does not change what the scan computes.
 """
 
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from graphc.ir.sizes.dims import Size
 
 
 class Replay(NamedTuple):
-    """A backward scan recomputes the steps of another scan, the last one first.
+    """A backward scan recomputes the steps of another scan, from the last one on.
 
     Its inits from `start` on are final carries of the other scan. Its carries from
-    `before` on are carries of the other scan after the recomputed step, and hold those
-    before it afterwards; `carries` says which ones.
+    `before` on are carries of the other scan after the recomputed step, and afterwards
+    hold those from before that step; `carries` says which ones.
     """
 
     start: int
@@ -22,11 +22,11 @@ class Replay(NamedTuple):
 
 
 class PerChunk(NamedTuple):
-    """Some carries change at the first step of a chunk only.
+    """Some carries change only at the first step of a chunk.
 
-    A chunk has `steps` steps. `number` is the carry with the number of the step: it
-    counts up from 0; in a replay down, and the last one is first. `carries` change once
-    per chunk.
+    A chunk has `steps` steps. `number` is the carry that holds the number of the step,
+    which counts up from 0; in a replay it counts down, since the last step comes first.
+    `carries` change once per chunk.
     """
 
     steps: Size

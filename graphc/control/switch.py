@@ -36,7 +36,7 @@ Branch = Callable[[list[Value]], list[Value]]
 def _switch(
     index: Array, *values: Array, branches: Opaque, sizes: tuple[Size, ...]
 ) -> tuple[TensorType, ...]:
-    """The results of the branch of a number; numbers out of range are clamped."""
+    """The results of the branch at `index`; an index out of range is clamped."""
     if index.type.rank or index.dtype != INT32:
         raise type_error("the branch is chosen by an integer scalar")
     input_types = [v.type for v in values]
@@ -109,7 +109,7 @@ _switch.views = _views
 
 
 def _body_calls(node: Node) -> list[BodyCall]:
-    """Every branch is given the same."""
+    """Return the calls of the branches, which all get the same inputs."""
     types, params = [v.type for v in node.inputs[1:]], node.params
     return [BodyCall(b, types, params["sizes"]) for b in params["branches"].content]
 
@@ -144,7 +144,7 @@ def _(
 
 
 def reports_misfits(nodes: Iterable[Node]) -> bool:
-    """Whether a segment of these nodes may have to tell which branches do not fit."""
+    """Whether a segment of these nodes may have to report branches that do not fit."""
     return any(node.primitive is SWITCH and may_misfit(node) for node in nodes)
 
 
@@ -154,10 +154,10 @@ def run_switch(
     values: Sequence[Value],
     local_nodes: Iterable[Node] = (),
 ) -> list[Value]:
-    """The switch of functions of lists of values.
+    """Switch between functions of lists of values.
 
-    An `index` that the branches tell is asked for when they have been called. Of
-    sizes and literals alone, nodes stay in a branch where they may be errors: those of
+    An `index` that depends on the branches is a function, which is called after them.
+    Nodes of sizes and literals alone stay in a branch if they may be errors: those of
     `local_nodes`, and those that the branches build.
     """
     variables = [fresh(v) for v in values]
@@ -195,9 +195,9 @@ def run_switch(
 def nodes_of_branches(
     outputs: Iterable[Value], start: int, shared: Container[Node]
 ) -> list[Node]:
-    """The nodes that branches build of sizes and literals, and that may be errors.
+    """The nodes that branches build from sizes and literals, and that may be errors.
 
-    They are newer than the serial number `start`, or `shared` with what was there.
+    These are newer than the serial number `start`, or `shared` with nodes from before.
     """
 
     def is_built(value: Value) -> bool:
@@ -210,14 +210,14 @@ def nodes_of_branches(
 
 
 def _may_fail(node: Node) -> bool:
-    """Whether a node is a check, or one of sizes alone, which may not fit it."""
+    """Whether a node is a check, or depends on sizes alone, which may not fit it."""
     if node.inputs:
         return node.primitive.checks
     return bool(divisors_of(node)) or not all(g.memory for g in node.guards)
 
 
 def _of_all(branch_checks: list[BodyCheck], checks: list[BodyCheck]) -> list[Value]:
-    """Whether each check held in a branch; checks of other branches are not made."""
+    """The condition of each of `checks`; a check of another branch holds by default."""
     flags = held(checks)
     pairs = zip(checks, flags, strict=True)
     return [

@@ -1,7 +1,7 @@
 """Tiled loops: a step for each tile of the positions along some axes.
 
-Rewrites make such loops of large values; the number of positions in a tile is settled
-when sizes are known, and if all sizes are small there is one tile and no loop.
+Rewrites make such loops of large values. The number of positions in a tile is settled
+when sizes are known; if all sizes are small, there is one tile and no loop.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -52,11 +52,11 @@ def _blocks(
     `values` are the init; the arrays that are cut along `axes`; the body's `own` rows,
     which are stored if there are at most `few` tiles, and otherwise recomputed
     (`again`); the per-chunk values, `marks` of them, with an element for each tile; and
-    the captures. After the carries come the first ones of them before each tile, as
-    many as it `keeps`, then the outputs of the body, joined along the axes `joined`.
-    The last ones, as many as it `stores`, are stored only if there are at most `few`
-    tiles. `columns` is the body in tiles of another axis, if there is one: for tiles of
-    `least` rows that have more than `most` bytes.
+    the captures. The results are the final carries; the first `keeps` carries as they
+    were before each tile; and the outputs of the body, joined along the axes `joined`.
+    The last `stores` outputs are stored only if there are at most `few` tiles.
+    `columns` is the body in tiles of another axis, if there is one: for tiles of
+    `least` rows that exceed `most` bytes.
     """
     types, split = [v.type for v in values], carries + len(axes)
     inner: Body = body.content
@@ -79,14 +79,14 @@ def _blocks(
 
 
 def blocks_of(length: Size, each: Size, most: int, least: int) -> Size:
-    """The number of tiles, each of as many rows as `rows_in_block` says."""
+    """The number of tiles, each with as many rows as `rows_in_block` says."""
     room: Size = most // max(each, 1) if isinstance(each, int) else most // each
     rows = maximum(room, least)
     return maximum((length + (rows - 1)) // rows, 1)
 
 
 def rows_stored(length: Size, count: Size, few: int) -> Size:
-    """All of the rows if there are at most `few` tiles, else none."""
+    """All of the rows if there are at most `few` tiles, otherwise none."""
     return length * minimum(maximum(few + 1 - count, 0), 1)
 
 
@@ -209,7 +209,7 @@ _EXTENT = "each", "most", "least"
 
 
 class _Call:
-    """The line of such a loop."""
+    """Prints the call of a tiled loop."""
 
     def __init__(self, p: Printing) -> None:
         self._p, self._params = p, p.node.params
@@ -228,7 +228,7 @@ class _Call:
         self._length = length
 
     def _chosen(self, body: Body) -> str:
-        """The body, or that in tiles of columns where its tiles are too large."""
+        """The body, or the body in tiles of columns where its tiles are too large."""
         p, text = self._p, self._p.inner(body)
         for inside in self._params["columns"].content:
             each, most, least = (p.code(self._params[k]) for k in _EXTENT)
@@ -236,7 +236,7 @@ class _Call:
         return text
 
     def text(self) -> str:
-        """A call; if rows may be stored, one for where they are, and one for not."""
+        """The call; if rows may be stored, a choice between storing and recomputing."""
         if not self._params["stores"] and not self._params["own"]:
             return self._call(self._body, [], self._params["joined"])
         few = f"{self._length} <= {self._params['few']} * {self._size}"
@@ -294,7 +294,7 @@ _blocks.emit(_print_blocks)
 
 
 def _views(node: Node) -> Iterator[tuple[Value, Value]]:
-    """Tiles are joined in arrays of their own, unless there is only one."""
+    """Yield the views; joined tiles make new arrays unless there is only one tile."""
     params, body = node.params, node.params["body"].content
     carries, split = params["carries"], len(body.inputs)
     joined_outputs = node.outputs[carries + params["keeps"] :]
@@ -316,7 +316,7 @@ _blocks.views = _views
 
 
 def _body_calls(node: Node) -> Iterator[BodyCall]:
-    """A step is given blocks, of as many positions as the body itself says."""
+    """Yield the calls of the bodies, with tiles of the size that the body states."""
     params, values = node.params, [v.type for v in node.inputs]
     body: Body = params["body"].content
     start = params["carries"] + len(params["axes"])
@@ -362,14 +362,14 @@ def run_blocks(
     marks: Sequence[Value] = (),
     again: Again | None = None,
 ) -> StepResult:
-    """The final carries of a step, and its outputs, joined along axes.
+    """Run a step for each tile; return its final carries, and its outputs, joined.
 
-    A step is given the carries, tiles of `rows` along their axes, of its `own` rows,
-    one element of each of the per-chunk values `marks`, and how many of the `length`
-    positions the tile has: as many as have values of `most` bytes, if one has `each`,
-    but at least `least`. `reverse`: the last tiles come first. Before its outputs come
-    the first carries before each tile, as many as it `keeps`. The last outputs, as many
-    as it `stores`, are stored if there are at most `few` tiles; then its own rows are
+    A step gets the carries, tiles of `rows` along their axes, tiles of its `own` rows,
+    one element of each of the per-chunk values `marks`, and the number of the `length`
+    positions that the tile has: as many as make values of `most` bytes, if one position
+    has `each`, but at least `least`. With `reverse`, the last tile comes first. Before
+    the outputs come the first `keeps` carries as they were before each tile. The last
+    `stores` outputs are stored if there are at most `few` tiles; then the own rows are
     read from them, and otherwise they are recomputed (`again`) from the other rows.
     """
     symbol = Symbol("rows")
@@ -407,7 +407,7 @@ def run_blocks(
 def _made_again(
     again: Again | None, rows: Sequence[tuple[Value, int]], marks: Sequence[Value]
 ) -> tuple[tuple[Body, ...], list[Value], list[Size]]:
-    """The graph that recomputes a body's own rows, of marks and rows, and captures."""
+    """The body that recomputes own rows from marks and rows; captures and sizes."""
     if again is None:
         return (), [], []
     symbol = Symbol("rows")
@@ -421,7 +421,7 @@ def _made_again(
 def _block_variables(
     rows: Sequence[tuple[Value, int]], marks: Sequence[Value], symbol: Symbol
 ) -> list[Value]:
-    """Variables for a tile of each of `rows`, and an element of each of the marks."""
+    """Variables for a tile of each of `rows`, and for an element of each of `marks`."""
     count, variables = symbol_dim(symbol), []
     for value, axis in rows:
         shape = value.type.shape

@@ -19,7 +19,8 @@ from graphc.ops.common.padding import PaddedValue, Padding
 def _steps(x: Array, *, most: Size | None, shared: bool) -> TensorType:
     """`x`, to be used as a size of at most `most`.
 
-    Where it is `shared`, examples have the largest of their numbers together.
+    If it is `shared`, the examples of a batch use the largest of their numbers
+    together.
     """
     if x.type.rank or not is_integer(x.dtype):
         raise type_error("a number of steps is an integer scalar")
@@ -49,7 +50,7 @@ def _(pad: Padding, x: PaddedValue, **params: Param) -> Value:
 
 
 def steps_size(steps: Value, most: Size | None, shared: bool = False) -> Size:
-    """A number of steps as a size."""
+    """Return a number of steps as a size."""
     return as_size(_steps(steps, most=most, shared=shared))
 
 
@@ -58,10 +59,10 @@ def counted_steps(
     test: Callable[[list[Value]], Value],
     step: Callable[[list[Value]], list[Value]],
 ) -> Size | None:
-    """The steps of a loop that counts up to a size of axes; None where it does not.
+    """The steps of a loop that counts up to a size of axes; None for any other loop.
 
-    It starts with the carries `first` and goes on as long as their `test` holds: an
-    integer among them is below a limit, and `step` adds a number to it.
+    The loop starts with the carries `first` and goes on as long as their `test` holds:
+    an integer among them is below a limit, and `step` adds a constant to that integer.
     """
     variables = list(map(fresh, first))
     left = _left_below_limit(test(variables))
@@ -80,7 +81,7 @@ def counted_steps(
 
 
 def _left_below_limit(condition: Value) -> Size | None:
-    """How much more than 0 a size must be for a condition to hold."""
+    """The difference of two sizes that is positive as long as a comparison holds."""
     node = condition.node
     if not all(v.type.rank == 0 and is_integer(v.dtype) for v in node.inputs):
         return None

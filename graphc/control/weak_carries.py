@@ -1,4 +1,4 @@
-"""Carries that start as Python numbers, in the dtypes that a step makes of them."""
+"""Carries that start as Python numbers, in the dtypes that a step gives them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ from graphc.ir.primitives import OP
 from graphc.ir.types import TensorType
 from graphc.ops.common.broadcasting import common_dtype
 
-# Of carries: those after a step, and what else is computed of them.
+# From carries to those after a step, and whatever else is computed from them.
 Trial = Callable[[list[Value]], StepResult]
 
 
 @dataclass(frozen=True)
 class FirstCarry:
-    """The carries before the first step, and of which types the user is to see them."""
+    """The carries before the first step, and the types as which the user sees them."""
 
     carries: list[Value]
     in_steps: list[TensorType]
     at_end: list[TensorType]
 
     def seen(self, carry: Sequence[Value]) -> list[Value]:
-        """A carry as a step is given it."""
+        """The carries as a step gets them."""
         return _taken_for(carry, self.in_steps)
 
     def results(self, ends: Sequence[Value]) -> list[Value]:
-        """The last carry: what is a number after each step is one still."""
+        """The final carries; those that are numbers after each step stay weak."""
         return _taken_for(ends, self.at_end)
 
 
@@ -41,11 +41,11 @@ def _taken_for(carry: Sequence[Value], types: Sequence[TensorType]) -> list[Valu
 
 
 def started(first: Sequence[Value], trial: Trial) -> FirstCarry:
-    """The start of a loop, as in `jax.lax.scan`.
+    """Settle the types of the first carries, as `jax.lax.scan` does.
 
-    A Python number takes the dtype that a step makes of it. If a step leaves it one, it
-    has the default dtype; and is met as a number, where arrays of another dtype are
-    computed with it.
+    A Python number takes the dtype that a step gives it. If steps leave it a Python
+    number, it has the default dtype, but acts as a number where steps compute with it
+    and an array of another dtype.
     """
     first, outputs, numbers = list(first), list[Value](), list[Value]()
     is_settled = not any(v.type.weak for v in first)
@@ -64,7 +64,7 @@ def started(first: Sequence[Value], trial: Trial) -> FirstCarry:
 
 
 def _after(first: Value, after: Value) -> Value:
-    """A carry in the dtype that a step makes of it, if it is a number."""
+    """The carry, converted to the dtype that a step gives it if it is a number."""
     if not first.type.weak or (after.type.weak and after.dtype == first.dtype):
         return first
     if after.type.weak:
@@ -74,7 +74,7 @@ def _after(first: Value, after: Value) -> Value:
 
 
 def _matters(node: Node) -> bool:
-    """Whether a node would give another dtype if numbers were arrays."""
+    """Whether a node would give another dtype if its numbers were arrays."""
     numbers = [v for v in node.inputs if v.type.weak]
     if node.primitive is not OP.convert:
         return bool(numbers) and not node.primitive.elementwise

@@ -1,4 +1,4 @@
-"""The clone of the repository in which graphc stands."""
+"""The clone of the repository that contains this package."""
 
 import pathlib
 
@@ -7,5 +7,5 @@ PARTS = ("docs", "tests/samples", "pyproject.toml")
 
 
 def missing_parts(root: pathlib.Path = ROOT) -> list[str]:
-    """The parts of a clone that are not beside the package; none in a clone."""
+    """The parts of a clone that are missing beside the package; none in a clone."""
     return [part for part in PARTS if not (root / part).exists()]

@@ -1,7 +1,7 @@
 """The text of docs/differences.md: where NumPy and JAX differ at special values.
 
-Run `python -m graphc.dev regenerate differences` after adding an elementwise op; a
-test finds functions that differ and are not in the file.
+Run `python -m graphc.dev regenerate differences` after adding an elementwise op; a test
+finds functions that differ but are not in the file.
 """
 
 import inspect
@@ -23,8 +23,8 @@ from graphc.ir.types import NDArray
 
 PAGE = ROOT / "docs" / "differences.md"
 SPECIAL = (0.0, -0.0, 0.5, -2.5, 1.0, -1.0, np.inf, -np.inf, np.nan)
-MOST = 3  # examples in a row
-CLOSE = 1e-6  # what is left is rounding
+MOST = 3  # examples per row of the table
+CLOSE = 1e-6  # smaller differences are rounding
 HEAD = f"""\
 # Where the backends differ at special values
 
@@ -40,11 +40,11 @@ other versions of JAX may differ in fewer places.
 | function | dtype | calls that differ | examples |
 |---|---|---|---|
 """
-NEXT = "\n## "  # what follows the table is written by hand
+NEXT = "\n## "  # the text after the table is written by hand
 
 
 class Difference(NamedTuple):
-    """A function whose results differ between the backends, and examples of it."""
+    """A function whose results differ between the backends, with examples."""
 
     name: str
     dtype: str
@@ -53,7 +53,7 @@ class Difference(NamedTuple):
     examples: list[str]
 
     def row(self) -> str:
-        """One line of the table."""
+        """The line of the table for this function."""
         share, examples = f"{self.differing} of {self.calls}", "; ".join(self.examples)
         return f"| `{self.name}` | {self.dtype} | {share} | {examples} |"
 
@@ -63,7 +63,7 @@ def _refused(primitive: Primitive) -> bool:
 
 
 def functions(dtype: str) -> Iterator[tuple[str, int]]:
-    """The elementwise functions that take this dtype on both backends, by arity."""
+    """Yield elementwise functions that take a dtype on both backends, with arity."""
     for name in sorted(FUNCTIONS):
         arities = (1, 2) if name.startswith("special.") else _arities(name)
         arity = next((n for n in arities if _is_elementwise(name, n, dtype)), None)
@@ -72,7 +72,7 @@ def functions(dtype: str) -> Iterator[tuple[str, int]]:
 
 
 def _arities(name: str) -> Sequence[int]:
-    """The number of inputs of an elementwise primitive of this name, if it is small."""
+    """The number of inputs of the public elementwise primitive `name`, if 2 or less."""
     primitive = PRIMITIVES.get(name)
     if primitive is None or not primitive.elementwise or _refused(primitive):
         return ()
@@ -81,7 +81,7 @@ def _arities(name: str) -> Sequence[int]:
 
 
 def _is_elementwise(name: str, arity: int, dtype: str) -> bool:
-    """Whether the function takes so many arrays of a shape and gives some of it."""
+    """Whether a function takes `arity` arrays of a shape and returns arrays of it."""
     try:
         results = FUNCTIONS[name](*[gt.tensor("x", dtype, (2,))] * arity)
     except (graphc.GraphError, TypeError):
@@ -91,18 +91,18 @@ def _is_elementwise(name: str, arity: int, dtype: str) -> bool:
 
 
 def arguments(dtype: str, arity: int) -> list[NDArray]:
-    """All combinations of special values, one array per argument."""
+    """All combinations of special values, as one array per argument."""
     numbers: list[complex] = [np.float64(x) for x in SPECIAL]
     if dtype == "complex128":
         numbers = [complex(x, y) for x, y in product(SPECIAL, SPECIAL)]
-        if arity == 2:  # 81 numbers squared would say the same more often
+        if arity == 2:  # 81 numbers squared would only repeat themselves
             numbers = numbers[::7]
     calls = list(product(numbers, repeat=arity))
     return [np.array(column, dtype) for column in zip(*calls, strict=True)]
 
 
 def differences() -> Iterator[Difference]:
-    """The functions that differ, each with examples."""
+    """Yield the functions whose results differ, each with examples."""
     for dtype, arity in product(("float64", "complex128"), (1, 2)):
         names = [name for name, n in functions(dtype) if n == arity]
         arrays = arguments(dtype, arity)
@@ -126,7 +126,7 @@ def differences() -> Iterator[Difference]:
 
 
 def agree(x: NDArray, y: NDArray) -> NDArray:
-    """Where two results are one, up to rounding; signs of zeros count."""
+    """Mark where two results agree up to rounding; signs of zeros count."""
     if x.dtype.kind == "c":
         parts = agree(x.real, y.real) & agree(x.imag, y.imag)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -140,7 +140,7 @@ def agree(x: NDArray, y: NDArray) -> NDArray:
 
 
 def shown(x: object) -> str:
-    """A number as people write it."""
+    """A number in four significant digits."""
     return f"{x:.4g}"
 
 

@@ -1,4 +1,4 @@
-"""The calls by which `help` is tried: those of the samples, as functions get them."""
+"""The calls for examples of `help`: those of the samples, as functions get them."""
 
 import importlib
 import inspect
@@ -20,16 +20,16 @@ SAMPLES = ROOT / "tests" / "samples"
 
 
 class Unfit(Exception):
-    """A call that no short example can be made of."""
+    """Raised for a call of which no short example can be made."""
 
 
 class ArgumentsKnown(Exception):
-    """Ends a call of a sample as soon as the arguments of the function are known."""
+    """Raised to end a call of a sample once the function's arguments are known."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A call of a sample, with one of its dtypes, and perhaps with other numbers."""
+    """A call of a sample with one of its dtypes, and with other `values` if given."""
 
     sample: Sample
     call: Call
@@ -37,11 +37,11 @@ class Case:
     values: str = ""
 
     def array(self, spec: Array) -> object:
-        """The array of a description."""
+        """Make the array that `spec` describes."""
         return replace(spec, values=self.values or spec.values).make(self.dtype)
 
     def recorded(self, name: str, make: Callable[[Array], object]) -> Call:
-        """The arguments that the function itself gets, which a sample may turn."""
+        """The arguments that the function itself gets; samples may change theirs."""
         function = FUNCTIONS[name]
         calls: list[Call] = []
 
@@ -63,11 +63,11 @@ class Case:
 
 
 def _arguments(function: Callable[..., object], local_values: dict[str, Any]) -> Call:
-    """A call as users write it: by name where there is a default, and only others."""
+    """A call as users write it: params with a default by name, unless they have it."""
     args: list[Any] = []
     options: dict[str, Any] = {}
     signature = inspect.signature(_undecorated(function))
-    if list(signature.parameters) == ["args", "named"]:  # it binds them by itself
+    if list(signature.parameters) == ["args", "named"]:  # it binds arguments itself
         signature = inspect.signature(function)
         bound = signature.bind(*local_values["args"], **local_values["named"])
         bound.apply_defaults()
@@ -88,7 +88,7 @@ def _arguments(function: Callable[..., object], local_values: dict[str, Any]) ->
 
 
 def _undecorated(function: Callable[..., object]) -> Callable[..., object]:
-    """The function of the same code, which shows no signature but its own."""
+    """A function of the same code, which has no signature but that of the code."""
     assert isinstance(function, FunctionType)
     closure = function.__defaults__, function.__closure__
     plain = FunctionType(function.__code__, function.__globals__, "", *closure)
@@ -97,7 +97,7 @@ def _undecorated(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def public_names() -> list[list[str]]:
-    """The names of each public function, that under which it joined first."""
+    """The names of each public function, the one it first joined under in front."""
     by_identity: dict[int, list[str]] = {}
     for name, function in FUNCTIONS.items():
         if not name.split(".")[-1].startswith("_") and name not in OF_VALUES:
@@ -106,7 +106,7 @@ def public_names() -> list[list[str]]:
 
 
 def samples_by_name() -> dict[str, list[Sample]]:
-    """All samples of each function."""
+    """All samples of each function, by name."""
     by_name: dict[str, list[Sample]] = {}
     for path in sorted(SAMPLES.glob("*.py")):
         module = importlib.import_module(f"tests.samples.{path.stem}")

@@ -14,16 +14,16 @@ from tests.ops.sampling import flat
 from tests.samples.spec import Array, Call, Sample
 
 WIDTH = 88
-LINES = 7  # of a printed result
-DECIMALS = 4  # of float32, in printed results
+LINES = 7  # at most, of a printed result
+DECIMALS = 4  # to which float32 results are rounded
 BLANK = "<BLANKLINE>"
 IMPORTS = ">>> import graphc, graphc.tensor as gt"
 OTHERS = ["complex64", "bool"]
 FRACTIONS = {"unit", "share", "positive", "square", "definite", "holes"}
 
-BY_HAND = {  # where the arrays of the samples are too large, or made on the way
+BY_HAND = {  # the samples' arrays are too large, or made by the call
     "astype": "gt.astype([1.5, -2.5], 'int32')",
-    **{  # of integers, an older NumPy makes floats
+    **{  # older NumPy returns floats for integers
         name: f"gt.{name}([[1.5, -1.5], [-0.25, 2.75]])"
         for name in ("ceil", "fix", "floor", "trunc")
     },
@@ -61,7 +61,7 @@ BY_HAND = {  # where the arrays of the samples are too large, or made on the way
 
 
 def literal(arg: object) -> str:
-    """An argument as a user writes it; keys of random numbers by their function."""
+    """An argument as a user writes it; random keys as a call of `gt.random.key`."""
     if isinstance(arg, np.ndarray) and arg.dtype == np.uint32 and arg.shape == (2,):
         return f"gt.random.key({arg[1]})"
     if isinstance(arg, (np.ndarray, np.generic)):
@@ -86,7 +86,7 @@ def written(name: str, call: Call) -> str:
 
 
 def _printable(result: object) -> bool:
-    """Whether a result is there, and of numbers that any machine prints alike."""
+    """Whether no array is empty, and every machine prints the same numbers."""
     for item in flat(result):
         array = np.asarray(item)
         if not array.size:
@@ -101,7 +101,7 @@ def _printable(result: object) -> bool:
 def _inexact(result: object) -> bool:
     """Whether an array is printed with digits that differ between processors.
 
-    Of float32 all digits are printed, of float64 the first eight.
+    All digits of float32 are printed, but only the first eight of float64.
     """
     if not isinstance(result, np.ndarray) or result.dtype.char not in "efF":
         return False
@@ -109,7 +109,7 @@ def _inexact(result: object) -> bool:
 
 
 def typing(statement: str) -> list[str]:
-    """The lines in which a call is typed."""
+    """The lines in which a user types a call. Raises Unfit if it takes too many."""
     if len(statement) <= WIDTH - 8:
         return [f">>> {statement}"]
     head, _, inside = statement.partition("(")
@@ -120,7 +120,7 @@ def typing(statement: str) -> list[str]:
 
 
 def computed(expression: str) -> tuple[str, str]:
-    """The lines of an example: what is typed and what it prints."""
+    """The lines of an example: the input and the output that it prints."""
     imports = f"{IMPORTS}, numpy as np" if "np." in expression else IMPORTS
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -143,7 +143,7 @@ def computed(expression: str) -> tuple[str, str]:
 
 
 def cases(samples: list[Sample]) -> Iterator[Case]:
-    """Calls to make an example of, the plainest first."""
+    """Yield the calls to make an example of, the plainest first."""
     numbers = ["int64", "float32", "float64"]
     for dtypes, values in ((numbers, ""), (numbers[1:], "share"), (OTHERS, "")):
         for sample in samples:
@@ -159,7 +159,7 @@ def cases(samples: list[Sample]) -> Iterator[Case]:
 
 
 def example(name: str, samples: list[Sample]) -> str:
-    """A short call with its result; "" where no sample gives one."""
+    """A short call with its result; "" if no sample gives one."""
     if name in BY_HAND:
         return "\n".join(computed(BY_HAND[name]))
     for case in cases(samples):

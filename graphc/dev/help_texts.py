@@ -1,7 +1,7 @@
-"""The text of graphc/ir/functions/help.txt: what `help` adds to docstrings.
+"""The text of graphc/ir/functions/help.txt, which `help` adds to docstrings.
 
-It comes from calling each function as its samples in tests/samples do: which dtypes
-and shapes give which, what is refused, and one short example with its result. Run
+It comes from calling each function as its samples in tests/samples do: which dtypes and
+shapes give which, what is refused, and one short example with its result. Run
 `python -m graphc.dev regenerate help` after adding an op and its sample.
 """
 
@@ -31,12 +31,12 @@ FAMILIES = {
 
 
 def own_text(name: str) -> str:
-    """The docstring as it is written, without what `help` adds."""
+    """The docstring as it is written, without the text that `help` adds."""
     return WRITTEN.get(name) or inspect.getdoc(FUNCTIONS[name]) or ""
 
 
 def built(name: str, call: Call) -> list[object] | None:
-    """The results of a call; None where it is refused."""
+    """The results of a call; None if the call is refused."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -46,7 +46,7 @@ def built(name: str, call: Call) -> list[object] | None:
 
 
 def variables(dtype: str, symbolic: bool = False) -> Callable[[Array], Value]:
-    """Variables for the arrays of a call."""
+    """Return a function that makes a variable for an array of a call."""
 
     def make(spec: Array) -> Value:
         shape = (None,) * len(spec.shape) if symbolic else spec.shape
@@ -56,7 +56,7 @@ def variables(dtype: str, symbolic: bool = False) -> Callable[[Array], Value]:
 
 
 def dtypes(name: str, samples: list[Sample]) -> tuple[str, list[str]]:
-    """Which dtypes give which, as a sentence, and those that are refused."""
+    """A sentence about which dtypes give which, and the dtypes that are refused."""
     for sample in samples:
         for call in sample.calls:
             results = _results(name, sample, call)
@@ -67,7 +67,7 @@ def dtypes(name: str, samples: list[Sample]) -> tuple[str, list[str]]:
 
 
 def _made_dtypes(name: str, samples: list[Sample]) -> str:
-    """The dtypes of the results of a function that takes arrays of one kind or none."""
+    """The dtypes of the results of a function that takes one kind of array or none."""
     choice = "dtype" in inspect.signature(FUNCTIONS[name]).parameters
     for call, values in applications(name, samples):
         if choice and ("dtype" in call.options or name.startswith("random.")):
@@ -78,7 +78,7 @@ def _made_dtypes(name: str, samples: list[Sample]) -> str:
 
 
 def _results(name: str, sample: Sample, call: Call) -> dict[str, str]:
-    """The dtypes of the results for each dtype of the arrays; "" where refused."""
+    """The dtypes of the results for each dtype of the arrays; "" if that is refused."""
     results_by_dtype: dict[str, str] = {}
     for dtype in DTYPES:
         try:
@@ -109,7 +109,7 @@ def _dtype_sentence(result_by_dtype: dict[str, str]) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Names of dtypes; where a whole family is there, its name."""
+    """The names of dtypes, with a family's name for all of its members."""
     left = dict.fromkeys(names)
     for family, members in FAMILIES.items():
         if members <= set(left):
@@ -119,7 +119,7 @@ def listed(names: list[str]) -> str:
 
 
 def shapes(name: str, samples: list[Sample]) -> str:
-    """Which shapes give which, in one or two of the calls."""
+    """Tell which shapes give which, from one or two of the calls."""
     sentences: list[str] = []
     for recorded, values in applications(name, samples):
         try:
@@ -137,7 +137,7 @@ def shapes(name: str, samples: list[Sample]) -> str:
 def applications(
     name: str, samples: list[Sample], symbolic: bool = False
 ) -> Iterator[tuple[Call, list[Value]]]:
-    """The calls that are accepted, the plainest of each sample first, and results."""
+    """Yield accepted calls with their results, the plainest of each sample first."""
     for sample in samples:
         usual = [t for t in ("float32", "int64", "complex64") if t in sample.dtypes]
         for call in sorted(sample.calls, key=unlikeness):
@@ -169,7 +169,7 @@ def _shape_of(arg: object) -> str:
 
 
 def raised(name: str, samples: list[Sample], refused: list[str]) -> str:
-    """Which errors there are, as far as calls of the samples show them."""
+    """Tell which errors there are, as far as calls of the samples show them."""
     refusals = [listed(refused)] if refused else []
     if _refuses_misuse(name):
         refusals.append("what is no array, number or size")
@@ -180,7 +180,7 @@ def raised(name: str, samples: list[Sample], refused: list[str]) -> str:
 
 
 def _refuses_misuse(name: str) -> bool:
-    """Whether an object that is nothing of ours is refused by our own error."""
+    """Whether a GraphError refuses arguments that are plain objects."""
     parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
     needed = [p for p in parameters if p.default is p.empty and p.kind < p.KEYWORD_ONLY]
     try:
@@ -199,7 +199,7 @@ def _guarded(name: str, samples: list[Sample]) -> bool:
 
 
 def library(name: str, samples: list[Sample]) -> str:
-    """The function of NumPy or SciPy that samples compare with, "" if there is none."""
+    """The NumPy or SciPy function that samples compare with, "" if there is none."""
     for sample in samples:
         short = name.split(".")[-1]
         if sample.numpy is not None:
@@ -229,12 +229,12 @@ def section(names: list[str], samples: list[Sample]) -> str:
 
 
 def wrapped(text: str) -> str:
-    """A line of the section; where it is too long, on several."""
+    """A line of the section, wrapped if it is too long."""
     return textwrap.fill(text, WIDTH - 4, subsequent_indent="    ")
 
 
 def sections() -> dict[str, str]:
-    """The added texts, by the name under which each function joined."""
+    """The added texts, by the name under which each function first joined."""
     samples = samples_by_name()
     return {
         names[0]: section(names, [s for n in names for s in samples.get(n, [])])
@@ -243,5 +243,5 @@ def sections() -> dict[str, str]:
 
 
 def text() -> str:
-    """The whole of the file."""
+    """The text of the whole file."""
     return "".join(f"## {name}\n{text}\n" for name, text in sections().items())

@@ -1,7 +1,7 @@
 """The text of docs/idioms.md: which idioms pad well, and which do not.
 
-Run `python -m graphc.dev regenerate idioms` after changing a mask rule; a test
-compares.
+Run `python -m graphc.dev regenerate idioms` after changing a mask rule; a test compares
+the file.
 """
 
 import re
@@ -95,7 +95,7 @@ GROUPS = {
 
 
 class Idiom(NamedTuple):
-    """A line of code, and its plan under padding."""
+    """A line of code, its plan under padding, and the sizes of its calls."""
 
     text: str
     plan: Plan
@@ -114,7 +114,7 @@ class Idiom(NamedTuple):
         return f"| {' | '.join(cells)} |"
 
     def note(self) -> str:
-        """The reason where it is not one segment compiled for capacities, or slow."""
+        """The reasons if it is slow, or no single segment compiled for capacities."""
         if self.plan.padded is None:
             left = ", as | at .* needs true sizes: "
             return ": ".join(re.split(left, self.plan.budget)[1:])
@@ -138,7 +138,7 @@ def names() -> dict[str, Any]:
 
 
 def compiled(text: str, **how: Any) -> tuple[Function, bool]:
-    """The function of an idiom, and whether `k` is a size in it."""
+    """The compiled function of an idiom, and whether it uses `k` as a size."""
     known = names()
     inputs = [known[name] for name in ("x", "rows", "square", "k")]
     value = eval(text, {"gt": gt, **known})
@@ -147,7 +147,7 @@ def compiled(text: str, **how: Any) -> tuple[Function, bool]:
 
 
 def idioms() -> Iterator[tuple[str, Idiom]]:
-    """All idioms, each with its group."""
+    """Yield all idioms, each with the name of its group."""
     for group, texts in GROUPS.items():
         for text in texts:
             f, counts = compiled(text, dims="pad")

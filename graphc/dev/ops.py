@@ -1,4 +1,4 @@
-"""The text of docs/ops.md: every primitive with what each backend does with it.
+"""The text of docs/ops.md: every primitive, and how each backend treats it.
 
 Run `python -m graphc.dev regenerate ops` after adding an op; a test compares the file.
 """
@@ -34,14 +34,14 @@ whether there is one, or why not. Without a mask rule an op is computed on true 
 
 
 def backend_cell(primitive: Primitive, backend: str) -> str:
-    """`yes`, or why not."""
+    """`yes` if the backend has a rule, or the reason why not."""
     if primitive in EMISSION[backend]:
         return "yes"
     return f"no: {EMISSION[backend].reason(primitive)}"
 
 
 def gradient_cell(primitive: Primitive) -> str:
-    """`yes`, with the inputs that have none, or why not."""
+    """`yes`, with the inputs that have no gradient, or the reason why there is none."""
     if primitive not in GRADIENTS:
         return f"no: {GRADIENTS.reason(primitive)}" if primitive.arguments else "none"
     refused = [f"not in {k}: {why}" for k, why in primitive.no_gradient_for.items()]
@@ -49,14 +49,14 @@ def gradient_cell(primitive: Primitive) -> str:
 
 
 def batch_cell(primitive: Primitive) -> str:
-    """`yes`, or why not."""
+    """`yes` if `vmap` takes the primitive, or the reason why not."""
     if primitive.elementwise or primitive in BATCHING or not primitive.arguments:
         return "yes"
     return f"no: {BATCHING.reason(primitive)}"
 
 
 def padding_cell(primitive: Primitive) -> str:
-    """`yes`, or why not."""
+    """`yes` if there is a mask rule, or the reason why not."""
     ruled = primitive.elementwise or primitive in PADDING
     if ruled or primitive.name in OF_GRAPHS:
         return "yes"
@@ -64,7 +64,7 @@ def padding_cell(primitive: Primitive) -> str:
 
 
 def first_line(primitive: Primitive) -> str:
-    """The primitive in one line: its own, or that of the function it serves."""
+    """The first line of the docstring of a primitive, or of the function it serves."""
     doc = primitive.__dict__.get("__doc__")
     name = primitive.name
     function = FUNCTIONS.get(name) or FUNCTIONS.get(name.replace("_", ".", 1))
@@ -73,7 +73,7 @@ def first_line(primitive: Primitive) -> str:
 
 
 def row(primitive: Primitive) -> str:
-    """One line of the table."""
+    """The line of the table for a primitive."""
     what = first_line(primitive)
     cells = [
         f"`{primitive.name}`",

@@ -1,8 +1,8 @@
 """The text of docs/pytensor_jax_mode.md: programs that PyTensor's mode JAX fails on.
 
-Run `python -m graphc.dev regenerate pytensor-jax-mode` to try all of them in both
-modes, and to write the page anew. A program is in the table if that mode raises, or
-gives other numbers than PyTensor's own mode, and ours does not.
+Run `python -m graphc.dev regenerate pytensor-jax-mode` to try all of them in both modes
+and to write the page anew. A program is in the table if PyTensor's mode JAX raises, or
+gives other numbers than its Python mode, while graphc's mode does not.
 """
 
 import warnings
@@ -39,24 +39,24 @@ programs of the script run in both modes.
 
 
 class Halved(Op):  # type: ignore[misc]
-    """An Op of a user, for which JAX has no conversion."""
+    """An Op as a user may define it, for which JAX has no conversion."""
 
     __props__ = ()
 
     def make_node(self, x: Variable) -> Apply:
-        """One array, of the type of the input."""
+        """Return a node with one output, of the type of the input."""
         return Apply(self, [x], [x.type()])
 
     def perform(
         self, node: "Apply", inputs: Sequence[NDArray], outputs: list[list[object]]
     ) -> None:
-        """Computed by NumPy."""
+        """Compute the output with NumPy."""
         outputs[0][0] = inputs[0] / 2
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A program as the page shows it, how it is built, and its arguments."""
+    """A program: its text on the page, how it is built, and its arguments."""
 
     text: str
     build: Callable[..., Any]
@@ -64,7 +64,7 @@ class Attempt:
 
 
 def counted(x: object) -> Variable:
-    """A loop that stops by itself."""
+    """A loop with `until`, which stops by itself."""
     return pytensor.scan(
         lambda y: (y * 2, until(y > 20)),
         outputs_info=[x],
@@ -81,7 +81,7 @@ def repeated(x: object, n: object) -> Variable:
 
 
 def drawn(n: object) -> Variable:
-    """As many draws as an argument says."""
+    """Draw as many numbers as the argument says."""
     return pt.random.normal(size=(n,), rng=pytensor.shared(np.random.default_rng(1)))
 
 
@@ -178,7 +178,7 @@ def compiled(program: Attempt, mode: object) -> list[NDArray]:
 
 
 def expected(program: Attempt) -> list[NDArray]:
-    """The results in Python, without rewrites."""
+    """The results of PyTensor's Python mode, without rewrites."""
     return compiled(program, pytensor.Mode("py", "minimum_compile"))
 
 
@@ -189,7 +189,7 @@ def agree(one: list[NDArray], other: list[NDArray]) -> bool:
 
 
 def failure_of(program: Attempt) -> str:
-    """How a program fails in the mode JAX; "" if it runs."""
+    """How a program fails in the mode JAX; "" if it does not."""
     try:
         right = agree(compiled(program, "JAX"), expected(program))
     except Exception as error:

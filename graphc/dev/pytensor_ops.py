@@ -1,6 +1,7 @@
 """The text of docs/pytensor_ops.md: every Op of PyTensor that has a conversion.
 
-Run `python -m graphc.dev regenerate pytensor-ops` after adding one; a test compares.
+Run `python -m graphc.dev regenerate pytensor-ops` after adding a conversion; a test
+compares the file.
 """
 
 import graphc.pytensor  # noqa: F401  (lets the conversions join)
@@ -34,7 +35,7 @@ PyTensor, on the host. PyMC has a few Ops of its own: `I0e` and `I1e` are among 
 
 
 def module_of(rule: ConvertOp) -> str:
-    """The module of graphc.pytensor in which a conversion stands."""
+    """The module of graphc.pytensor that defines a conversion."""
     return rule.__module__.rpartition(".")[2]
 
 

@@ -11,7 +11,7 @@ from graphc.dev.clone import ROOT, missing_parts
 
 DONE = 0
 STALE = 1  # --check found a file out of date
-UNABLE = 2  # the command line names nothing, or what it needs is not there
+UNABLE = 2  # the command line names nothing known, or something needed is missing
 EXAMPLES = """examples:
   python -m graphc.dev regenerate               write all files
   python -m graphc.dev regenerate ops stubs     write some of them
@@ -25,15 +25,15 @@ exit codes:
 
 
 class UnableError(Exception):
-    """A file cannot be generated here: one message for the person who asked."""
+    """Raised where a file cannot be generated, with a message for whoever asked."""
 
 
 @dataclass(frozen=True)
 class Generated:
-    """A file, or a folder of files, and the module whose `text()` is what stands in it.
+    """A file or a folder of files, and the module whose `text()` returns its content.
 
-    For a folder, `text()` gives a text by file name. The module is imported when it is
-    needed: some need PyTensor, and some the samples of the tests.
+    For a folder, `text()` returns the texts by file name. The module is imported only
+    when it is needed: some modules need PyTensor, and some the samples of the tests.
     """
 
     module: str
@@ -41,7 +41,7 @@ class Generated:
     what: str
 
     def texts(self, root: Path) -> dict[Path, str]:
-        """The text of each file as it should be."""
+        """The text that each file should have."""
         text = importlib.import_module(f"graphc.dev.{self.module}").text()
         target = root / self.target
         if isinstance(text, str):
@@ -74,12 +74,12 @@ GENERATED = {
 
 
 def command_for(name: str) -> str:
-    """The command that writes one file anew, as messages tell it."""
+    """The command that writes one file anew, for messages."""
     return f"python -m graphc.dev regenerate {name}"
 
 
 def stale_files(name: str, root: Path = ROOT) -> list[str]:
-    """The files of a name whose text on the disk is not the one they should have."""
+    """The files of a name whose text on disk is out of date."""
     return [path.relative_to(root).as_posix() for path, _ in _changes(name, root)]
 
 

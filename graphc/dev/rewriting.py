@@ -1,6 +1,7 @@
 """The text of docs/rewriting.md, whose last part is a table of all rules.
 
-Run `python -m graphc.dev regenerate rewriting` after adding a rule; a test compares.
+Run `python -m graphc.dev regenerate rewriting` after adding a rule; a test compares the
+file.
 """
 
 from graphc.dev.clone import ROOT
@@ -21,7 +22,7 @@ for NaN and infinities; "tests" rules add checks on the host.
 
 
 def claim(rule: Rule) -> str:
-    """The words in which a rule says what it does to values."""
+    """A phrase for the effect of a rule on values."""
     text = "exact" if rule.exact else "rounds"
     text += ", for accuracy" * (rule in STABILITY)
     marks = ["finite"] * rule.finite + ["tests"] * rule.checks
@@ -29,7 +30,7 @@ def claim(rule: Rule) -> str:
 
 
 def row(rule: Rule) -> str:
-    """One line of the table."""
+    """The line of the table for a rule."""
     what = " ".join(rule.doc.split("\n\n")[0].split()).replace("|", r"\|")
     op = f"`{rule.op}`" if len(rule.ops) == 1 else f"{len(rule.ops) or 'all'} ops"
     return f"| `{rule.name}` | {op} | {claim(rule)} | {what} |\n"

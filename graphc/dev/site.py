@@ -1,8 +1,8 @@
-"""Hooks of mkdocs: pages that stand outside of docs/ join the site, and links follow.
+"""Hooks of MkDocs, which add pages from outside docs/ to the site, and adapt links.
 
-In the repository, pages link to files wherever they stand. On the site, the examples
-are pages with their text, and so are the pages in the root of the repository. MkDocs
-reads this file by its path (see mkdocs.yml); it imports nothing of graphc.
+In the repository, pages link to files wherever these are. On the site, the examples are
+pages with their text, and so are the pages in the root of the repository. MkDocs reads
+this file by its path (see mkdocs.yml); the file imports nothing of graphc.
 """
 
 import importlib
@@ -35,7 +35,7 @@ def page_of(path: str) -> str:
 
 
 def followed(text: str, source: str, page: str) -> str:
-    """The text of a file of the repository with its links as its page has them.
+    """The text of a file of the repository, with its links as the site needs them.
 
     >>> followed("[a](../examples/a.py), [b](b.md#c)", "docs/x.md", "x.md")
     '[a](examples/a.md), [b](b.md#c)'
@@ -100,7 +100,7 @@ def fenced(lines: list[str]) -> list[str]:
 
 
 def on_config(config: Any) -> Any:
-    """MkDocs has read its settings: docstrings get fences around their doctests."""
+    """Fence the doctests in docstrings, once MkDocs has read its settings."""
     markdown = importlib.import_module("markdown")
 
     def run(_: object, lines: list[str]) -> list[str]:
@@ -116,12 +116,12 @@ def on_config(config: Any) -> Any:
 
 
 def root_of(config: Any) -> Path:
-    """The root of the repository, in which mkdocs.yml stands."""
+    """The root of the repository, which contains mkdocs.yml."""
     return Path(config.config_file_path).parent
 
 
 def on_files(files: Any, config: object) -> Any:
-    """MkDocs has found the files in docs/: others join them."""
+    """Add pages from outside docs/, once MkDocs has found the files in it."""
     new = importlib.import_module("mkdocs.structure.files").File.generated
     root = root_of(config)
     for source, page in OUTSIDE.items():
@@ -135,8 +135,8 @@ def on_files(files: Any, config: object) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """A page is about to be rendered: its links follow, its lists are deepened."""
-    if page.file.abs_src_path is None:  # it was made by on_files, which has done so
+    """Adapt the links and lists of a page, before MkDocs renders it."""
+    if page.file.abs_src_path is None:  # on_files made the page, and adapted its links
         return deepened(markdown)
     path = page.file.src_uri
     return followed(deepened(markdown), f"docs/{path}", path)

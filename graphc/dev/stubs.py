@@ -28,7 +28,7 @@ ELSEWHERE = {  # names as annotations spell them
 
 
 def annotation(annotated: object) -> str:
-    """An annotation as text, its names with their modules but those of `typing`."""
+    """An annotation as text, its names with their modules except those of `typing`."""
     if annotated is inspect.Parameter.empty:
         return "Any"
     if not isinstance(annotated, str):
@@ -41,7 +41,7 @@ def annotation(annotated: object) -> str:
 
 
 def parameter(p: inspect.Parameter) -> str:
-    """One parameter with its annotation, and `...` where it has a default."""
+    """One parameter with its annotation, and `...` if it has a default."""
     stars = "*" * (p.kind is p.VAR_POSITIONAL) + "**" * (p.kind is p.VAR_KEYWORD)
     default = "" if p.default is p.empty else " = ..."
     return f"{stars}{p.name}: {annotation(p.annotation)}{default}"
@@ -76,7 +76,7 @@ def definition(
 
 
 def module_text(lines: list[str]) -> str:
-    """A stub of these definitions with the imports that they need."""
+    """A stub of these definitions, with the imports that they need."""
     text = "\n".join(lines)
     imports = [f"import {m}" for m in sorted(set(MODULE.findall(text)))]
     names = sorted(set(TYPING.findall(text)))
@@ -85,7 +85,7 @@ def module_text(lines: list[str]) -> str:
 
 
 def primitives() -> list[str]:
-    """The primitives as attributes, but for those that tests and users declare."""
+    """The primitives as attributes, except those that tests and users declare."""
     names = sorted(
         p.name + "_" * keyword.iskeyword(p.name)
         for p in PRIMITIVES.values()
@@ -95,7 +95,7 @@ def primitives() -> list[str]:
 
 
 def text() -> dict[str, str]:
-    """The text of each stub by its file name."""
+    """The text of each stub, by file name."""
     spaces: dict[str, list[str]] = {space: [] for space in ("", *SPACES)}
     for name, function in sorted(FUNCTIONS.items()):
         space, _, short = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""The copy of the page of troubleshooting, which `graphc help` reads when installed."""
+"""The copy of the troubleshooting page that an installed `graphc help` reads."""
 
 from graphc.dev.clone import ROOT
 
@@ -6,6 +6,6 @@ _HEAD = "<!-- written by: python -m graphc.dev regenerate troubleshooting -->\n"
 
 
 def text() -> str:
-    """The page."""
+    """The text of the page, with a head that says where it comes from."""
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     return _HEAD + page

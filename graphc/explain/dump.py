@@ -22,11 +22,11 @@ from graphc.transform.planning.plan import (
 
 @runtime_checkable
 class Printed(Protocol):
-    """A compiled function, which has the text that runs."""
+    """A compiled function, which has the text that it runs."""
 
     @property
     def source(self) -> str:
-        """The text of its program."""
+        """The text of the program."""
         ...
 
 
@@ -42,9 +42,9 @@ def dump(x: object) -> str:
     }
     <BLANKLINE>
 
-    Values bear the names that they have in the user's program, and each line tells
-    where it was written. `graphc.ir.text.reader.parse_graph` reads the text of a
-    graph; the text of a function is its source. Raises GraphError for anything else.
+    Values have the names from the user's program, and each line tells where it was
+    written. `graphc.ir.text.reader.parse_graph` reads the text of a graph; the text of
+    a function is its source. Raises GraphError for anything else.
     """
     match x:
         case Value():
@@ -111,7 +111,7 @@ def _step(writer: Writer, step: PlanStep) -> Iterator[str]:
 
 
 def _names(writer: Writer, segment: Segment) -> str:
-    """The arguments of a segment, the static ones last."""
+    """The arguments of a segment, with the static ones last."""
     inputs = _listed(map(writer.name, segment.inputs))
     statics = _listed(map(writer.symbol, segment.statics))
     return f"{inputs}; {statics}" if statics else inputs

@@ -1,14 +1,14 @@
-"""The texts of programs, and the part of them that people read."""
+"""The texts of programs, and the part of them that is for people to read."""
 
 from collections.abc import Iterable
 from html import escape
 
-# Behind the functions of the model stand those that check its calls, and helpers.
+# After the functions of the model come those that check its calls, and helpers.
 _BEHIND = "\n\n\ndef compiling(", "\n\n\ndef check_inputs("
 
 
 class ProgramText(str):
-    """The text of a program, as it runs; `model` is the part of it to read.
+    """The text of a program as it runs; `model` is the part of it to read.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "float32", ("n",))
@@ -20,7 +20,7 @@ class ProgramText(str):
     model: str
 
     def __new__(cls, text: str, model: str = "") -> "ProgramText":
-        """A text of which a part is the model."""
+        """Make a text of which `model` is the part to read."""
         source = super().__new__(cls, text)
         source.model = model
         return source
@@ -30,14 +30,17 @@ class ProgramText(str):
 
     @classmethod
     def of(cls, text: str) -> "ProgramText":
-        """The text of one program, as `assemble` orders it."""
+        """The text of one program, whose parts are in the order of `assemble`."""
         ends = [text.find(start) for start in _BEHIND]
         end = min([end for end in ends if end >= 0], default=len(text))
         return cls(text, text[:end].rstrip("\n"))
 
     @classmethod
     def joined(cls, texts: Iterable[str]) -> "ProgramText":
-        """The texts of several programs, one after another; all of others is read."""
+        """The texts of several programs, one after another.
+
+        Texts that are no ProgramText belong to the part to read as a whole.
+        """
         parts = list(texts)
         models = [x.model if isinstance(x, ProgramText) else x for x in parts]
         return cls("\n\n".join(parts), "\n\n".join(models))

@@ -21,7 +21,7 @@ from graphc.transform.planning.plan import (
 
 
 def explain(plan: Plan, backend: str) -> str:
-    """A report that a person can read; one block per step."""
+    """Report on a plan for people to read, with one block per step."""
     named = zip(plan.called.input_names, plan.called.inputs, strict=True)
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
@@ -51,7 +51,7 @@ def _steps(plan: Plan) -> list[str]:
 
 
 def _paddings(plan: Plan) -> list[str]:
-    """Which sizes are padded, how, and the fallbacks at true size."""
+    """Tell which sizes are padded and how, and name the fallbacks at true size."""
     budget_lines = [plan.budget] * bool(plan.budget)
     if plan.padded is None:
         return budget_lines
@@ -80,7 +80,7 @@ def _at(place: SourceLocation) -> str:
 
 
 def _static_arguments(plan: Plan) -> list[str]:
-    """The integers that serve as sizes: also of those whose capacities are inputs."""
+    """Name the integers that serve as sizes, also those whose capacities are inputs."""
     graph, padded = plan.graph, plan.padded
     names = dict(zip(graph.inputs, graph.input_names, strict=True))
     inner = {} if padded is None else {one.capacity: one for one in padded.inner}

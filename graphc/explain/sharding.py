@@ -12,9 +12,9 @@ from graphc.transform.sharding.sent import Gathering, Messages
 
 
 def sharding_lines(plan: Plan) -> dict[int, list[str]]:
-    """Where the arguments and results of segments lie, and what devices send.
+    """Tell where the arguments and results of segments lie, and what devices send.
 
-    Lines for each segment, by its index; nothing where there is no mesh.
+    Return the lines of each segment by its index; none if there is no mesh.
     """
     if plan.layout is None:
         return {}
@@ -33,7 +33,7 @@ def _lines(plan: Plan, segment: Segment, messages: Messages) -> list[str]:
 
 
 def without_mesh(plan: Plan) -> list[str]:
-    """The lines of the user that choose shardings, where there is no mesh."""
+    """Name the user's lines that choose shardings although there is no mesh."""
     if plan.mesh is not None:
         return []
     places = dict.fromkeys(one.node.place for one in choices(plan.graph.nodes))
@@ -41,7 +41,7 @@ def without_mesh(plan: Plan) -> list[str]:
 
 
 def _messages(messages: Messages) -> Iterable[str]:
-    """The messages by rule, what is gathered, and the ops of which XLA decides."""
+    """Yield lines for what is gathered, sent by rule, or left to XLA to decide."""
     for asking, size in _by_call(messages.gathers):
         yield f"    {asking} needs axes whole: {size} bytes to each device"
     kinds = [f"{kind}, {size} bytes" for kind, size in messages.bytes.items()]
@@ -52,7 +52,7 @@ def _messages(messages: Messages) -> Iterable[str]:
 
 
 def _by_call(gatherings: Iterable[Gathering]) -> Iterable[tuple[str, Size]]:
-    """The bytes of each call of the user."""
+    """Add up the bytes for each of the user's calls."""
     sizes: dict[str, list[Size]] = {}
     for one in gatherings:
         asking = f"{one.node.reported} at {one.node.place}"
@@ -61,7 +61,7 @@ def _by_call(gatherings: Iterable[Gathering]) -> Iterable[tuple[str, Size]]:
 
 
 def _by_hand(segment: Segment) -> Iterable[str]:
-    """Where arrays lie by choices of the user, which their gradients follow."""
+    """Tell where arrays lie by choices of the user, which their gradients follow."""
     for choice in choices(segment.nodes):
         names = [a.content for _, a in choice.names if a not in (WHOLE, FREE)]
         place = f"over {' and '.join(names)}" if names else "whole on each device"
@@ -70,7 +70,7 @@ def _by_hand(segment: Segment) -> Iterable[str]:
 
 
 def _places(plan: Plan, what: str, values: list[Value]) -> Iterable[str]:
-    """A line for each way in which some of the values lie."""
+    """Yield a line for each way in which some of the values lie."""
     places: dict[str, list[str]] = {}
     for value in values:
         axes = plan.place(value)

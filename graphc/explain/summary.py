@@ -1,6 +1,6 @@
-"""The plan in a few lines: one per segment, and one per reason for what is not one.
+"""The plan in a few lines: one per segment, and one per reason for a glue step.
 
-`report` has the whole, with the user's code.
+`report` tells the whole, with the user's code.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from graphc.transform.planning.plan import (
 
 
 def summary(plan: Plan, backend: str) -> str:
-    """The short form of a report."""
+    """The short form of the report on a plan."""
     named = zip(plan.called.input_names, plan.called.inputs, strict=True)
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
@@ -42,7 +42,7 @@ def _sizes(plan: Plan) -> list[str]:
 
 
 def _pinned(plan: Plan) -> Iterable[str]:
-    """Sizes that have names, and must be one number."""
+    """Yield a line for each named size that must be one number."""
     for one in pinned(n for segment in plan.segments for n in segment.nodes):
         asking = f"{one.node.reported} at {one.node.place}"
         yield f"  {shown_name(one.symbol)} must be {one.number}: {asking} needs it"
@@ -62,7 +62,7 @@ def _segments(plan: Plan) -> Iterable[str]:
 
 
 def _compiled(plan: Plan, segment: Segment) -> str:
-    """How often a segment is compiled, by the sizes that users can name."""
+    """Tell how often a segment is compiled, in terms of sizes that users can name."""
     pad = plan.padded
     stored: dict[Symbol, str] = {}
     if pad is not None:
@@ -93,7 +93,7 @@ def _named(plan: Plan, symbol: Symbol) -> str:
 
 
 def _true_sizes(plan: Plan) -> Iterable[str]:
-    """The ops that are computed at true sizes."""
+    """Yield a line for each op computed at true sizes, or padded at a price."""
     for cut in () if plan.padded is None else plan.padded.cuts:
         name = cut.node.reported
         yield f"  {name} at {cut.place} needs true sizes: {cut.reason}"
@@ -103,7 +103,7 @@ def _true_sizes(plan: Plan) -> Iterable[str]:
 
 
 def _reasons(plan: Plan) -> Iterable[str]:
-    """Whatever the driver does, one line for each reason."""
+    """Yield a line for each step of the driver that is no segment."""
     for step in plan.glue:
         if isinstance(step, Read):
             yield f"  read at {step.place}: {step.reason}; else: {step.remedy}"

@@ -1,4 +1,4 @@
-"""Who asks: code of the user's, or that of a library which it calls."""
+"""Who asks a question: the user's code, or the code of a library that it calls."""
 
 import os
 import sys
@@ -8,12 +8,15 @@ from types import FrameType
 from graphc.errors import is_user_file
 
 _PACKAGES = {"graphc", "jax", "jaxlib", "opt_einsum"}  # not the user's code
-_FOR_ALL = "jax._src.tree", "jax._src.tree_util"  # which call functions of any code
+_FOR_ALL = "jax._src.tree", "jax._src.tree_util"  # they call functions of any code
 _OF_PYTHON = os.path.dirname(os.__file__) + os.sep, "<frozen "
 
 
 def is_users(frame: FrameType | None) -> bool:
-    """Whether a question comes from code of the user's, not from JAX or graphc."""
+    """Whether a question comes from the user's code rather than from JAX or graphc.
+
+    Libraries other than these count as the user's code.
+    """
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         answer = _has_users(name, frame.f_code.co_filename)
@@ -36,7 +39,7 @@ def _is_of_python(file: str) -> bool:
 
 @cache
 def _has_users(module: str, file: str) -> bool | None:
-    """Whether a module has user code; None of Python's own, which any code calls."""
+    """Whether a module has user code; None for Python's own, which any code calls."""
     package = module.partition(".")[0]
     if module in _FOR_ALL:
         return None

@@ -1,4 +1,4 @@
-"""Copies and pickles of decorated functions: new ones, in which nothing is compiled."""
+"""Copies and pickles of decorated functions, in which nothing is compiled yet."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -6,13 +6,14 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any, Self
 
-_BY_VALUE = "cloudpickle", "dill"  # which carry what `__main__` has
+_BY_VALUE = "cloudpickle", "dill"  # they pickle the contents of `__main__`
 
 
 def global_name(decorated: object) -> str:
-    """The name by which the module of a decorated function has it; "" if it has not.
+    """The name under which its module has a decorated function; "" if under none.
 
-    Pickle knows functions by it. The module `__main__` is another one elsewhere.
+    Pickle stores functions by this name. `__main__` is another module in the process
+    that reads the pickle, so picklers that store functions by value get "" for it.
     """
     module = getattr(decorated, "__module__", None) or ""
     name: str = getattr(decorated, "__qualname__", "")
@@ -27,14 +28,14 @@ def global_name(decorated: object) -> str:
 
 
 class Decorated(ABC):
-    """A function that is called in the place of another.
+    """A function that is called in place of another.
 
     A copy is made of the same parts, and shares nothing that was compiled.
     """
 
     @abstractmethod
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """The function, and what follows it where one like this is made."""
+        """The function, and the further arguments that make one like this."""
 
     def __copy__(self) -> Self:
         function, more = self._parts()

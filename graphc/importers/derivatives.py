@@ -14,14 +14,14 @@ from graphc.transform.derivatives.gradients import Disconnected
 Numbers = int | tuple[int, ...]
 WrtT = TypeVar("WrtT")  # a value, or a structure of values
 Derivative = Literal["grad", "value_and_grad", "jacobian", "hessian"]
-_OF_JAX = {"jacobian": "jacrev"}  # where it has another name there
+_OF_JAX = {"jacobian": "jacrev"}  # names that differ there
 
 
 class Differentiated(Decorated):
     """A derivative of a function written for JAX, with respect to some arguments.
 
-    Under `graphc.jit` the graph of the function is differentiated; called by itself,
-    it is JAX's own.
+    Under `graphc.jit` the graph of the function is differentiated; called by itself, it
+    is the derivative of JAX.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Differentiated(Decorated):
         return self.function, (self.argnums, self.has_aux, self.derivative)
 
     def __call__(self, *args: object, **named: object) -> object:
-        """The result of the transformation of JAX of that name."""
+        """Transform the function with JAX, and return the result of calling that."""
         jax = importlib.import_module("jax")
         how = getattr(jax, _OF_JAX.get(self.derivative, self.derivative))
         function = how(self.function, argnums=self.argnums, has_aux=self.has_aux)
@@ -51,7 +51,7 @@ class Differentiated(Decorated):
 def _numbers(of: object, wrt: object, argnums: Numbers) -> Numbers | None:
     """The positions of a function's arguments, which may come second, as in JAX.
 
-    None where `of` is no function, and `wrt` are values.
+    None if `of` is no function, or if `wrt` are values.
     """
     if not callable(of):
         return None
@@ -94,14 +94,14 @@ def grad(
     >>> print(slope(np.array([1, 2], "float32")))
     [ 3. 12.]
 
-    Gives the same structure back, each value with the dtype and shape of what it is
-    the gradient in. `wrt` may hold any values of the graph, not only its inputs. In a
-    complex value z = x + iy it is d/dx - i d/dy, as in JAX. Raises GraphError where
-    `cost` is no real scalar, where an op on the way has no gradient, and, unless
-    `disconnected="zero"`, where `cost` does not depend smoothly on a value.
+    Returns the same structure, in which each gradient has the dtype and shape of the
+    value it is taken in. `wrt` may hold any values of the graph, not only its inputs.
+    The gradient in a complex value z = x + iy is d/dx - i d/dy, as in JAX. Raises
+    GraphError if `cost` is no real scalar, if an op on the way has no gradient, and,
+    unless `disconnected="zero"`, if `cost` does not depend smoothly on a value.
 
-    Of a Python function written for JAX, it is a function like
-    `jax.grad(cost, argnums, has_aux)`; given to `graphc.jit`, the function's graph is
+    For a Python function written for JAX, returns a function like
+    `jax.grad(cost, argnums, has_aux)`; passed to `graphc.jit`, the function's graph is
     differentiated, by the rules here.
     """
     numbers = _numbers(cost, wrt, argnums)
@@ -131,7 +131,7 @@ def value_and_grad(
     argnums: Numbers = 0,
     has_aux: bool = False,
 ) -> Any:
-    """`(cost, grad(cost, wrt))`; of a Python function, as `jax.value_and_grad`.
+    """`(cost, grad(cost, wrt))`; of a Python function, like `jax.value_and_grad`.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
     >>> x = gt.tensor("x", "float32", (2,))
@@ -163,11 +163,12 @@ def jacobian(
     >>> f(np.array([1, 2], "float32")).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
 
-    Of a value of shape s in one of shape t it has the shape (*s, *t), computed by
-    reverse mode for all elements of the value at once (memory: their number times
-    that of the sweep). Structures give, for each output, the structure of `wrt`.
+    The Jacobian of a value of shape s in one of shape t has the shape (*s, *t). Reverse
+    mode computes it for all elements of the value at once, which takes the memory of
+    one sweep times the number of elements. For structures, the result has, for each
+    output, the structure of `wrt`.
 
-    Of a Python function written for JAX, it is as `jax.jacrev`.
+    For a Python function written for JAX, it is like `jax.jacrev`.
     """
     numbers = _numbers(outputs, wrt, argnums)
     if numbers is not None:
@@ -187,9 +188,10 @@ def hessian(
     >>> f(np.array([1, 2], "float32")).tolist()
     [[6.0, 0.0], [0.0, 12.0]]
 
-    For structures, each value of `wrt` has a structure of blocks against all of them.
+    For structures, the result has for each value of `wrt` a structure of blocks, one
+    for each of the values.
 
-    Of a Python function written for JAX, it is as `jax.hessian`.
+    For a Python function written for JAX, it is like `jax.hessian`.
     """
     numbers = _numbers(cost, wrt, argnums)
     if numbers is not None:

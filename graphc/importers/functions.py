@@ -1,4 +1,4 @@
-"""`vmap`, `checkpoint` and `ragged` of functions of values, and of arrays of JAX."""
+"""`vmap`, `checkpoint`, `block`, `ragged`: for functions of values or JAX arrays."""
 
 import importlib
 import sys
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 def _jax_of(arguments: object) -> ModuleType | None:
-    """JAX, where arrays of its own are among the arguments, traced or not."""
+    """The module JAX if there are arrays of JAX among the arguments, traced or not."""
     jax = sys.modules.get("jax")
     if jax is None:
         return None
@@ -47,7 +47,7 @@ def vmap(
 def vmap(
     function: Callable[..., object] | Graph, in_axes: object = 0, out_axes: object = 0
 ) -> Callable[..., Any]:
-    """`function` for each index of an axis of its arguments, all at once.
+    """Apply `function` at each index of an axis of its arguments, all at once.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.matrix("x")
@@ -57,17 +57,17 @@ def vmap(
     array([[0.25, 0.75],
            [0.5 , 0.5 ]], dtype=float32)
 
-    A graph stands for the function of its inputs that gives its output, or a list of
+    A graph stands for the function of its inputs that returns its output, or a list of
     its outputs.
 
-    An axis is a number, or the name of the size it has; None gives every example the
-    whole argument. `in_axes` is one axis for all arguments, or a tuple or list with
-    one per argument; an argument may be a list or dict of values, which share it, or
-    its axes are given in the same structure. `out_axes` says where the new axis
-    stands in the outputs; None where an output is the same for all examples.
+    An axis is a number, or the name of its size; None passes the whole argument to
+    every example. `in_axes` is one axis for all arguments, or a tuple or list with one
+    per argument; if an argument is a list or dict of values, these share its axis, or
+    their axes are given in the same structure. `out_axes` says where the new axis is in
+    the outputs; None is for an output that is the same for all examples.
 
-    The function returned raises GraphError where the mapped axes differ in size,
-    where an op cannot be batched, and where a size would differ between examples.
+    The function returned raises GraphError where the mapped axes differ in size, where
+    an op cannot be batched, and where a size would differ between examples.
 
     Called with arrays of JAX, it is `jax.vmap` of the function.
     """
@@ -87,7 +87,7 @@ def vmap(
 
 
 def checkpoint(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """`function`, whose inner values are computed again where a gradient needs them.
+    """Make gradients of `function` recompute its inner values where they need them.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
@@ -96,8 +96,8 @@ def checkpoint(function: Callable[Parameters, Result]) -> Callable[Parameters, R
     >>> print(round(float(f(0.0)), 6))
     0.540302
 
-    It trades time for memory: only the arguments, and values from outside that
-    `function` uses, are kept until the backward pass. The values are the same.
+    This trades time for memory: only the arguments, and the values from outside that
+    `function` uses, are kept until the backward pass. The values stay the same.
 
     Called with arrays of JAX, it is `jax.checkpoint` of the function.
     """
@@ -115,7 +115,7 @@ def checkpoint(function: Callable[Parameters, Result]) -> Callable[Parameters, R
 
 
 def block(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Mark `function` as a block that a program repeats, as a layer of a network.
+    """Mark `function` as a block that a program repeats, such as a layer of a network.
 
     >>> import graphc, graphc.tensor as gt
     >>> @graphc.block
@@ -126,12 +126,12 @@ def block(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
     >>> f.source.count("= layer(")
     2
 
-    Calls that do the same are compiled once: a chain of them as a loop, where no call
-    is slowed down by that, and others as one function. Parts of programs that nobody
-    has marked are found, too, if they are large enough; a marked function is shared
-    however small it is, and has its name in the program. Calls on arguments of one
-    type that do not do the same give a `graphc.BlockWarning`, which names the first op
-    that differs and where it is.
+    Calls that do the same are compiled once: a chain of them as a loop, if that slows
+    down no call, and others as one function. Parts of programs that nobody has marked
+    are found too, if they are large enough; a marked function is shared however small
+    it is, and its name appears in the program. Calls with arguments of the same types
+    that do not do the same give a `graphc.BlockWarning`, which names the first op that
+    differs and its place.
 
     Called with arrays of JAX, it is `jax.jit` of the function.
     """
@@ -177,20 +177,21 @@ def ragged(
     >>> print(g(2.0, [np.float32([1, 3]), np.float32([2, 1, 1])]))
     16.0
 
-    The inputs in `shared` are given once, for all examples. Examples are stacked at
-    the capacity of the largest (see `graphc.Pad`), their true sizes are traced: what
-    is compiled depends on capacities only. `group=True` makes one call per capacity
-    instead of one for all, which wastes less where sizes differ much. `batch` packs the
-    examples, in the order of their sizes, into calls of at most so many: memory is
-    bounded, and what is compiled depends on the sizes of examples alone. `total` sums
-    each output over the examples, as gradients of a loss need; otherwise each output
-    is a list of NumPy arrays of their true sizes. `casting` is as for `function`.
-    `shard`, as `graphc.Shard("data")`, spreads them over a `mesh`, elements evenly.
+    The inputs in `shared` are passed once, for all examples. Examples are stacked at
+    the capacity of the largest (see `graphc.Pad`), and their true sizes are traced, so
+    that compilations depend on capacities only. `group=True` makes one call per
+    capacity instead of one for all, which wastes less where sizes differ much. `batch`
+    packs the examples, in the order of their sizes, into calls of at most that many:
+    memory is bounded, and compilations depend on the sizes of single examples alone.
+    `total` sums each output over the examples, as gradients of a loss need; otherwise
+    each output is a list of NumPy arrays of their true sizes. `casting` is as for
+    `function`. `shard`, such as `graphc.Shard("data")`, spreads the examples over a
+    `mesh`, with elements evenly divided.
 
-    In the place of inputs and outputs there may be a function of one example, written
-    for JAX; `shared` are then the positions of the arguments that are given once. It is
-    called with a list of examples for each of the others, whose axes vary where their
-    sizes do.
+    In place of inputs and outputs there may be a function of one example, written for
+    JAX; `shared` are then the positions of the arguments that are passed once. The
+    compiled function takes a list of examples for each other argument, whose axes vary
+    where the sizes of examples do.
 
     Raises GraphError where an op needs true sizes, and for a batch of no examples.
     """

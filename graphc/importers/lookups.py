@@ -1,4 +1,4 @@
-"""Whether Python code looks a name up, or code of C that it has called, and why."""
+"""Tell by bytecode whether Python code looks a name up, or C code that it calls."""
 
 import dis
 from collections.abc import Iterator
@@ -8,21 +8,22 @@ from types import CodeType, FrameType
 _ASKING = frozenset(["getattr", "hasattr"])
 _LOADS = frozenset(["LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"])
 _TESTS = frozenset(["IS_OP", "MATCH_CLASS"])
-_ENDS = ("STORE_", "POP_", "RETURN_", "JUMP_")  # of an operand, or of a statement
+_ENDS = ("STORE_", "POP_", "RETURN_", "JUMP_")  # of an operand or of a statement
 
 
 def looks_up(frame: FrameType, name: str) -> bool:
-    """Whether the instruction that a frame stands at loads this name of an object."""
+    """Whether the current instruction of a frame loads this attribute of an object."""
     code = frame.f_code
-    if code.co_name == "<module>":  # a module that is imported keeps what it looks up
+    if code.co_name == "<module>":  # an imported module keeps what it looks up
         return False
     return _loads(code).get(frame.f_lasti) == name
 
 
 def may_ask(frame: FrameType, name: str) -> bool:
-    """Whether the code of a frame asks for names as texts, this one among them.
+    """Whether the code of a frame may ask for this name as text.
 
-    The text is written there, or a variable of the frame is it.
+    The code must use `getattr` or `hasattr`, and hold the text as a constant or in a
+    variable.
     """
     code = frame.f_code
     if _ASKING.isdisjoint(code.co_names):
@@ -32,23 +33,23 @@ def may_ask(frame: FrameType, name: str) -> bool:
 
 
 def is_for_identity(frame: FrameType, name: str) -> bool:
-    """Whether a frame that looks a name up does not call it, and asks what `is` it.
+    """Whether a frame looks a name up to compare it with `is`, rather than to call it.
 
-    All that the code keeps under that name is to be the same object then.
+    Everything that the code keeps under that name must then be the same object.
     """
     return name in _compared(frame.f_code) and not is_to_call(frame)
 
 
 def is_to_call(frame: FrameType) -> bool:
-    """Whether the instruction that a frame stands at loads what is called next."""
+    """Whether the current instruction of a frame loads what is called next."""
     return frame.f_lasti in _calls(frame.f_code)
 
 
 @lru_cache(maxsize=512)
 def tested(code: CodeType) -> frozenset[str]:
-    """The names in code, and in functions within it, that may be what `is` tests.
+    """The names in code, and in functions within it, that `is` may test.
 
-    So may those be that it matches: a pattern takes classes alone.
+    Names that `match` may test are included, since patterns take classes only.
     """
     tests = {i.opname for i in dis.get_instructions(code)} & _TESTS
     inner = [part for part in code.co_consts if isinstance(part, CodeType)]
@@ -58,7 +59,7 @@ def tested(code: CodeType) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def _compared(code: CodeType) -> frozenset[str]:
-    """The names that code loads of objects for one side of `is`, or of `is not`."""
+    """The attribute names that code loads for one side of `is` or `is not`."""
     compared, loaded = set[str](), list[str]()
     for instruction in dis.get_instructions(code):
         if instruction.opname in _LOADS:
@@ -72,9 +73,9 @@ def _compared(code: CodeType) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def _calls(code: CodeType) -> frozenset[int]:
-    """The places of instructions, and of their caches, that load what is called.
+    """The offsets of instructions, and of their caches, that load what is called.
 
-    Python marks calls by a NULL, before or after what is called or beside a load of it.
+    Python marks a call by a NULL, before or after the callee or next to a load of it.
     """
     steps = list(_with_places(code))
     places = set[int]()
@@ -93,7 +94,7 @@ def _calls(code: CodeType) -> frozenset[int]:
 
 @lru_cache(maxsize=512)
 def _loads(code: CodeType) -> dict[int, str]:
-    """The names that code loads of objects, by the places of the instructions."""
+    """The attribute names that code loads, by the offsets of the instructions."""
     return {
         place: instruction.argval
         for instruction, places in _with_places(code)
@@ -103,9 +104,9 @@ def _loads(code: CodeType) -> dict[int, str]:
 
 
 def _with_places(code: CodeType) -> Iterator[tuple[dis.Instruction, range]]:
-    """Instructions, and where a frame that stands at one of them may be."""
+    """Yield instructions, each with the offsets of frames that stand at it."""
     instructions = list(dis.get_instructions(code))
     ends = [*(i.offset for i in instructions[1:]), len(code.co_code)]
-    # It may stand at one of the caches that follow an instruction.
+    # A frame may stand at one of the caches that follow an instruction.
     for instruction, end in zip(instructions, ends, strict=True):
         yield instruction, range(instruction.offset, end, 2)

@@ -1,4 +1,4 @@
-"""Objects that the user's code has under its names, and others in their places.
+"""Replace objects that the user's code holds under its names, for the time of a trace.
 
 `from numpy import zeros` binds a name of the user's module; closures, defaults,
 dictionaries and fields may hold such a function as well.
@@ -23,11 +23,11 @@ from graphc.errors import is_user_file
 from graphc.importers.reached import is_users, reached
 from graphc.ir.forks import RenewedLock
 
-ABSENT = object()  # stands in a dictionary where a key is not in it
+ABSENT = object()  # the content where a dictionary lacks the key
 
 
 class _Place(Protocol):
-    """A place of the user's code that holds an object."""
+    """A place in the user's code that holds an object."""
 
     @property
     def key(self) -> tuple[int, object]:
@@ -35,17 +35,17 @@ class _Place(Protocol):
         ...
 
     def content(self) -> object:
-        """The object that it holds."""
+        """The object that the place holds."""
         ...
 
     def hold(self, item: object) -> None:
-        """Let it hold another one."""
+        """Make the place hold another object."""
         ...
 
 
 @dataclass(frozen=True)
 class _Keyed:
-    """An entry of a dictionary, of globals, of the fields of an object."""
+    """An entry of a dictionary: of globals, fields of an object, or the user's own."""
 
     entries: dict[Hashable, object]
     name: Hashable
@@ -66,7 +66,7 @@ class _Keyed:
 
 @dataclass(frozen=True)
 class _Cell:
-    """A variable of a function around another one, which has it in its closure."""
+    """A variable in the closure of a function."""
 
     cell: CellType
 
@@ -77,7 +77,7 @@ class _Cell:
     def content(self) -> object:
         try:
             return self.cell.cell_contents
-        except ValueError:  # which is empty so far
+        except ValueError:  # the cell is still empty
             return None
 
     def hold(self, item: object) -> None:
@@ -85,14 +85,14 @@ class _Cell:
 
 
 class _WithDefaults(Protocol):
-    """A function of Python."""
+    """A Python function."""
 
     __defaults__: tuple[object, ...] | None
 
 
 @dataclass(frozen=True)
 class _Positional:
-    """The default of an argument by its position."""
+    """The default of a positional argument."""
 
     function: _WithDefaults
     position: int
@@ -112,7 +112,7 @@ class _Positional:
 
 @dataclass
 class _Borrowed:
-    """The content of a place before, and meanwhile, for so many traces."""
+    """The content of a place before and during `traces` traces that borrow it."""
 
     before: object
     meanwhile: object
@@ -129,10 +129,10 @@ def replacing(
     replacements: Mapping[int, object],
     builtins: Mapping[str, object] = MappingProxyType({}),
 ) -> Generator[None]:
-    """Within: other objects in the places that a function reaches.
+    """Replace objects in the places that a function can reach.
 
-    `replacements` are by the identities of what is there before, `builtins` by names
-    that modules have not.
+    `replacements` is keyed by the identity of the object to be replaced, and `builtins`
+    by names that modules do not define themselves.
     """
     with _LOCK:
         places = [
@@ -151,7 +151,7 @@ def replacing(
 def _borrow(
     place: _Place, replacements: Mapping[int, object], builtins: Mapping[str, object]
 ) -> bool:
-    """Let a place hold the replacement of its content; False where there is none."""
+    """Put the replacement for its content into a place; False if there is none."""
     content = place.content()
     borrowed = _borrowed.get(place.key)
     if borrowed is None:
@@ -170,7 +170,7 @@ def _borrow(
 
 
 def _restore(place: _Place) -> None:
-    """Let a place hold its own content, unless the user has changed it meanwhile."""
+    """Put a place's content back, unless the user has changed it in the meantime."""
     borrowed = _borrowed[place.key]
     borrowed.traces -= 1
     if not borrowed.traces:
@@ -182,7 +182,7 @@ def _restore(place: _Place) -> None:
 def _places(
     function: Callable[..., object], builtins: Iterable[str]
 ) -> Iterator[_Place]:
-    """The places that the user's code takes objects from."""
+    """The places from which the user's code takes objects."""
     seen = set[int]()
     for item in (function, *reached(function)):
         if isinstance(item, FunctionType) and is_user_file(item.__code__.co_filename):
@@ -200,7 +200,7 @@ def _places(
 
 
 def _entries_of(item: object) -> Iterator[dict[Hashable, object]]:
-    """The dictionary that an object is, or keeps its fields or arguments in."""
+    """The dictionary that an object is, or in which it keeps fields or arguments."""
     if type(item) is dict:
         yield item
     elif isinstance(item, partial):
@@ -212,7 +212,7 @@ def _entries_of(item: object) -> Iterator[dict[Hashable, object]]:
 
 
 def _globals_of(item: object) -> dict[Any, object] | None:
-    """The globals of a function or of a class, where they are the user's, else None."""
+    """The globals of a user's function or class; None for those of libraries."""
     if isinstance(item, FunctionType):
         return item.__globals__ if is_user_file(item.__code__.co_filename) else None
     module = (item if isinstance(item, type) else type(item)).__module__

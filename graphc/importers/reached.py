@@ -1,6 +1,6 @@
 """The objects that a function can name: by closures, globals, defaults, and fields.
 
-They are what a trace may read beside its arguments.
+A trace may read these objects besides its arguments.
 """
 
 import sys
@@ -24,13 +24,13 @@ import numpy as np
 from graphc.errors import is_library, is_user_file
 from graphc.importers.decorated import Decorated
 
-MOST_WITHIN = 8  # structures within structures, and functions that call functions
-MOST_PARTS = 10_000  # of each level that are looked at
+MOST_WITHIN = 8  # nesting of structures and of functions that call others
+MOST_PARTS = 10_000  # objects that are looked at in each level
 _WITHOUT_PARTS = frozenset([bool, int, float, complex, str, bytes, type(None)])
 
 
 def reached(*roots: object) -> Iterator[object]:
-    """The objects that functions name, by other functions and objects too, once."""
+    """Yield each object that `roots` can name, directly or not, once."""
     seen = set[int]()
     for part in chain.from_iterable(spread(*roots)):
         if id(part) not in seen:
@@ -39,7 +39,7 @@ def reached(*roots: object) -> Iterator[object]:
 
 
 def spread(*roots: object) -> Iterator[Sequence[object]]:
-    """The parts that functions name, and then those of each such part, item by item."""
+    """Yield the parts of each root, then the parts of each part, level by level."""
     level = list(roots)
     seen = set[int]()
     for _ in range(MOST_WITHIN):
@@ -64,7 +64,7 @@ def _parts(item: object) -> Iterable[object]:
         return (item.__func__, item.__self__)
     if isinstance(item, partial):
         return (item.func, *item.args, *item.keywords.values())
-    if isinstance(item, Decorated):  # which counts its calls, too
+    if isinstance(item, Decorated):  # not by its fields: these count calls too
         function, more = item._parts()
         return (function, *more)
     if isinstance(item, type):
@@ -75,7 +75,7 @@ def _parts(item: object) -> Iterable[object]:
 
 
 def _items(item: object) -> Iterable[object]:
-    """The items of a structure, and what a variable or a reference stands for."""
+    """The items of a container, or the target of a context variable or reference."""
     if isinstance(item, (dict, MappingProxyType)):
         return chain.from_iterable(list(item.items()))
     if isinstance(item, (list, tuple, set, frozenset, deque)):
@@ -104,13 +104,13 @@ def _fields(item: object) -> Sequence[object]:
         if isinstance(slot, MemberDescriptorType):
             try:
                 values.append(slot.__get__(item))
-            except AttributeError:  # which is empty so far
+            except AttributeError:  # the slot is still empty
                 continue
-    return [kind, *values]  # decorated functions have the one within
+    return [kind, *values]  # decorated functions keep the inner one in a field
 
 
 def _of_class(item: type) -> Iterator[object]:
-    """The attributes of a user's class, methods included: they may be read."""
+    """The attributes of a user's class that may be read, methods included."""
     if type(item) is not type:
         yield type(item)
     for base in item.__mro__:
@@ -126,23 +126,23 @@ def _of_class(item: type) -> Iterator[object]:
 
 
 def is_users(module: str) -> bool:
-    """Whether a module is neither of graphc nor of a library."""
+    """Whether a module belongs to the user, and not to graphc or a library."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return is_user_file(file) if file else module == "__main__"
 
 
 def _named(function: FunctionType) -> Iterator[object]:
-    """The values that the code of a function has names for."""
+    """The values that the code of a function can name."""
     for cell in function.__closure__ or ():
         try:
             yield cell.cell_contents
-        except ValueError:  # which is empty so far
+        except ValueError:  # the cell is still empty
             continue
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     yield from function.__dict__.values()
     if is_library(function.__code__.co_filename):
-        return  # whose globals are its own
+        return  # the globals belong to the library
     names = list(_names(function.__code__))
     for name in names:
         if name in function.__globals__:
@@ -152,7 +152,7 @@ def _named(function: FunctionType) -> Iterator[object]:
 
 
 def _of_module(item: object, names: Sequence[str]) -> Iterator[object]:
-    """The attributes of these names, where an item is a module of the user's."""
+    """The attributes with these names, if `item` is a module of the user's."""
     if not isinstance(item, ModuleType) or not is_users(item.__name__):
         return
     for name in names:
@@ -163,7 +163,7 @@ def _of_module(item: object, names: Sequence[str]) -> Iterator[object]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names of globals in a code, and in those of functions within."""
+    """The names of globals in a code object and in the functions within it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,4 +1,4 @@
-"""Methods are called, as `f.stats()`, and properties are not: errors that say so."""
+"""Errors that say so where a method is not called first, or a property is called."""
 
 from collections.abc import Callable
 from typing import (
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 def called_first(
     method: Callable[Concatenate[Owner, MethodArguments], Result],
 ) -> Callable[Concatenate[Owner, MethodArguments], Result]:
-    """Decorator: a method; the error for an attribute of it says that it is one."""
+    """Decorator: attributes of the method raise an error that says to call it."""
     described: Any = _Method(method)
     return described
 
@@ -34,7 +34,7 @@ class _Method:
 
 
 class _Bound:
-    """The method of one object; `help` takes it for a routine, as it has `__get__`."""
+    """A bound method; it has `__get__`, so that `help` takes it for a routine."""
 
     def __init__(self, function: Callable[..., object], owner: object) -> None:
         self.__wrapped__ = function.__get__(owner)
@@ -54,11 +54,11 @@ class _Bound:
 
 
 class NotCalled:
-    """The object behind a property; the error of a call says how it is read."""
+    """Base of objects behind a property: a call raises an error on how to read it."""
 
     _read: ClassVar[str]
 
-    if not TYPE_CHECKING:  # for which it cannot be called
+    if not TYPE_CHECKING:  # type checkers should refuse calls
 
         def __call__(self, *_: object, **__: object) -> NoReturn:  # noqa: D102
             name = self._read.rpartition(".")[2]

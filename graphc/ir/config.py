@@ -1,4 +1,4 @@
-"""Defaults of the whole process, and of a thread: `graphc.config`."""
+"""`graphc.config`: defaults of the whole process, and of single threads."""
 
 import os
 import threading
@@ -15,13 +15,13 @@ from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import misspelled
 from graphc.ir.types import DType, dtype_of
 
-Real = float  # which is also the name of a setting
+Real = float  # `float` is also the name of a setting
 Casting = Literal["exact", "safe", "same_kind"]
 CASTINGS = ("exact", "safe", "same_kind")
 
 
 def check_casting(casting: object, op: str = "function") -> Casting:
-    """`casting`, which must be one of the rules for arguments of other dtypes."""
+    """Return `casting`, if it is a rule for arguments of other dtypes."""
     if not isinstance(casting, str) or casting not in CASTINGS:
         expected = f"one of {', '.join(map(repr, CASTINGS))}"
         problem = f"casting cannot be {casting!r}"
@@ -30,7 +30,7 @@ def check_casting(casting: object, op: str = "function") -> Casting:
 
 
 class _OfThread(threading.local):
-    """The default float of a thread, where it is not that of the process."""
+    """The default float of a thread; None where the default of the process holds."""
 
     float: DType | None = None
 
@@ -40,7 +40,7 @@ _OWN = _OfThread()
 
 @contextmanager
 def default_float(name: str) -> Generator[None]:
-    """Within, in this thread: floats whose dtype is not said are of this one."""
+    """Use another default dtype for floats, in this thread only."""
     before, _OWN.float = _OWN.float, dtype_of(name)
     try:
         yield
@@ -57,24 +57,27 @@ class Config:
     dtype('float64')
     >>> graphc.config.float = "float32"
 
-    `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
-    set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
-    `graphc.function` gets none, and `casting` what is done about arguments of other
-    dtypes: see there. `max_bytes` is the most that an array may take which is made of a
-    few numbers, as `zeros(k)`, draws and broadcasts are: larger ones are refused, when
-    the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
-    `cache_dir` is a directory in which programs and executables are kept for other
-    processes, or None, and `cache_bytes` the most that it takes, 2**32 (4 GiB): files
-    that were not used for longest leave. `progress` is whether a terminal shows a
-    compilation that takes seconds. `process_wait` is how many seconds processes that
-    share a mesh wait for each other at a call, before it is an error: 300.
+    `float` is the dtype of floats whose dtype is not given: "float32", as in JAX. Set
+    it to "float64" for NumPy's. `dims` says how sizes that vary are treated where
+    `graphc.function` is not told, and `casting` how arguments of other dtypes are: see
+    there. `max_bytes` is the most memory that an array made from a few numbers may
+    take, as `zeros(k)`, draws and broadcasts are. Larger ones are refused when the
+    graph is built or called, before anything is allocated. The default is 2**38 (256
+    GiB).
 
-    Each is first what the environment says: GRAPHC_FLOAT, GRAPHC_DIMS, GRAPHC_CASTING,
+    `cache_dir` is a directory that keeps programs and executables for other processes,
+    or None. `cache_bytes` is the most space that they take there, 2**32 (4 GiB) by
+    default: the files that have been unused for longest are deleted. `progress` says
+    whether a terminal shows compilations that take seconds. `process_wait` is for how
+    many seconds processes that share a mesh wait for each other at a call before they
+    raise an error: 300 by default.
+
+    The environment can set other defaults: GRAPHC_FLOAT, GRAPHC_DIMS, GRAPHC_CASTING,
     GRAPHC_MAX_BYTES, GRAPHC_CACHE_DIR, GRAPHC_CACHE_BYTES, GRAPHC_PROGRESS (0 or 1),
     GRAPHC_PROCESS_WAIT.
     """
 
-    __slots__ = (  # and no other
+    __slots__ = (  # no other settings can be set
         *("_cache_bytes", "_cache_dir", "_casting", "_float", "_max_bytes"),
         *("_dims", "_process_wait", "_progress"),
     )
@@ -100,7 +103,7 @@ class Config:
             return
         raise self._no_setting(name)
 
-    if not TYPE_CHECKING:  # which knows all settings
+    if not TYPE_CHECKING:  # type checkers know all settings
 
         def __getattr__(self, name: str) -> NoReturn:
             raise self._no_setting(name)
@@ -126,7 +129,7 @@ class Config:
 
     @property
     def cache_dir(self) -> str | None:
-        """Where programs and executables are kept; it need not be there yet."""
+        """The directory for programs and executables; it need not exist yet."""
         return self._cache_dir
 
     @cache_dir.setter
@@ -139,7 +142,7 @@ class Config:
 
     @property
     def cache_bytes(self) -> int:
-        """The most bytes of the files in `cache_dir`."""
+        """The most bytes that the files in `cache_dir` take together."""
         return self._cache_bytes
 
     @cache_bytes.setter
@@ -166,9 +169,9 @@ class Config:
         self._dims = declared
 
     def check_dims_by(self, check: Callable[[object, str], None]) -> None:
-        """Have `dims` checked from now on, by what knows all policies.
+        """Check `dims` from now on by a function that knows all policies.
 
-        Raises GraphError where the environment has said something else.
+        Raises GraphError where the environment has set something else.
         """
         _CHECKS.append(check)
         try:
@@ -179,7 +182,7 @@ class Config:
 
     @property
     def casting(self) -> Casting:
-        """Which arguments of other dtypes are taken: "exact", "safe" or "same_kind"."""
+        """The rule for arguments of other dtypes: "exact", "safe" or "same_kind"."""
         return self._casting
 
     @casting.setter
@@ -210,7 +213,7 @@ class Config:
 
     @property
     def max_bytes(self) -> int:
-        """The most bytes of an array that is made of a few numbers."""
+        """The most bytes that an array made from a few numbers may take."""
         return self._max_bytes
 
     @max_bytes.setter
@@ -253,7 +256,7 @@ _CHECKS: list[Callable[[object, str], None]] = []
 
 
 def _refused(variable: str, text: str, message: str, expected: str = "") -> GraphError:
-    """The error of a variable of the environment: no line of the user's is at fault."""
+    """The error for a variable of the environment, which no line of the user caused."""
     said = [x for x in message.splitlines() if x.startswith("  expected: ")]
     return graph_error(
         f"the environment variable {variable} cannot be {text!r}",
@@ -263,7 +266,7 @@ def _refused(variable: str, text: str, message: str, expected: str = "") -> Grap
     )
 
 
-# How the text of a variable of the environment becomes the value of a setting.
+# Convert the text of a variable of the environment to the value of its setting.
 _READ: dict[str, Callable[[str], Any]] = {
     "float": str,
     "dims": str,

@@ -1,6 +1,6 @@
-"""Functions and methods as users call them: errors show the frames of users alone.
+"""Functions and methods as users call them: tracebacks show only the users' frames.
 
-Rules call the functions themselves, by `F`, where a frame more would be of no use.
+Rules inside graphc call the functions themselves, through `F`, and so save a frame.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from graphc.ir.tracebacks import hiding
 
 @cache
 def door(name: str) -> Callable[..., object]:
-    """The function of `graphc.tensor` of this name, for users."""
+    """The function of `graphc.tensor` with this name, for users."""
     space, _, last = name.rpartition(".")
     entered: Any = hiding(FUNCTIONS[name])
     entered.__module__ = ".".join(filter(None, ("graphc.tensor", space)))
@@ -23,7 +23,7 @@ def door(name: str) -> Callable[..., object]:
 
 @cache
 def door_of_method(name: str) -> Callable[..., object]:
-    """The method of values of this name, for users."""
+    """The method of values with this name, for users."""
     return hiding(METHODS[name])
 
 

@@ -1,4 +1,4 @@
-"""Names that other libraries have, and code that does the same here."""
+"""Names from other libraries, and the code that does the same in graphc."""
 
 import re
 
@@ -68,7 +68,7 @@ OF_FUNCTION = {
 
 
 def of_tensor(name: str) -> str:
-    """Code in the place of a function that `graphc.tensor` has not, or ""."""
+    """The code to write for a name that `graphc.tensor` lacks, or ""."""
     declared = _DECLARED.fullmatch(name)
     if declared is None:
         return OF_TENSOR.get(name, "")

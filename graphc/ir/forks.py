@@ -1,9 +1,9 @@
-"""Processes that were forked from one in which JAX had run.
+"""Processes that were forked from a process in which JAX had run.
 
-The threads of JAX's runtime are not in the child, nor does any of them end a wait
-there: a call of JAX may hang for ever. So programs on JAX refuse to run in such a
-process. A thread that holds a lock of graphc is not in the child either, so locks
-are made anew there.
+The child lacks the threads of JAX's runtime, so nothing there ends a wait for them, and
+a call of JAX may hang for ever. Programs on JAX therefore refuse to run in such a
+child. A thread that holds a lock of graphc is not in the child either, so locks are
+made anew there.
 """
 
 import gc
@@ -23,7 +23,7 @@ HINT = (
 
 @dataclass
 class _Process:
-    """Whether this process is a child for which JAX is lost."""
+    """Whether JAX has become unusable in this process, by a fork."""
 
     lost_jax: bool = False
 
@@ -37,21 +37,21 @@ def jax_is_lost() -> bool:
 
 
 def fork_error(op: str) -> ForkError:
-    """The error of what needs JAX in such a process."""
+    """The error for code that needs JAX in a process where it is lost."""
     problem = "JAX had run in the process that this one was forked from: it would hang"
     return ForkError(describe(problem, op=op, hint=HINT, where=user_place()))
 
 
 def in_forked_children(renew: Callable[[], object]) -> None:
-    """Have a function called in each forked child, before it goes on."""
-    if hasattr(os, "register_at_fork"):  # where processes can be forked
+    """Call a function in each forked child, before the child goes on."""
+    if hasattr(os, "register_at_fork"):  # where processes can fork
         os.register_at_fork(after_in_child=renew)
 
 
 def _note() -> None:
     if not _PROCESS.lost_jax and private_jax.has_run():
         _PROCESS.lost_jax = True
-        # JAX asks for a lock of its own whenever Python has looked for garbage.
+        # These callbacks take a lock of JAX after each garbage collection of Python.
         gc.callbacks[:] = [call for call in gc.callbacks if not _is_of_jax(call)]
 
 
@@ -64,7 +64,7 @@ in_forked_children(_note)
 
 
 class RenewedLock:
-    """A reentrant lock, made anew in a forked child: no thread there holds the old."""
+    """A reentrant lock, made anew in forked children: no thread there holds it."""
 
     def __init__(self) -> None:
         self._renew()

@@ -1,4 +1,4 @@
-"""Garbage of Python while graphs are made, which are many objects that stay."""
+"""Less garbage collection while graphs are built: they are many objects that stay."""
 
 import gc
 from collections.abc import Generator
@@ -8,7 +8,7 @@ from threading import Lock
 from graphc.ir.forks import in_forked_children
 
 NEVER = 2**30
-YOUNG = 20_000  # new objects before Python looks for garbage among them
+YOUNG = 20_000  # new objects before Python collects garbage among them
 _LOCK = Lock()
 _within = 0
 _thresholds = gc.get_threshold()
@@ -16,10 +16,11 @@ _thresholds = gc.get_threshold()
 
 @contextmanager
 def young_garbage() -> Generator[None]:
-    """Within, Python looks for garbage among young objects only, and less often.
+    """Make Python collect garbage only among young objects, and less often.
 
-    It would look at all objects of the process, those of JAX among them, for each
-    quarter more of them, and a graph brings that soon. Most of what is made stays.
+    Python would otherwise go through all objects of the process, those of JAX included,
+    whenever their number has grown by a quarter. A graph soon makes that many, and most
+    of its objects stay.
     """
     _change(1)
     try:
@@ -29,7 +30,7 @@ def young_garbage() -> Generator[None]:
 
 
 def _change(by: int) -> None:
-    """Enter or leave; who enters first keeps the thresholds, for who leaves last."""
+    """Enter (1) or leave (-1): the first to enter saves the thresholds for the last."""
     global _within, _thresholds
     with _LOCK:
         if not _within:
@@ -42,7 +43,7 @@ def _change(by: int) -> None:
 
 
 def _renew() -> None:
-    """Start anew in a forked child: threads that were within are not there."""
+    """Start anew in a forked child, where the threads that had entered do not exist."""
     global _LOCK, _within
     _LOCK = Lock()
     if _within:

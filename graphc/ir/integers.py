@@ -1,4 +1,4 @@
-"""Integers that are known when a graph is built: those of Python and of NumPy."""
+"""Integers of Python and NumPy, which are known when a graph is built."""
 
 from operator import index
 from typing import Any
@@ -9,7 +9,7 @@ from graphc.errors import GraphError, graph_error, shortened
 
 
 def integer_or_none(x: object) -> int | None:
-    """`x` as an int where it is an integer, as `operator.index` has it; no bool is."""
+    """Return `x` as an int if `operator.index` takes it and it is no bool, or None."""
     if type(x) is int:
         return x
     if isinstance(x, (bool, np.bool_)):
@@ -22,7 +22,7 @@ def integer_or_none(x: object) -> int | None:
 
 
 def as_integer(x: object, problem: str, op: str) -> int:
-    """`x` as an int; raises GraphError with the `problem` where it is no integer."""
+    """Return `x` as an int; raises GraphError with the `problem` for non-integers."""
     number = integer_or_none(x)
     if number is None:
         value: Any = x

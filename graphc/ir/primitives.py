@@ -1,7 +1,7 @@
 """The primitives by name: `OP.where` is the primitive `where`.
 
-Who tells ops apart does so by identity: `node.primitive is OP.where`. A name that no
-primitive has is an error, for type checkers too.
+Code tells ops apart by identity: `node.primitive is OP.where`. A name that no primitive
+has is an error, for type checkers too.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 else:
 
     class Primitives:
-        """Attribute access to the primitives; `assert_` is the one called `assert`."""
+        """Attribute access to the primitives; `assert_` is the one named `assert`."""
 
         def __getattr__(self, name: str) -> Any:
             primitive = REGISTRY.get(name.removesuffix("_"))

@@ -1,7 +1,7 @@
-"""Rules in tables: for one concern, a rule for each primitive or a reason for none.
+"""Tables of rules: for one concern, a rule for each primitive or a reason for none.
 
-Gradients, batching, padding, bounds and the text of each backend are tables. A concern
-that comes later brings a table of its own, in its own file; ops need not know of it.
+Gradients, batching, padding, bounds and the text of each backend are tables. A new
+concern brings a table of its own, in its own file; ops need not know of it.
 """
 
 from collections.abc import Callable
@@ -11,13 +11,13 @@ RuleT = TypeVar("RuleT")
 
 
 class OfName(Protocol):
-    """A primitive, as far as a table is concerned."""
+    """The part of a primitive that a table needs."""
 
     name: str
 
 
 class RuleTable(Generic[RuleT]):
-    """The rules of one concern by primitive, and why some primitives have none."""
+    """The rules of one concern by primitive, and reasons why primitives have none."""
 
     def __init__(self, concern: str) -> None:
         self.concern = concern
@@ -28,11 +28,11 @@ class RuleTable(Generic[RuleT]):
         return f"<rules of {self.concern}: {len(self.rules)}>"
 
     def define(self, primitive: OfName, rule: RuleT) -> None:
-        """Set the rule of `primitive`, in place of one that it had."""
+        """Set the rule of `primitive`, replacing any earlier one."""
         self.rules[primitive] = rule
 
     def of(self, *primitives: OfName) -> Callable[[RuleT], RuleT]:
-        """Decorator: the function is the rule of these primitives."""
+        """Decorator: make the function the rule of these primitives."""
 
         def join(rule: RuleT) -> RuleT:
             for primitive in primitives:
@@ -42,15 +42,15 @@ class RuleTable(Generic[RuleT]):
         return join
 
     def refuse(self, primitive: OfName, reason: str) -> None:
-        """There is no rule of `primitive`, for this reason: messages tell it."""
+        """Note why `primitive` has no rule, for messages."""
         self.reasons[primitive] = reason
 
     def find(self, primitive: OfName) -> RuleT | None:
-        """The rule of `primitive`, if it has one."""
+        """The rule of `primitive`, or None."""
         return self.rules.get(primitive)
 
     def reason(self, primitive: OfName, otherwise: str = "") -> str:
-        """Why `primitive` has no rule; `otherwise` where nobody has said it."""
+        """The reason why `primitive` has no rule; `otherwise` if none is noted."""
         return self.reasons.get(primitive, otherwise)
 
     def __contains__(self, primitive: OfName) -> bool:

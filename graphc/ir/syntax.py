@@ -1,7 +1,8 @@
-"""Syntax trees and sources, in any thread.
+"""Parse syntax trees and find sources, safely in any thread.
 
-Some versions of CPython count the depth of a tree in one place for all threads, and
-raise SystemError where two trees are made at once; a class is found in its file by one.
+Some versions of CPython count the depth of trees in one place for all threads, and
+raise SystemError where two trees are made at once. Finding the source of a class makes
+one.
 """
 
 import ast
@@ -12,17 +13,17 @@ from typing import TypeVar
 from graphc.ir.forks import RenewedLock
 
 T = TypeVar("T")
-ATTEMPTS = 5  # others than graphc make trees too
+ATTEMPTS = 5  # code outside of graphc makes trees too
 _LOCK = RenewedLock()
 
 
 def parsed(text: str) -> ast.Module:
-    """The tree of a text. Raises SyntaxError, ValueError or RecursionError."""
+    """Parse a text. Raises SyntaxError, ValueError or RecursionError."""
     return _in_turn(lambda: ast.parse(text))
 
 
 def source_of(item: Callable[..., object]) -> str:
-    """The source of a function or a class. Raises OSError where there is none."""
+    """The source of a function or class. Raises OSError where there is none."""
     return _in_turn(lambda: inspect.getsource(item))
 
 

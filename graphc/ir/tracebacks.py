@@ -1,7 +1,7 @@
 """Tracebacks without graphc's own frames, as JAX leaves out its own.
 
-JAX's setting `jax_traceback_filtering` (the variable JAX_TRACEBACK_FILTERING) decides
-here too: with "off", all frames are there.
+JAX's setting `jax_traceback_filtering` (the variable JAX_TRACEBACK_FILTERING) applies
+here too: with "off", all frames are shown.
 """
 
 import builtins
@@ -23,8 +23,8 @@ Result = TypeVar("Result")
 _CLASS = TypeVar("_CLASS", bound=type)
 _OF_PYTHON = "__init__", "__getattr__", "__hash__", "__repr__", "__dir__"
 SHOWN, MARKED = "off", "tracebackhide"
-# Modules that lead from a call to the user's function, and read its arguments: what
-# Python or JAX raises below these alone is about the call.
+# Modules that lead from a call to the user's function, and read its arguments: errors
+# that Python or JAX raises below these modules alone are about the call.
 LEADING = {
     "graphc.importers.functions",
     "graphc.importers.jax.call.ahead",
@@ -53,7 +53,7 @@ _BY_NAME = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
 _CLASS_OF_METHOD = re.compile(r"^\w+\.(?=[a-z]\w*\(\))|\.__init__(?=\(\))")
 _TOO_MANY = re.compile(r"takes (1|from 1 to \d+) positional arguments? but")
-_OF_OTHERS = {  # keywords of other libraries, where ours has no parameter of the name
+_OF_OTHERS = {  # keywords of other libraries, for functions without them
     "mode": '; its options are given by themselves, as backend="numpy"',
     "updates": "; give the new values among the outputs",
     "givens": "; build the graph with the values that are to be there",
@@ -76,7 +76,7 @@ _SYNONYMS = {
 
 
 def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """`function`, whose errors have tracebacks of the user's frames."""
+    """Wrap `function` so that tracebacks of its errors show only the user's frames."""
 
     @wraps(function)
     def shown(*args: Given.args, **named: Given.kwargs) -> Result:
@@ -89,13 +89,13 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
             hide(error)
             raise
 
-    wrapper: Any = shown  # errors name what the user has called
+    wrapper: Any = shown  # errors name the function that the user called
     wrapper.__code__ = wrapper.__code__.replace(co_name=function.__name__)
     return shown
 
 
 def hiding_in_methods(kind: _CLASS) -> _CLASS:
-    """Decorator: a class whose public methods and operators are `hiding`."""
+    """Decorator: apply `hiding` to the public methods and operators of a class."""
     for name, member in list(vars(kind).items()):
         operator = name.startswith("__") and name not in _OF_PYTHON
         if isfunction(member) and (operator or not name.startswith("_")):
@@ -104,9 +104,9 @@ def hiding_in_methods(kind: _CLASS) -> _CLASS:
 
 
 def at_its_caller(data: _CLASS) -> _CLASS:
-    """Decorator: a data class whose errors are at the line that makes one.
+    """Decorator: a data class whose errors point to the line that makes an instance.
 
-    Its `__init__` is written by `dataclasses`, and counts as a file of its own.
+    `dataclasses` writes its `__init__`, which would count as a file of its own.
     """
     init: Any = data.__init__  # type: ignore[misc]
     init.__code__ = init.__code__.replace(co_filename=__file__)
@@ -115,13 +115,13 @@ def at_its_caller(data: _CLASS) -> _CLASS:
 
 
 def _is_of_binding(error: TypeError) -> bool:
-    """Whether Python has raised it, since the arguments fit no parameters."""
+    """Whether Python has raised the error because arguments fit no parameters."""
     trace = error.__traceback__
     return trace is not None and trace.tb_next is None
 
 
 def meant_keyword(text: str, called: Signature) -> str:
-    """The parameter that was meant by one that there is not, else all there are."""
+    """The end of a message: the parameter that was meant, or all that there are."""
     match, parameters = _UNEXPECTED.search(text), called.parameters.values()
     if match is None:
         by_name = [f"{p.name}=" for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
@@ -145,10 +145,10 @@ def meant_keyword(text: str, called: Signature) -> str:
 
 
 def hide(error: Exception) -> None:
-    """Take our frames out of a traceback, for a `raise` that follows.
+    """Take graphc's frames out of a traceback, for a `raise` that follows.
 
-    A mistake of ours keeps those below the user's innermost line: an error that code of
-    ours has raised, or has made a library raise, and that is not meant for users.
+    An error that is not meant for users, raised by our code or by a library below it,
+    is a mistake of ours: it keeps the frames below the user's innermost line.
     """
     mode = _mode()
     frames = list(walk_tb(error.__traceback__))
@@ -168,7 +168,7 @@ def hide(error: Exception) -> None:
 
 
 def _innermost(frames: Sequence[tuple[FrameType, int]]) -> int:
-    """The position of the user's innermost frame, 0 where there is none below ours."""
+    """The position of the user's innermost frame, or 0 if there is none below ours."""
     users = [
         i
         for i, (frame, _) in enumerate(frames)
@@ -178,10 +178,10 @@ def _innermost(frames: Sequence[tuple[FrameType, int]]) -> int:
 
 
 def _is_for_users(error: Exception, frames: Sequence[tuple[FrameType, int]]) -> bool:
-    """Whether an error is one of graphc, or was raised below code of the user.
+    """Whether an error is one of graphc's, or was raised below code of the user.
 
-    So is one of a name that a value has not, and one of arguments that do not fit the
-    user's function, or JAX.
+    Errors about a name that a value lacks count as well, and so do errors about
+    arguments that fit neither the user's function nor JAX.
     """
     if isinstance(error, GraphError):
         return True
@@ -203,7 +203,7 @@ def _module(frame: FrameType) -> str:
 
 
 def _mode() -> str:
-    """The setting of JAX; "auto" marks frames in notebooks, which leave these out."""
+    """The setting of JAX; in notebooks, "auto" marks frames so that they are hidden."""
     jax = sys.modules.get("jax")
     default = os.environ.get("JAX_TRACEBACK_FILTERING", "auto")
     setting = getattr(getattr(jax, "config", None), "jax_traceback_filtering", default)

@@ -1,4 +1,4 @@
-"""Tensor types: a dtype and a tuple of sizes, each a number or a symbolic `Dim`."""
+"""Tensor types: a dtype and a tuple of sizes, each an int or a symbolic `Dim`."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     JaxArray: TypeAlias = jax.Array
     ConcreteArray: TypeAlias = "NDArray | JaxArray"
-else:  # names alone: JAX is imported by programs that need it
+else:  # only names: programs import JAX if they need it
     JaxArray = NewType("JaxArray", object)
     ConcreteArray = NewType("ConcreteArray", object)
 
@@ -50,7 +50,7 @@ def dtype_of(name: object) -> DType:
 def _found(name: Any) -> DType:
     if isinstance(name, str) and name in DTYPES:
         return DTYPES[name]
-    if name is None:  # which NumPy takes for float64
+    if name is None:  # NumPy would take it for float64
         raise TypeError
     if isinstance(name, tuple):  # NumPy reads ("n", 3) as three integers
         raise TypeError
@@ -62,7 +62,7 @@ def _found(name: Any) -> DType:
 
 
 def _meant(name: object) -> str:
-    """A hint for what was given as a dtype: sizes, most often."""
+    """A hint for an object given as a dtype: most often, sizes."""
     if isinstance(name, tuple):
         return f"name it, if it is the shape: shape={name!r}"
     if isinstance(name, int):
@@ -81,7 +81,7 @@ def _known() -> str:
 
 
 def name_of(dtype: DType) -> str:
-    """The name of a dtype, which NumPy takes long to give."""
+    """The name of a dtype; NumPy's own attribute is slow."""
     return _NAME_OF.get(dtype) or dtype.name
 
 
@@ -129,7 +129,7 @@ class TensorType:
         return TensorType(dtype or self.dtype, new_shape)
 
     def same(self, other: "TensorType") -> bool:
-        """Structural identity: equal dtype and identical sizes."""
+        """Whether the dtypes, weakness and sizes are identical, without any proof."""
         return (
             self.dtype == other.dtype
             and self.weak == other.weak
@@ -150,7 +150,7 @@ def product(shape: Sequence[Size]) -> Size:
 
 
 def cancelled(total: Size, sizes: Sequence[Size]) -> tuple[Size, Size]:
-    """A total and the product of sizes, without those that divide the total anyway."""
+    """Divide a total, and a product of sizes, by the sizes that divide the total."""
     remaining: Size = 1
     for n in sizes:
         zero = isinstance(n, int) and not n

@@ -1,16 +1,16 @@
 """The primitive ops and the functions composed of them, a folder per family.
 
-A family joins the namespace when it is imported, which happens here and only here.
-A folder imports itself and `common`; it reaches other families through `F`.
+Importing a family adds it to the namespace, which happens here and only here. A folder
+imports only itself and `common`; it reaches other families through `F`.
 
 In: values, arrays and numbers, as users call functions of NumPy.
-Out: nodes; all that is known about a primitive stands beside its definition.
+Out: nodes; all that is known about a primitive is beside its definition.
 Begin at `common`, then `elementwise` and `reductions`; docs/add_an_op.md adds one.
 """
 
 # ruff: noqa: F401, I001
-# Messages list a name that several spaces have in the order of these imports, and
-# `gt.special.softmax` comes before `gt.nn.softmax`.
+# The order of these imports is the order in which messages list a name that several
+# spaces have: `gt.special.softmax` comes before `gt.nn.softmax`.
 
 import graphc.ops.special.bessel
 import graphc.ops.special.functions

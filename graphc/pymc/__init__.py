@@ -1,9 +1,9 @@
 """PyMC on graphc: log densities with gradients, and samplers that run on them.
 
-`logp_and_grad(model)` is the log density of a model and its gradient, on vectors of
-NumPy; `jax_density(model)` is the same for samplers on JAX, `nutpie(model)` for nutpie.
-`sample(model)` draws from the posterior by the sampler that is installed.
-`pm.sample(..., compile_kwargs={"mode": "GRAPHC"})` needs an import of this only.
+`logp_and_grad(model)` gives the log density of a model and its gradient at NumPy
+vectors; `jax_density(model)` gives the same for samplers on JAX, `nutpie(model)` for
+nutpie. `sample(model)` draws from the posterior by the sampler that is installed.
+`pm.sample(..., compile_kwargs={"mode": "GRAPHC"})` only needs this package imported.
 
 In: models of PyMC.
 Out: functions of their free values, and draws from their posteriors.

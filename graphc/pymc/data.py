@@ -16,30 +16,30 @@ from graphc.pytensor.convert import shared_of
 
 @dataclass(frozen=True)
 class ModelData:
-    """Shared variables, in order; their values are those of each moment."""
+    """Shared variables, in order; their values are read when they are asked for."""
 
     variables: tuple[Any, ...]
 
     @classmethod
     def of(cls, outputs: Sequence[Variable], inputs: Sequence[Variable]) -> "ModelData":
-        """The data on which outputs depend beside their inputs."""
+        """The data that `outputs` depend on besides `inputs`."""
         return cls(tuple(shared_of(outputs, inputs)))
 
     def now(self) -> list[Any]:
-        """The values, not copied."""
+        """The current values, not copied."""
         return [store[0] for store in self.stores]
 
     @property
     def stores(self) -> list[list[object]]:
-        """The lists in which PyTensor has the values, each as the only element."""
+        """The lists in which PyTensor keeps the values, each as the only element."""
         return [v.container.storage for v in self.variables]
 
     def copied(self) -> list[Any]:
-        """The values of now, whatever becomes of their arrays."""
+        """Copies of the current values, independent of changes to the arrays."""
         return [np.array(v) for v in self.now()]
 
     def with_named(self, updates: Mapping[str, object]) -> list[object]:
-        """The values of now, but for those that are given by name."""
+        """The current values, except for those that `updates` gives by name."""
         pairs = zip(self.variables, self.now(), strict=True)
         return [
             np.asarray(updates[v.name], v.dtype) if v.name in updates else value
@@ -52,16 +52,16 @@ class FixedSizes:
     """The sizes of data at some moment: shapes, and integers that may be sizes."""
 
     shapes: tuple[tuple[int, ...], ...]
-    integers: dict[int, int]  # by the places of variables
+    integers: dict[int, int]  # by the positions of variables
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> "FixedSizes":
-        """The sizes of data that have these values."""
+        """The sizes of data that have the values `values`."""
         shapes = tuple(np.shape(v) for v in values)
         return cls(shapes, {i: int(v) for i, v in enumerate(values) if _is_integer(v)})
 
     def fixed(self, data: ModelData, outputs: object) -> Any:
-        """Graphs in which the integers are constants."""
+        """Return the graphs `outputs` with the integers as constants."""
         variables = data.variables
         known = {
             variables[i]: pt.constant(n, dtype=variables[i].dtype)
@@ -80,7 +80,7 @@ def same_objects(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool
 
 
 class SeenValue(NamedTuple):
-    """A value of data at some moment; its contents, if they were copied."""
+    """A value of the data at some moment, with its contents if they were copied."""
 
     store: list[Any]
     value: Any
@@ -89,7 +89,7 @@ class SeenValue(NamedTuple):
 
     @classmethod
     def of(cls, store: list[Any], copied: bool) -> "SeenValue":
-        """The value as it is now."""
+        """Record the current value, and its contents if it is `copied`."""
         value = store[0]
         if not copied or not isinstance(value, np.ndarray):
             return cls(store, value, None, None)
@@ -101,39 +101,39 @@ class SeenValue(NamedTuple):
 class SeenData:
     """The data of a model at some moment, to notice that they have changed.
 
-    Arrays may be changed in place: where PyTensor lends its own, by
-    `get_value(borrow=True)`, nobody tells of that. It matters to who has copies.
+    Arrays may be changed in place, unnoticed, where PyTensor lends its own by
+    `get_value(borrow=True)`. This matters to callers that hold copies.
     """
 
     parts: tuple[SeenValue, ...]
 
     @classmethod
     def of(cls, data: ModelData, copied: bool) -> "SeenData":
-        """The data as they are now; are their arrays to be copied by who asks?"""
+        """Record the current data; `copied` if the caller holds copies of them."""
         return cls(tuple(SeenValue.of(store, copied) for store in data.stores))
 
     @property
     def values(self) -> list[Any]:
-        """The values then."""
+        """The values at that moment."""
         return [part.value for part in self.parts]
 
     def is_still(self) -> bool:
-        """Whether the data are the same objects, and contain the same."""
+        """Whether the data are the same objects, with the same contents."""
         for store, value, array, contents in self.parts:
-            # A bytearray compares itself with memory of others, and copies nothing.
+            # A bytearray compares with the memory of another object without copying it.
             if store[0] is not value or contents != array:
                 return False
         return True
 
 
 class _Strided:
-    """An array that is not in one piece of memory, to be compared with bytes."""
+    """An array that is not contiguous in memory, to be compared with bytes."""
 
     def __init__(self, array: ConcreteArray) -> None:
         self._array = array
 
     def tobytes(self) -> Any:
-        """Its contents now."""
+        """The current contents."""
         return self._array.tobytes()
 
     def __eq__(self, contents: object) -> bool:
@@ -143,7 +143,7 @@ class _Strided:
 
 
 def _comparable(array: Any) -> Any:
-    """The array for a comparison with bytes, in the order in which it is stored."""
+    """Return the array for a comparison with bytes, in the order in memory."""
     if array.flags.c_contiguous:
         return array
     return array.T if array.flags.f_contiguous else _Strided(array)

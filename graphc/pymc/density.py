@@ -27,7 +27,7 @@ from graphc.runtime.function import Function
 if TYPE_CHECKING:
     from pymc import Model
 
-# As PyMC compiles: parameters that are not allowed have a density of zero.
+# As PyMC compiles: the density is zero where parameters are not allowed.
 OUT_OF_BOUNDS = "local_check_parameter_to_ninf_switch"
 OF_SIZES = ("dims", "tier", "device")  # options with which no program has fixed sizes
 SYNCHRONOUS = "jax_cpu_enable_async_dispatch"
@@ -38,9 +38,9 @@ DensityCall = Callable[[Any], ValueAndSlope]
 
 @dataclass(frozen=True)
 class DensityProgram:
-    """A compiled density; `takes` are the places of the data among those of the model.
+    """A compiled density; `takes` are the places of its data among those of the model.
 
-    Its results are one array if it is `joined`: the density, and then its gradient.
+    If it is `joined`, its result is one array: the density, and then its gradient.
     """
 
     function: Function
@@ -50,7 +50,7 @@ class DensityProgram:
     def on_numpy(
         self, options: Mapping[str, object], check: bool = False
     ) -> "DensityProgram":
-        """The same on NumPy; with `check`, values of arrays that do not fit raise."""
+        """The same program on NumPy; with `check`, unfit values in arrays raise."""
         assert self.function.making is not None
         graph, chosen = self.function.making.graph, numpy_options(options)
         chosen |= {"check": True} if check else {}
@@ -58,7 +58,7 @@ class DensityProgram:
         return replace(self, function=function)
 
     def data(self, values: Sequence[object]) -> list[Any]:
-        """The data that it takes, where its function reads them at the least cost."""
+        """The data that the function takes, where it reads them at the least cost."""
         chosen = [values[i] for i in self.takes]
         if self.function.backend != "jax" or not self.joined:
             return chosen
@@ -67,7 +67,7 @@ class DensityProgram:
             return [jax.device_put(np.array(v)) for v in chosen]
 
     def call(self, data: Sequence[object]) -> DensityCall:
-        """The function of the vector alone; results are arrays of ones own."""
+        """Bind the data: return a function of the vector that returns new arrays."""
         function, arrays = self.function, tuple(data)
 
         def joined(values: ConcreteArray) -> ValueAndSlope:
@@ -81,13 +81,13 @@ class DensityProgram:
         return joined if self.joined else apart
 
     def traced(self, values: ConcreteArray, data: Sequence[object]) -> ValueAndSlope:
-        """The results as plain JAX."""
+        """Call the program as plain JAX."""
         results = self.function.jax_callable(values, *data)
         return (results[0], results[1:]) if self.joined else tuple(results)
 
 
 class BoundDensity(NamedTuple):
-    """The function of the vector for data that were seen."""
+    """The density as a function of the vector alone, for the data that were seen."""
 
     seen: SeenData
     call: DensityCall
@@ -96,11 +96,11 @@ class BoundDensity(NamedTuple):
 class LogDensity:
     """The log density of a model and its gradient, at a vector of its free values.
 
-    The vector joins the values that PyMC samples, in the order of `names`. How many
-    there are follows the data of the model, as they are at each call. The first program
-    is for the sizes that the data have when it is made; others are for all sizes. Data
-    that are integers may be indices: the first call that has them checks them, so that
-    others need not.
+    The vector joins the values that PyMC samples, in the order of `names`. Their number
+    follows the data of the model, as they are at each call. The first program is for
+    the sizes that the data have when it is made; a later one is for all sizes. Integer
+    data may be indices: the first call with new data checks them, so that others need
+    not.
     """
 
     def __init__(self, model: "Model", **options: object) -> None:
@@ -119,7 +119,7 @@ class LogDensity:
         self._checked: tuple[DensityProgram, DensityProgram] | None = None
 
     def _made(self, sizes: FixedSizes | None) -> DensityProgram:
-        """The program for some sizes, or for all."""
+        """Make the program for some sizes, or for all if `sizes` is None."""
         vector, density = self._free.vector, self._density
         if sizes is not None:
             density = sizes.fixed(self._data, density)
@@ -154,17 +154,17 @@ class LogDensity:
 
     @property
     def function(self) -> Function:
-        """The function of graphc that runs calls with the data as they are now."""
+        """The function of graphc that runs calls with the current data."""
         self._follow(self._data.now())
         return self._program.function
 
     @property
     def initial(self) -> Any:
-        """The vector at which PyMC starts; PyMC computes it when it is read."""
+        """The vector at which PyMC starts, which PyMC computes at each access."""
         return self._free.joined(self._model.initial_point())
 
     def __call__(self, values: object) -> ValueAndSlope:
-        """The log density and its gradient, with the data that the model has now."""
+        """The log density and its gradient, with the current data of the model."""
         bound: BoundDensity | None = self.__dict__.get("_bound")
         try:
             if bound is None or jax_is_lost() or not bound.seen.is_still():
@@ -175,7 +175,7 @@ class LogDensity:
             raise
 
     def _require_vector(self, values: object) -> None:
-        """Raise CallError where these are not as many numbers as are free."""
+        """Raise CallError unless there is one vector of as many numbers as are free."""
         expected = self._free.joined(self._model.initial_point()).shape
         sizes = np.asarray(values).shape
         if isinstance(values, (str, dict)) or sizes != expected:
@@ -191,8 +191,8 @@ class LogDensity:
             raise CallError(text, "shape") from None
 
     def _anew(self) -> DensityCall:
-        """The function for the data of now, which is kept until they change."""
-        if self._is_forked:  # what is bound stays: JAX's arrays are not freed there
+        """Bind the density to the current data; keep the result until they change."""
+        if self._is_forked:  # `_bound` stays: JAX's arrays must not be freed there
             return self.at(self._data.now())
         self._follow(self._data.now())
         seen = SeenData.of(self._data, copied=self._fixed is not None)
@@ -200,7 +200,7 @@ class LogDensity:
         return self._bound.call
 
     def at(self, values: Sequence[object]) -> DensityCall:
-        """The function of the vector for data with these values, one for each."""
+        """Bind the density to `values`, one for each variable of the data."""
         self._follow(values)
         program = self._in_child if self._is_forked else self._program
         call = program.call(program.data(values))
@@ -211,9 +211,9 @@ class LogDensity:
     def _checking_first(
         self, call: DensityCall, values: Sequence[object]
     ) -> DensityCall:
-        """The function, whose first call looks for indices that are out of bounds.
+        """Return `call`, with a search for indices out of bounds at its first call.
 
-        Data are so wherever the free values are.
+        One search is enough: the indices do not depend on the free values.
         """
         is_checked = False
 
@@ -239,11 +239,11 @@ class LogDensity:
                 raise
 
     def with_data(self, updates: Mapping[str, object]) -> DensityCall:
-        """The function of the vector for the data of now but for those named."""
+        """Bind the density to the current data, except for those in `updates`."""
         return self.at(self._data.with_named(updates))
 
     def _follow(self, values: Sequence[object]) -> None:
-        """Leave the program of fixed sizes, if these are others."""
+        """Move to a program for all sizes if `values` do not have the fixed ones."""
         if self._fixed is not None and FixedSizes.of(values) != self._fixed:
             self._fixed = None
             self._program = self._made(None)
@@ -255,16 +255,17 @@ class LogDensity:
 
     @cached_property
     def _in_child(self) -> DensityProgram:
-        """The program in a forked process for which JAX is lost."""
+        """The program on NumPy, for a forked process in which JAX is lost."""
         tell_of_numpy()
         return self._program.on_numpy(self._options)
 
     @property
     def jax_callable(self) -> Callable[..., Any]:
-        """Both as plain JAX, with the data as they are now: for samplers on JAX.
+        """The density and its gradient as plain JAX, with the current data.
 
-        They are computed in the width of the model, and given in that of the vector,
-        which has 32 bits where JAX has no more.
+        It is meant for samplers on JAX. The results are computed in the width of the
+        model and returned in that of the vector, which has 32 bits where JAX allows no
+        more.
         """
         jax, dtype = import_module("jax"), self._free.vector.dtype
         values = self._data.copied()
@@ -284,10 +285,10 @@ class LogDensity:
 
     @property
     def jax_density(self) -> Callable[..., Any]:
-        """The log density alone as plain JAX, whose gradient is the one of this graph.
+        """The log density alone as plain JAX, with the gradient of this graph.
 
-        For samplers that differentiate what they are given, as those of NumPyro and
-        BlackJAX do; the data are those of now.
+        It is meant for samplers that differentiate the density themselves, such as
+        those of NumPyro and BlackJAX. The data are the current ones.
         """
         both = self.jax_callable
         density = import_module("jax").custom_vjp(lambda values: both(values)[0])
@@ -310,11 +311,11 @@ def _may_be_indices(value: object) -> bool:
 
 
 def _run_at_once() -> None:
-    """Have JAX run programs on the CPU where they are called, not in its threads.
+    """Have JAX run programs on the CPU in the thread that calls them, not in its own.
 
-    A sampler waits for each result, and to hand a small program over costs several
-    times what it computes. JAX asks once, when it first runs; the variable of the
-    environment is the user's word.
+    A sampler waits for each result, and handing over a small program costs several
+    times as much as running it. JAX reads the option once, when it first runs. Where
+    the user has set the environment variable, the option is left alone.
     """
     config, variable = import_module("jax").config, SYNCHRONOUS.upper()
     if variable not in os.environ and config.values.get(SYNCHRONOUS, True):

@@ -1,4 +1,4 @@
-"""Densities that are made once for a model, whatever asks for them."""
+"""Densities that are made once for a model and shared by all that ask for them."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,21 +13,21 @@ KEPT = 8  # models used last: with a density, its model and data stay in memory
 
 
 class MadeDensity(NamedTuple):
-    """The density of a model, and the variables that the model had."""
+    """The density of a model, and the variables that the model had then."""
 
     model: Any
     parts: tuple[Any, ...]
     density: LogDensity
 
 
-_MADE: dict[int, MadeDensity] = {}  # by the identity of models, used last at the end
+_MADE: dict[int, MadeDensity] = {}  # by identity of the model, the latest at the end
 
 
 def density_of(model: "Model") -> LogDensity:
-    """The density of a model as it is now: made anew where it has other variables.
+    """The density of a model, made anew if the model has other variables now.
 
-    One density knows which sizes of the data have varied, so that models whose data
-    are resized again and again are compiled a few times only.
+    A density knows which sizes of the data have varied. Sharing it lets models whose
+    data are resized again and again be compiled only a few times.
     """
     require_model(model, "density")
     parts = *model.basic_RVs, *model.potentials, *model.value_vars

@@ -1,4 +1,4 @@
-"""The log density of a model for samplers on JAX, as those of BlackJAX and NumPyro."""
+"""The log density of a model for samplers on JAX, such as BlackJAX and NumPyro."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class JaxDensity:
-    """The log density as plain JAX: a function of one vector, which gives a scalar.
+    """The log density as plain JAX: a function of one vector that returns a scalar.
 
     Its gradient is that of graphc's graph, so `jax.value_and_grad` of it is one
-    program; `jax.jit` and `jax.vmap` take it too. The data are those of when it is
-    made, and the vector is that of `graphc.pymc.logp_and_grad`.
+    program; `jax.jit` and `jax.vmap` take it too. Its data are those of the model when
+    it was made, and its vector is that of `graphc.pymc.logp_and_grad`.
     """
 
     def __init__(self, model: "Model") -> None:
@@ -40,7 +40,7 @@ class JaxDensity:
         return self._density(values)
 
     def variables(self, draws: NDArray) -> dict[str, NDArray]:
-        """The variables of the model, by name, of an array (chain, draw, value)."""
+        """The variables of the model, by name, for an array (chain, draw, value)."""
         if np.ndim(draws) != 3 or np.shape(draws)[2:] != self.initial.shape:
             raise graph_error(
                 "draws have three axes: chain, draw, value",
@@ -52,13 +52,13 @@ class JaxDensity:
 
 
 def jax_density(model: "Model") -> JaxDensity:
-    """The log density of a PyMC model as a function of JAX, of a flat vector.
+    """The log density of a PyMC model as a JAX function of a flat vector.
 
     density = graphc.pymc.jax_density(model)
     sampler = blackjax.nuts(density, ...)
     kernel = numpyro.infer.NUTS(potential_fn=lambda values: -density(values))
 
     Draws stay on the device; `density.initial` is where PyMC starts, and
-    `density.variables(draws)` are the variables of draws.
+    `density.variables(draws)` gives the variables of the model for draws.
     """
     return JaxDensity(model)

@@ -17,7 +17,7 @@ from graphc.pymc.threads import hold, let_go
 if TYPE_CHECKING:
     from pymc import Model
 
-JITTER = 1.0  # as PyMC and nutpie start: evenly around the initial point
+JITTER = 1.0  # as PyMC and nutpie start: uniformly around the initial point
 UNCONSTRAINED = "unconstrained_parameter"  # nutpie's name of the axis of the vector
 
 
@@ -26,9 +26,9 @@ def nutpie(model: "Model") -> Any:
 
     trace = nutpie.sample(graphc.pymc.nutpie(model), chains=4)
 
-    Nothing is compiled by numba. Data are those of now, or those of the compiled
-    model's `with_data`; after `pm.set_data` call this again, which compiles nothing for
-    sizes that have varied before.
+    Nothing is compiled by numba. The data are the current ones, or those given to the
+    compiled model's `with_data`. After `pm.set_data`, call this function again; it
+    compiles nothing for sizes that have varied before.
     """
     if find_spec("nutpie") is None:
         hint = "pip install nutpie"
@@ -56,16 +56,17 @@ def nutpie(model: "Model") -> Any:
 
 
 def jittered(first: Any, seed: int) -> object:
-    """A point around the first, by a seed."""
+    """Draw a point around `first`, from a seed."""
     rng = np.random.default_rng(seed)
     return np.asarray(first + rng.uniform(-JITTER, JITTER, len(first)), "float64")
 
 
 def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., object]:
-    """The density for nutpie, which gives the same data by name at each call.
+    """Return the density for nutpie, bound to its data at the first call.
 
-    nutpie calls it in threads of its own: several times for a draw, and then once for
-    the variables of the draw. Between these the thread is held.
+    nutpie passes the same data by name at each call. It calls from threads of its own:
+    several times for a draw, and then once for the variables of the draw. In between,
+    the thread is held.
     """
     bound: list[Any] = []
 
@@ -91,7 +92,7 @@ def _expanding(expansion: Expansion) -> Callable[..., object]:
 
 
 def _continuous(model: "Model") -> None:
-    """Raise GraphError for a model that gradients do not sample."""
+    """Raise GraphError for a model with discrete variables, which have no gradients."""
     names = [v.name for v in model.value_vars if np.dtype(v.dtype).kind != "f"]
     if not names:
         return
@@ -100,7 +101,7 @@ def _continuous(model: "Model") -> None:
 
 
 def _places(model: "Model") -> list[str]:
-    """A name for each place of the vector, as nutpie gives them."""
+    """Names for the elements of the vector, as nutpie makes them."""
     point, names = model.initial_point(), []
     for name in (v.name for v in model.value_vars):
         for index in product(*map(range, np.shape(point[name]))):

@@ -1,4 +1,4 @@
-"""The variables that a posterior has for each draw: free ones, and others of them."""
+"""The variables that a posterior has for each draw: free ones and functions of them."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Expansion:
-    """From a vector of free values to variables of the model, by their names.
+    """The variables of a model, by name, as functions of a vector of free values.
 
-    These are the free variables as the model has them, and its `Deterministic`s; the
-    data are those of when it is made.
+    These are the free variables as the model has them, and its `Deterministic`s. The
+    data are those of the model when this is made.
     """
 
     def __init__(self, model: "Model") -> None:
@@ -40,23 +40,26 @@ class Expansion:
 
     @cached_property
     def on_numpy(self) -> Function:
-        """The function on NumPy: nothing is compiled for it."""
+        """The function on NumPy, which needs no compilation."""
         return shared_function(self._graph, {**CALLED_OFTEN, "backend": "numpy"})
 
     def with_data(self, updates: Mapping[str, object]) -> list[object]:
-        """The data of now, but for those named."""
+        """The current data, except for those in `updates`."""
         return self._data.with_named(updates)
 
     def of(
         self, values: ConcreteArray, data: Sequence[object] | None = None
     ) -> dict[str, NDArray]:
-        """The variables at one vector."""
+        """The variables at one vector of free values."""
         arguments = self._values if data is None else data
         results = self.on_numpy(np.asarray(values, self._free.vector.dtype), *arguments)
         return dict(zip(self.names, map(np.asarray, results), strict=True))
 
     def of_draws(self, draws: NDArray) -> dict[str, NDArray]:
-        """The variables of draws, vectors along the last axis, at once and on JAX."""
+        """Compute the variables of all draws at once on JAX.
+
+        The axes of `draws` are chain, draw and value.
+        """
         jax = import_module("jax")
         run, data = shared_function(self._graph, {}).jax_callable, self._values
         with jax.enable_x64(True):
@@ -81,7 +84,7 @@ def labels(model: "Model") -> tuple[dict[str, Any], dict[str, list[str]]]:
 
 
 def _labels(labels: Sequence[ConcreteArray]) -> object:
-    """An array of one axis, of labels that may be tuples."""
+    """Make an array with one axis from labels, which may be tuples."""
     if any(isinstance(label, tuple) for label in labels):
         labelled = np.empty(len(labels), dtype=object)
         labelled[:] = labels

@@ -21,13 +21,13 @@ from graphc.pymc.values import require_model
 if TYPE_CHECKING:
     from pymc import Model
 
-BLOCK = 100  # draws between two signs of progress
+BLOCK = 100  # draws in one call of a program
 TRIES = 20
 
 
 @dataclass(frozen=True)
 class SamplingSettings:
-    """How much is drawn, and how; `options` are those of the sampler."""
+    """How much to draw, and how; `options` are those of the sampler."""
 
     draws: int
     tune: int
@@ -59,9 +59,9 @@ def sample(
 
     `sampler` is "nutpie", "numpyro", "blackjax" or "pymc"; by default the first of
     these that is installed. PyMC's own `pm.sample` draws from models with discrete
-    variables, and from those that graphc cannot compile as a whole, which is warned of.
+    variables and, with a warning, from those that graphc cannot compile as a whole.
     `options` go to the sampler: to `nutpie.sample`, `numpyro.infer.NUTS`,
-    `blackjax.window_adaptation` or `pm.sample`. `model` is by default that of the
+    `blackjax.window_adaptation` or `pm.sample`. `model` is by default the one of the
     context. Raises GraphError for options that do not fit.
     """
     _check_rates(options)
@@ -101,7 +101,7 @@ def _check_rates(options: Mapping[str, object]) -> None:
 def _unknown_option(
     error: Exception, sampler: str, options: Mapping[str, object]
 ) -> Exception:
-    """The error of an option that a sampler has not, or else `error` itself."""
+    """The error for an option that the sampler does not have, or `error` itself."""
     unknown = [name for name in options if f"'{name}'" in str(error)]
     if not unknown:
         return error
@@ -114,7 +114,7 @@ def _unknown_option(
 
 
 def _chosen(model: "Model", sampler: str | None) -> str:
-    """The name of the sampler; raise GraphError for one that there is not."""
+    """The name of the sampler. Raises GraphError if it is unknown or not installed."""
     known = [*SAMPLERS, "pymc"]
     if sampler is None:
         discrete = any(np.dtype(v.dtype).kind != "f" for v in model.value_vars)
@@ -130,7 +130,7 @@ def _chosen(model: "Model", sampler: str | None) -> str:
 
 
 def _count(name: str, count: object, least: int = 1) -> int:
-    """`count` as an int; raises GraphError, which names it, for what is none."""
+    """Convert `count` to an int. Raises GraphError, which names it, if it is none."""
     number = integer_or_none(count)
     if number is None or number < least:
         problem = f"{name} must be an integer of at least {least}"
@@ -139,7 +139,7 @@ def _count(name: str, count: object, least: int = 1) -> int:
 
 
 def _by_pymc(model: "Model", how: SamplingSettings) -> object:
-    """Draws of `pm.sample`, which PyTensor's mode "GRAPHC" computes."""
+    """Draw by `pm.sample`, which computes in PyTensor's mode "GRAPHC"."""
     options = {"compile_kwargs": {"mode": "GRAPHC"}, **how.options}
     with model:
         return import_module("pymc").sample(
@@ -192,7 +192,7 @@ def _by_numpyro(model: "Model", how: SamplingSettings) -> Any:
 
 
 def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
-    """Chains one after the other, with one program for the draws of all."""
+    """Draw the chains one after the other, with one program for all of them."""
     jax, blackjax = import_module("jax"), import_module("blackjax")
     with jax.enable_x64(True):
         density = jax_density(model)
@@ -240,7 +240,7 @@ SAMPLERS: dict[str, Sampler] = {
 
 
 def _starts(density: Any, how: SamplingSettings) -> Any:
-    """A point of finite density for each chain, around that at which PyMC starts."""
+    """A point of finite density for each chain, around the one where PyMC starts."""
     starts: list[Any] = []
     for i in range(how.chains * TRIES):
         at = jittered(density.initial, how.seed + i)
@@ -262,7 +262,7 @@ def _as_inference_data(
 
 
 def _with_data(inference: Any, model: "Model") -> object:
-    """The draws, with the data of the model as PyMC adds them."""
+    """Add the data of the model to the draws, as PyMC does."""
     backend = import_module("pymc.backends.arviz")
     coords, dims = labels(model)
     groups = {

@@ -1,9 +1,9 @@
 """Threads of other languages that call Python again and again.
 
-Python has a state for each thread. It makes one when such a thread calls it, and frees
-it when the call returns, with all that libraries had noted for the thread: 10 to 20 us,
-several times what a small density takes. A thread that is held has its state until it
-is let go.
+Python keeps a state for each thread. For such a thread, it makes one at each call and
+frees it when the call returns, with everything that libraries have stored for the
+thread. This takes 10 to 20 us, several times as long as a small density. A thread that
+is held keeps its state until it is let go.
 """
 
 import ctypes
@@ -11,16 +11,16 @@ import threading
 
 
 class _Hold(threading.local):
-    """Whether the thread is held; what is in it goes with the state of the thread."""
+    """Whether the thread is held; the note is freed with the state of the thread."""
 
-    taken: int | None = None  # what Python asks to be given back
+    taken: int | None = None  # the state that PyGILState_Release wants back
 
 
 _hold = _Hold()
 
 
 def hold() -> None:
-    """Let this thread have its state until `let_go`; to ask again changes nothing."""
+    """Keep the state of this thread until `let_go`; further calls change nothing."""
     if _hold.taken is None:
         _hold.taken = ctypes.pythonapi.PyGILState_Ensure()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def require_model(model: object, op: str) -> None:
-    """Raise GraphError for what is no model of PyMC, or one without free values."""
+    """Raise GraphError unless `model` is a model of PyMC that has free values."""
     if not isinstance(model, pymc.Model):
         hint = "with pymc.Model() as model: ..."
         got = shortened(repr(model))
@@ -38,12 +38,12 @@ class FreeValues:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Their names, in order."""
+        """The names of the values, in order."""
         return tuple(v.name for v in self.model.value_vars)
 
     @cached_property
     def vector(self) -> Any:
-        """The variable of PyTensor that joins them."""
+        """The PyTensor variable that joins the values."""
         dtype = np.result_type(*[v.dtype for v in self.model.value_vars]).name
         return pt.vector("values", dtype=dtype)
 
@@ -52,11 +52,11 @@ class FreeValues:
         return separated(self.vector, self.model)
 
     def of_vector(self, outputs: object) -> Any:
-        """Graphs of the values as graphs of the vector."""
+        """Replace the values in graphs by parts of the vector."""
         return graph_replace(outputs, self._parts, strict=False)
 
     def joined(self, point: dict[str, Any]) -> Any:
-        """The vector of values by their names."""
+        """The vector that joins the values of `point`, which has them by name."""
         return np.concatenate([np.ravel(point[name]) for name in self.names])
 
 
@@ -91,7 +91,7 @@ def shapes_of(model: "Model") -> list[tuple[Any, ...]]:
 
 
 def _sizes(known: tuple[int | None, ...], shape: tuple[int, ...]) -> tuple[object, ...]:
-    """The sizes in a vector, as far as they are not known already."""
+    """The sizes in the vector `shape`, except for those that are known already."""
     return tuple(shape[i] if n is None else n for i, n in enumerate(known))
 
 

@@ -1,9 +1,9 @@
 """PyTensor on graphc: `pytensor.function(..., mode="GRAPHC")`.
 
-Importing this registers the mode. `mode(...)` makes one with options of
-`graphc.function`, `convert` gives the graph of graphc, `value_and_grad` one with
-gradients, `program_of` what a compiled function runs. `convert_op` is the open table of
-conversions.
+Importing this package registers the mode. `mode(...)` makes one with options of
+`graphc.function`, `convert` returns a graph of graphc, `value_and_grad` one with
+gradients, and `program_of` the program that a compiled function runs. `convert_op` is
+the open table of conversions.
 
 In: graphs of PyTensor.
 Out: graphs of graphc, compiled, as thunks that PyTensor calls.

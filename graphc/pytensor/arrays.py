@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def number(x: ArrayLike, role: str) -> int:
-    """A constant integer, as an axis; raises NotConverted where it is none."""
+    """The integer `x`, such as an axis. Raises NotConverted if it is not known."""
     known_number = gt.known(x)
     if not isinstance(known_number, int):
         raise NotConverted(f"{role} is not known when the graph is built")
@@ -24,7 +24,7 @@ def number(x: ArrayLike, role: str) -> int:
 
 
 def sizes_of(shape: Value, count: int, total: SizeLike) -> list[Value]:
-    """The sizes in a vector, where one that is only known later may be -1 too."""
+    """The sizes in the vector `shape`; one that is known only later may also be -1."""
     sizes = [shape[i] for i in range(count)]
     for i, n in enumerate(sizes):
         known = as_shape(n)[0]
@@ -105,13 +105,13 @@ def _(op: "Op", node: "Apply", *items: Value) -> Value:
 @rule("TensorFromScalar", "ScalarFromTensor", "CpuContiguous", "DeepCopyOp")
 @rule("TypeCastingOp")
 def _(op: "Op", node: "Apply", x: Value) -> Value:
-    """The input itself; `value_and_grad` knows of Ops that change gradients."""
+    """Return the input; `value_and_grad` knows which Ops change gradients."""
     return x
 
 
 @rule("Join")
 def _(op: "Op", node: "Apply", *operands: Value) -> Value:
-    """The axis is an input before 3.0, and a property since then."""
+    """Join arrays; the axis is an input before PyTensor 3.0, and a property since."""
     if hasattr(op, "axis"):
         return gt.concatenate(list(operands), op.axis)
     return gt.concatenate(list(operands[1:]), number(operands[0], "the axis of Join"))
@@ -208,7 +208,7 @@ def _sorted_axis(op: "Op", axis: tuple[Value, ...]) -> int:
 
 @rule("PermuteRowElements")
 def _(op: "Op", node: "Apply", x: Value, order: Value) -> Value:
-    """Rows and permutations are paired as if they were broadcast."""
+    """Permute rows, where rows and permutations broadcast against each other."""
     order = gt.argsort(order, axis=-1) if op.inverse else order
     if order.ndim == 1:
         return x[..., order]
@@ -218,7 +218,7 @@ def _(op: "Op", node: "Apply", x: Value, order: Value) -> Value:
 
 @rule("Choose")
 def _(op: "Op", node: "Apply", index: Value, choices: Value) -> Value:
-    """Without checks, an index that is out of bounds takes the nearest choice."""
+    """Choose by index, unchecked: one out of bounds wraps or takes the nearest."""
     n = choices.shape[0]
     inside = index % n if op.mode == "wrap" else gt.clip(index, 0, n - 1)
     chosen, rows = gt.broadcast_arrays(inside[None], choices)
@@ -226,7 +226,7 @@ def _(op: "Op", node: "Apply", index: Value, choices: Value) -> Value:
 
 
 def _strides(dims: Value, count: int, order: str) -> list[Value]:
-    """How far apart neighbours along each axis are in an array of `dims`."""
+    """The distance of neighbours along each axis in an array of sizes `dims`."""
     axes = range(count) if order == "F" else reversed(range(count))
     strides, size = {}, gt.asarray(1)
     for axis in axes:

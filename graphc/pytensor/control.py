@@ -28,7 +28,7 @@ Results = Callable[[], list[Value]]
 def _(
     op: "Op", node: "Apply", condition: Value, taken: Results, other: Results
 ) -> list[Value]:
-    """Branches are functions, so that what only one needs is computed in it."""
+    """Convert to branches that are functions, which compute what only they need."""
     return list(gt.cond(gt.astype(condition, "bool"), taken, other))
 
 
@@ -57,13 +57,13 @@ def _(op: "Op", node: "Apply", value: Value, *conditions: Value) -> Value:
 
 @rule("Blockwise")
 def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
-    """The core Op on one element, mapped over the batch axes that are not 1."""
+    """Convert the core Op, and map it over the batch axes whose elements differ."""
     ranks = [len(core) for core in op.inputs_sig]
     batch = node.outputs[0].type.ndim - len(op.outputs_sig[0])
     core = core_node(op, node, ranks)
 
     def mapped(axis: int, values: Sequence[Value]) -> list[Value]:
-        """Over the batch axes from `axis` on, which are the first of all values."""
+        """Map over the batch axes from `axis` on, now the first axes of `values`."""
         if axis == batch:
             return convert_node(core, list(values))
         alike = [_all_alike(v) for v in values]
@@ -84,7 +84,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
 
 
 def _all_alike(batch: Value) -> bool:
-    """Whether all elements of a batch are one that was repeated."""
+    """Whether all elements of a batch are copies of one."""
     if equal(batch.type.shape[0], 1) is True:
         return True
     if not batch.node.primitive.stretches:
@@ -94,7 +94,7 @@ def _all_alike(batch: Value) -> bool:
 
 
 def core_node(op: "Op", node: "Apply", ranks: Sequence[int]) -> "Apply":
-    """The node of the core Op on one element of each batch."""
+    """Make the node of the core Op for one element of each batch."""
     inputs = []
     for v, rank in zip(node.inputs, ranks, strict=True):
         shape = v.type.shape[v.type.ndim - rank :]

@@ -1,4 +1,4 @@
-"""From variables of PyTensor to values: types, constants and nodes."""
+"""Conversion of PyTensor's variables to values: types, constants and nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -24,16 +24,16 @@ from graphc.pytensor.places import place_of
 from graphc.pytensor.registry import NotConverted, convert_op, stated
 
 Values = dict[Variable, Any]
-# Ops of which PyTensor states wrong dtypes where matrices are complex.
+# Ops for which PyTensor states wrong dtypes where matrices are complex.
 MISSTATED = ("Eigh", "QR", "SVD")
 
 
 def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Graph:
     """The graph of graphc between variables of PyTensor.
 
-    Sizes that PyTensor does not know are symbols. Shared variables of which the outputs
-    depend follow the `inputs`, as inputs of the graph. `rewrite` is done to a copy of
-    PyTensor's graph before, such as `graphc.pytensor.mode().optimizer.rewrite`.
+    Sizes that PyTensor does not know are symbols. Shared variables that the outputs
+    depend on follow the `inputs`, as inputs of the graph. `rewrite` is first applied to
+    a copy of PyTensor's graph, such as `graphc.pytensor.mode().optimizer.rewrite`.
 
     Raises GraphError for an Op that has no conversion; the mode "GRAPHC" would have
     PyTensor perform it.
@@ -65,7 +65,10 @@ def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Grap
 
 
 def shared_of(outputs: Sequence[object], inputs: Sequence[object]) -> list[object]:
-    """The shared variables of which outputs depend, in order."""
+    """The shared variables that `outputs` depend on, in order.
+
+    Raises GraphError where they depend on another variable that is not an input.
+    """
     known_inputs = set(inputs)
     roots = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
     shared = [v for v in dict.fromkeys(roots) if v not in known_inputs]
@@ -77,13 +80,13 @@ def shared_of(outputs: Sequence[object], inputs: Sequence[object]) -> list[objec
 
 
 def is_array(kind: object) -> bool:
-    """Whether a type of PyTensor is of arrays; that of sparse ones derives from it."""
+    """Whether a type is one of dense arrays; that of sparse ones derives from it."""
     dense = type(kind).__name__ != "SparseTensorType"
     return dense and isinstance(kind, (TensorType, ScalarType))
 
 
 def input_value(v: Variable, position: int) -> Value:
-    """A variable of graphc for an input of PyTensor."""
+    """Make a variable of graphc for an input of PyTensor."""
     if not is_array(v.type):
         raise NotConverted(f"an input is no tensor: {v} of type {v.type}")
     name = v.name or f"input_{position}"
@@ -93,16 +96,16 @@ def input_value(v: Variable, position: int) -> Value:
 def converted(
     outputs: Sequence[Variable], inputs: Sequence[Variable], arguments: Sequence[Value]
 ) -> list[Any]:
-    """The outputs of an inner graph of PyTensor, on the values `arguments`."""
+    """Convert the outputs of an inner graph of PyTensor, with `arguments` as inputs."""
     values = dict(zip(inputs, arguments, strict=True))
     Conversion(io_toposort(inputs, outputs), outputs, values).run()
     return [known_value(v, values) for v in outputs]
 
 
 class Conversion:
-    """Nodes in order, which add their outputs to the values.
+    """The conversion of nodes, in order, each of which adds its outputs to the values.
 
-    `node` is the one that is converted now, or was when an error was raised.
+    `node` is the one being converted, or the one at which an error was raised.
     """
 
     node: Apply
@@ -131,7 +134,7 @@ class Conversion:
 
 
 def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
-    """The outputs of one node, of the dtypes that PyTensor says."""
+    """Convert one node; its outputs have the dtypes that PyTensor states."""
     with standing_at(place_of(node)):
         result = convert_op(node.op, node, *inputs)
         results = list(result) if isinstance(result, (list, tuple)) else [result]
@@ -141,7 +144,7 @@ def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
 
 
 def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:
-    """The value of a variable; that of a constant is a literal, a slice or None."""
+    """The value of a variable; for a constant, a literal, a slice or None."""
     if v in values:
         return values[v]
     if not isinstance(v, Constant):
@@ -156,7 +159,7 @@ def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:
 def fitted(
     value: ArrayLike, expected: TensorType, misstated: bool = False
 ) -> ArrayLike:
-    """A result with the dtype that PyTensor says, and with its axes of size 1."""
+    """Give a result the dtype that PyTensor states, and the axes of size 1."""
     if not isinstance(value, Value):
         return value
     if not misstated:

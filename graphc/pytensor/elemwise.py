@@ -32,10 +32,10 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> object:
 
 
 def _with_numbers(node: "Apply", inputs: Sequence[Value]) -> Sequence[Value]:
-    """The inputs, where constants of one element are numbers beside an array.
+    """Turn constants of one element into scalars where there is an array beside them.
 
     PyTensor stretches a number to the rank of the arrays; the rules of graphc know what
-    to do about a power of 2, not about one of `[[2]]`.
+    to do about a power of 2, but not about one of `[[2]]`.
     """
     numbers = [_number(v) for v in node.inputs]
     if all(number is not None for number in numbers):
@@ -45,7 +45,7 @@ def _with_numbers(node: "Apply", inputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def _number(v: object) -> Value | None:
-    """The number that a constant of one element is."""
+    """The scalar in a constant of one element; None for anything else."""
     if not isinstance(v, Constant) or set(v.type.shape) - {1}:
         return None
     return constant(np.asarray(v.data, v.type.dtype).reshape(()))
@@ -64,7 +64,7 @@ def _(op: "Op", node: "Apply", x: Value) -> object:
 
 
 def to_float(x: Value, dtype: str) -> Value:
-    """A number of the dtype of the result, where that has fractions and x has fewer."""
+    """Cast a real `x` to a float `dtype`, and an exact `x` to a complex one."""
     target = dtype_of(dtype)
     if target.kind == "f" and x.dtype.kind != "c" and x.dtype != target:
         return gt.astype(x, dtype)
@@ -74,7 +74,7 @@ def to_float(x: Value, dtype: str) -> Value:
 
 
 def elementwise(function: Callable[..., object]) -> ConvertOp:
-    """The conversion of a scalar Op to a function of arrays."""
+    """Return the conversion of a scalar Op to a function of arrays."""
 
     def convert(op: "Op", node: "Apply", *inputs: Value) -> object:
         dtype = node.outputs[0].type.dtype
@@ -108,27 +108,27 @@ def _sign(x: Value) -> Value:
 
 
 def _second(x: Value, y: Value) -> Value:
-    """`y` in the shape of both: rules know an array full of a number."""
+    """`y` in the shape of both; rules recognise an array that is full of a number."""
     return gt.full_like(x, y) if y.ndim == 0 else gt.broadcast_arrays(x, y)[1]
 
 
 def _clip(x: Value, low: Value, high: Value) -> Value:
-    """As PyTensor clips where `low` is above `high`: to `low` first."""
+    """Clip as PyTensor does where `low` is above `high`: to `low` first."""
     return gt.where(x < low, low, gt.where(x > high, high, x))
 
 
 def _int_div(x: Value, y: Value) -> Value:
-    """The floor of `x / y`; a number divided by a size of 0 is 0, as of data."""
+    """The floor of `x / y`, which is 0 for a size `y` of 0, as it is for data."""
     return x // gt.maximum(y, 1) * gt.minimum(y, 1) if _may_be_zero(y) else x // y
 
 
 def _mod(x: Value, y: Value) -> Value:
-    """`x % y`: 0 where a size is divided by zero, as in `pt.roll` of an empty array."""
+    """`x % y`, which is 0 for a size `y` of 0, as in `pt.roll` of an empty array."""
     return x % gt.maximum(y, 1) if _may_be_zero(y) else x % y
 
 
 def _may_be_zero(divisor: Value) -> bool:
-    """Whether a divisor is a size, never below zero, that may be zero."""
+    """Whether a divisor is a size that may be zero, but is never below it."""
     sizes = known_sizes(divisor) if is_integer(divisor.dtype) else None
     if sizes is None or sizes.ndim:
         return False
@@ -236,7 +236,8 @@ for _name, _function in FUNCTIONS.items():
     rule(_name)(elementwise(_function))
 
 
-# Gradients of PyTensor multiply by conditions, or choose 0: each is computed once.
+# PyTensor's gradients multiply by conditions, or choose 0 by them: each condition is
+# computed once.
 
 
 @rule("Mul")
@@ -257,7 +258,7 @@ def _(op: "Op", node: "Apply", condition: Value, x: Value, y: Value) -> object:
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether a value is the number 0, of whatever rank."""
+    """Whether a value is the number 0, of any rank."""
     while value.node.primitive is OP.expand_dims:
         value = value.node.inputs[0]
     array = literal_of(value)
@@ -277,7 +278,7 @@ def _(op: "Op", node: "Apply", x: Value) -> object:
 
 @rule("Complex", "ComplexFromPolar")
 def _(op: "Op", node: "Apply", x: Value, y: Value) -> object:
-    """Computed in the dtype of the parts of the result."""
+    """Compute in the dtype of the parts of the result."""
     part = "float32" if node.outputs[0].type.dtype == "complex64" else "float64"
     x, y = gt.broadcast_arrays(gt.astype(x, part), gt.astype(y, part))
     if type(op).__name__ == "Complex":
@@ -307,10 +308,10 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> object:
 
 @rule("ScalarLoop")
 def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> object:
-    """Each element takes its own number of steps: the others wait for the last one.
+    """Run each element for its own number of steps; it then waits for the others.
 
-    Where the loop has a condition to stop, whether it has held is an output too; it
-    counts as held where there are no steps.
+    If the loop has a condition to stop, whether it has held is an output too; it counts
+    as held where there are no steps.
     """
     inner, count = op.fgraph, len(op.outputs) - op.is_while
     limit, *wide = gt.broadcast_arrays(steps, *inputs)

@@ -1,6 +1,6 @@
-"""Programs in a process that JAX did not survive: NumPy does them there.
+"""Programs in a forked process, in which JAX would hang: NumPy runs them there.
 
-Samplers fork: PyMC starts its chains so by default, on Linux.
+Samplers fork: on Linux, PyMC starts its chains this way by default.
 """
 
 import warnings
@@ -30,7 +30,7 @@ def numpy_options(options: Mapping[str, object]) -> dict[str, object]:
 
 
 def tell_of_numpy() -> None:
-    """Warn, once in a process, that NumPy does what was to run on JAX."""
+    """Warn, once in a process, that NumPy runs what was to run on JAX."""
     if not _WARNED.once:
         _WARNED.once = True
         warnings.warn(ForkWarning(_TEXT), stacklevel=user_level())

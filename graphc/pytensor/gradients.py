@@ -1,4 +1,4 @@
-"""A cost of PyTensor and its gradient, which graphc takes."""
+"""A cost of PyTensor and its gradient, which is taken by graphc."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytensor.graph.fg import FunctionGraph
     from pytensor.graph.op import Op
 
-# Ops that give what they get, and something else for its gradient.
+# Ops that return their input, but change its gradient.
 GRADIENT_OPS = {
     "ZeroGrad",
     "UndefinedGrad",
@@ -42,12 +42,11 @@ def value_and_grad(
 
     The cost is converted and differentiated by graphc: this compiles faster than the
     gradient that PyTensor makes, and scans keep less. PyTensor's gradient is converted
-    where graphc has no formula, and where an Op has a gradient that its value does not
-    tell: `grad_clip` and its like, a scan with `truncate_gradient`, an `OpFromGraph`
-    with a gradient of its own. Shared
-    variables follow the inputs, as in `convert`; `rewrite` is that of `convert` too, by
-    default the rewrites of the mode "GRAPHC". Inputs without effect on the cost have
-    gradients of zeros.
+    instead where graphc has no formula, and where the gradient of an Op does not follow
+    from its value: `grad_clip` and the like, a scan with `truncate_gradient`, an
+    `OpFromGraph` with a gradient of its own. Shared variables follow the inputs, as in
+    `convert`; `rewrite` is as in `convert` too, by default the rewrites of the mode
+    "GRAPHC". Inputs without effect on the cost have gradients of zeros.
 
     >>> import graphc, graphc.pytensor, pytensor.tensor as pt
     >>> x = pt.dvector("x")
@@ -80,7 +79,7 @@ def value_and_grad(
 def _with_gradient(
     graph: Graph, by: Sequence[Value], cost: object
 ) -> tuple[Value, ...] | None:
-    """The cost and its gradient; None where graphc has none, or PyTensor another."""
+    """The cost and its gradient; None if graphc has none, or PyTensor another one."""
     if any(map(tells_its_gradient, ops_of([cost]))):
         return None
     try:
@@ -90,7 +89,7 @@ def _with_gradient(
 
 
 def ops_of(outputs: Sequence["Variable"]) -> Iterator[object]:
-    """The Ops on which variables depend, those of inner graphs too."""
+    """The Ops that variables depend on, including those of inner graphs."""
     left = [node.op for node in io_toposort([], outputs)]
     while left:
         op = left.pop()
@@ -101,7 +100,7 @@ def ops_of(outputs: Sequence["Variable"]) -> Iterator[object]:
 
 
 def tells_its_gradient(op: "Op") -> bool:
-    """Whether the gradient of an Op is not the derivative of its value."""
+    """Whether the gradient of an Op may differ from the derivative of its value."""
     name = type(op).__name__
     if name in GRADIENT_OPS or getattr(op, "truncate_gradient", -1) != -1:
         return True

@@ -1,4 +1,4 @@
-"""Which nodes only a branch of an IfElse needs: they are computed if it is taken."""
+"""The nodes that only one branch of an IfElse needs, computed only if it is taken."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LazyBranch(NamedTuple):
-    """A branch of an IfElse: the first is 0. None is the graph outside of all."""
+    """A branch of an IfElse; the first has `side` 0. None means outside of all."""
 
     node: Apply
     side: int
@@ -21,19 +21,19 @@ BranchPath = LazyBranch | None
 
 
 def is_choice(node: Apply) -> bool:
-    """Whether a node takes the results of one of two branches."""
+    """Whether a node returns the results of one of two branches."""
     return type(node.op).__name__ == "IfElse"
 
 
 def inner_graphs(op: "Op") -> "list[FunctionGraph]":
-    """The graphs inside of an Op: of a scan, a subgraph, a branch."""
+    """The graphs inside an Op: of a scan, a subgraph or branches."""
     branches = [getattr(op, name, None) for name in ("true_branch", "false_branch")]
     graphs = [getattr(one, "fgraph", None) for one in (op, *branches)]
     return [graph for graph in graphs if graph is not None]
 
 
 def choose(nodes: Iterable[Apply]) -> bool:
-    """Whether some of the nodes have branches, or a graph inside of one has."""
+    """Whether some of the nodes have branches, or nodes of graphs inside them do."""
     left = list(nodes)
     while left:
         node = left.pop()
@@ -52,7 +52,7 @@ def taken_by(node: Apply, side: int) -> list[Variable]:
 def by_place(
     nodes: Sequence[Apply], outputs: Iterable[Variable]
 ) -> dict[BranchPath, list[Apply]]:
-    """The nodes of each branch, in order, and those outside of all."""
+    """Group nodes by their branch, in order; None has those outside of all."""
     places: dict[Apply, BranchPath] = {}
     uses: dict[Variable, BranchPath] = dict.fromkeys(outputs)
 
@@ -82,13 +82,13 @@ def by_place(
 def _around_both(
     a: BranchPath, b: BranchPath, places: dict[Apply, BranchPath]
 ) -> BranchPath:
-    """The innermost place that two places lie in."""
+    """The innermost place that two places lie in, or that is one of them."""
     outside_a = set(_outwards(a, places))
     return next(place for place in _outwards(b, places) if place in outside_a)
 
 
 def _outwards(place: BranchPath, places: dict[Apply, BranchPath]) -> list[BranchPath]:
-    """A place, and all that it lies in."""
+    """A place and all places around it, the innermost first."""
     around = [place]
     while place is not None:
         place = places[place.node]

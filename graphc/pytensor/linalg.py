@@ -21,7 +21,7 @@ def _(op: "Op", node: "Apply", a: Value) -> Value:
 
 
 def _symmetric(a: Value, lower: bool, hermitian: bool) -> Value:
-    """The symmetric or Hermitian matrix of which one triangle is given."""
+    """Complete a symmetric or Hermitian matrix of which one triangle is given."""
     triangle, strict = (
         (gt.tril(a), gt.tril(a, -1)) if lower else (gt.triu(a), gt.triu(a, 1))
     )
@@ -116,7 +116,7 @@ def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
 
 @rule("PivotToPermutations")
 def _(op: "Op", node: "Apply", pivots: Value) -> Value:
-    """The rows in the order into which exchanges, one after the other, bring them."""
+    """The order of the rows after exchanges by pivots, one after the other."""
 
     def exchange(i: Value, order: Value) -> Value:
         j = pivots[i]
@@ -170,7 +170,7 @@ def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
 
 
 def _not_empty(x: Value) -> Value:
-    """`x`, which PyTensor's own Op refuses to convolve where it has no elements."""
+    """Require that `x` has elements, as PyTensor's own Op does in convolutions."""
     for size in x.shape:
         x = F._at_most(1, size, "an array is empty", x, "convolve")
     return x
@@ -178,7 +178,7 @@ def _not_empty(x: Value) -> Value:
 
 @rule("Convolve1d", "Convolve2d")
 def _(op: "Op", node: "Apply", x: Value, kernel: Value, full: Value) -> Value:
-    """All positions at which the two overlap, or those where one is in the other."""
+    """Convolve at all positions where the two overlap, or where one is in the other."""
     dtype = node.outputs[0].type.dtype
     a, b = (_not_empty(stated(v, dtype)) for v in (x, kernel))
     ahead = [(n - 1, n - 1) for n in b.shape]

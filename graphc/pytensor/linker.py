@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 # PyTensor's rewriting takes most of the time of a compilation. Its specialisation pays
-# in calls: signs and factors leave sums, which then are fewer kernels.
+# off in calls: it moves signs and factors out of sums, which then are fewer kernels.
 REWRITES = RewriteDatabaseQuery(
     include=["fast_run"], exclude=["fusion", "uncanonicalize"]
 )
@@ -46,7 +46,7 @@ ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTenso
 
 
 class StepsProgram:
-    """The program of a function of the mode: steps, from inputs to outputs in lists."""
+    """The program of a function in this mode: steps from inputs to outputs."""
 
     def __init__(self, fgraph: "FunctionGraph", options: dict[str, object]) -> None:
         self._options = options
@@ -63,9 +63,9 @@ class StepsProgram:
         self._run = self._runner()
 
     def __call__(self, *inputs: ConcreteArray) -> list[object] | None:
-        """Run the steps; raises what PyTensor's own modes raise.
+        """Run the steps. Raises the errors that PyTensor's own modes raise.
 
-        A function without outputs gives None, which PyTensor requires.
+        A function without outputs returns None, as PyTensor requires.
         """
         if jax_is_lost() and self._is_on_jax:
             self._leave_jax()
@@ -86,7 +86,7 @@ class StepsProgram:
         return bool(self._options.get("backend", "jax") == "jax")
 
     def _leave_jax(self) -> None:
-        """Go on with the same steps on NumPy, in a forked child."""
+        """Continue with the same steps on NumPy, in a forked child."""
         if any(isinstance(s, Performed) and s.is_of_jax for s in self.steps):
             raise fork_error("JAXOp")
         tell_of_numpy()
@@ -96,7 +96,7 @@ class StepsProgram:
         self._run = self._runner()
 
     def _runner(self) -> Callable[[Sequence[ConcreteArray]], list[object]]:
-        """The results for inputs: at the least cost where all is one function."""
+        """Return a function that runs the steps, at the least cost if there is one."""
         step = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(step, Compiled) or set(self._outputs) - set(step.outputs):
             return self._in_steps
@@ -124,7 +124,7 @@ class StepsProgram:
 
     @property
     def functions(self) -> list[Function]:
-        """The compiled parts."""
+        """The functions of the compiled parts."""
         return [s.function for s in self.steps if isinstance(s, Compiled)]
 
     def explain(self, full: bool = False) -> str:
@@ -135,7 +135,7 @@ class StepsProgram:
 def _chosen(
     places: list[int], among: Sequence[ConcreteArray]
 ) -> Callable[[Sequence[object]], Iterable[object]] | None:
-    """The elements at places; None where these are all, in order."""
+    """Return a getter of the elements at `places`; None if they are all, in order."""
     if places == list(range(len(among))):
         return None
     if len(places) > 1:
@@ -154,12 +154,12 @@ def _explained(step: Step, full: bool) -> str:
 
 
 def as_pytensor(error: CallError) -> Exception:
-    """An error of a call in the class that PyTensor's own modes raise."""
+    """Convert an error of a call to the class that PyTensor's own modes raise."""
     return ERRORS.get(error.kind, ValueError)(str(error))
 
 
 def _own(value: object) -> object:
-    """A result as PyTensor's users know it: an array of NumPy that is theirs."""
+    """A result as PyTensor's users expect it: a NumPy array that is theirs."""
     return np.array(value) if hasattr(value, "__array__") else value
 
 
@@ -192,7 +192,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         return StepsProgram(fgraph, self._options)
 
     def create_thunk_inputs(self, storage_map: Mapping[object, object]) -> list[object]:
-        """The cells of the inputs, of which PyTensor reads the values at each call."""
+        """The cells of the inputs, whose values PyTensor reads at each call."""
         return [storage_map[v] for v in self.fgraph.inputs]
 
     def jit_compile(self, fn: Callable[..., object]) -> Callable[..., object]:
@@ -215,16 +215,16 @@ def program_of(compiled: object) -> StepsProgram:
 
 
 NAME = "GRAPHC"
-LEFT = ("inputs", "outputs", "unused")  # of `graphc.function`: PyTensor says these
+LEFT = ("inputs", "outputs", "unused")  # parameters of `graphc.function` PyTensor sets
 OPTIONS = tuple(
     name for name in signature(compile_function).parameters if name not in LEFT
 )
 
 
 def mode(**options: object) -> Mode:
-    """A mode of PyTensor with options of `graphc.function`.
+    """Make a mode of PyTensor with options of `graphc.function`.
 
-    Raises TypeError for other options, and GraphError for values that say nothing.
+    Raises TypeError for other options, and GraphError for values that they do not take.
     """
     for name in options:
         if name not in OPTIONS:
@@ -237,7 +237,7 @@ def mode(**options: object) -> Mode:
 
 
 def _named_by_config() -> None:
-    """Let `pytensor.config.mode` be the name, which knows PyTensor's own modes only."""
+    """Let `pytensor.config.mode` take the name, not only PyTensor's own modes."""
     param = vars(type(config)).get("mode")
     apply = getattr(param, "_apply", None)
     if apply is not None:

@@ -1,8 +1,9 @@
-"""Logarithms of sums of exponentials, as PyTensor writes them, before gradients.
+"""Rules for logarithms of sums of exponentials from PyTensor, applied before gradients.
 
 PyTensor takes the largest exponent out of a sum, so that nothing overflows. The result
-is the same whichever number is taken out, so its derivative by that is 0. Found term by
-term, this 0 is a sum over all elements: rounding is left of it, and ties must be known.
+is the same whichever number is taken out, so its derivative in that number is 0. Found
+term by term, this 0 is a sum over all elements: it leaves rounding errors, and ties
+must be known.
 """
 
 from graphc.ir.graph.nodes import Value
@@ -19,7 +20,7 @@ _SUM = p.sum(_TERMS, axes=v.axes, keepdims=False)
 
 @rewrite(p.add(v.largest, p.log(_SUM)), exact=False)
 def log_sum(x: Value, largest: Value, peak: Value, axes: Axes) -> Value | None:
-    """The largest of x plus the log of the sum of exp(x less that)."""
+    """Replace max(x) + log(sum(exp(x - max(x)))) by `logsumexp`."""
     if _largest(x, peak, axes) is not largest:
         return None
     return F.nn.logsumexp(x, axis=axes)
@@ -27,14 +28,14 @@ def log_sum(x: Value, largest: Value, peak: Value, axes: Axes) -> Value | None:
 
 @rewrite(p.add(v.peak, p.log(p.expand_dims(_SUM, axes=v.axes))), exact=False)
 def log_sum_with_axes(x: Value, peak: Value, axes: Axes) -> Value | None:
-    """The same where the axes that are summed over stay, of size 1."""
+    """Replace the sum of `log_sum` where the axes summed over are kept with size 1."""
     if _largest(x, peak, axes) is None:
         return None
     return F.nn.logsumexp(x, axis=axes, keepdims=True)
 
 
 def _largest(x: Value, peak: Value, axes: Axes) -> Value | None:
-    """The largest elements along axes, if a peak is these, stretched; else None."""
+    """The largest elements along `axes`, if `peak` is them with axes added, or None."""
     if not is_float(x.dtype) or peak.node.primitive is not OP.expand_dims:
         return None
     largest = peak.node.inputs[0]

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pytensor.graph.op import Op
 
 _DISPATCH = "pytensor.link.jax.dispatch.basic"
-OWN = ("pytensor.", "pymc.")  # how modules are named whose Ops are known by name
+OWN = ("pytensor.", "pymc.")  # prefixes of modules whose Ops are known by name
 
 
 def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Value]:
-    """The results of a function of JAX; raises GraphError where it cannot be read.
+    """The results of a function of JAX. Raises GraphError where it cannot be traced.
 
-    Floats have the width that PyTensor has them computed in.
+    Floats have the width in which PyTensor would compute them.
     """
     jax, importers = import_module("jax"), import_module("graphc.importers.jax")
     if jax_is_lost():
@@ -35,7 +35,7 @@ def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Val
             outputs = list(importers.from_jax(function, *variables).outputs)
     except GraphError:
         raise
-    except Exception as error:  # of the user's function, or of JAX
+    except Exception as error:  # raised by the user's function, or by JAX
         problem = f"JAX cannot trace it for all sizes: {type(error).__name__}: {error}"
         raise graph_error(problem, op="JAXOp") from error
     places = dict(zip(variables, inputs, strict=True))
@@ -43,7 +43,7 @@ def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Val
 
 
 def has_function(op: object) -> bool:
-    """Whether a user has registered an Op of theirs for PyTensor's mode "JAX"."""
+    """Whether a user has registered their own Op for PyTensor's mode "JAX"."""
     table = getattr(sys.modules.get(_DISPATCH), "jax_funcify", None)
     if table is None or type(op).__module__.startswith(OWN):
         return False

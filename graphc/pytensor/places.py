@@ -1,4 +1,4 @@
-"""The line of the user's for which a node of PyTensor stands."""
+"""The user's line that a node of PyTensor comes from."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -7,7 +7,7 @@ from pytensor.graph.basic import Apply
 
 from graphc.errors import NOWHERE, SourceLocation, is_own, is_user_file
 
-_LOOKED_AT = 16  # nodes before a node whose own stack is a library's alone
+_LOOKED_AT = 16  # nodes searched where the stack of a node itself has only libraries
 
 Stack = list[tuple[str, int]]  # files and lines, the innermost last
 
@@ -15,8 +15,9 @@ Stack = list[tuple[str, int]]  # files and lines, the innermost last
 def place_of(node: Apply) -> SourceLocation:
     """The user's line that made a node, as far as PyTensor has kept it.
 
-    The terms of a density are made when it is asked for, by PyMC: for such a node it is
-    the line of the nearest variable that it depends on and that the user made.
+    PyMC makes the terms of a density when the density is asked for. For such a node,
+    the result is the line of the nearest variable that it depends on and that the user
+    made.
     """
     for near in islice(_nearest(node), _LOOKED_AT):
         for filename, line in _of_user(_stack(near)):
@@ -45,7 +46,7 @@ def _stack(node: Apply) -> Stack:
 
 
 def _of_user(stack: Stack) -> Iterable[tuple[str, int]]:
-    """The user's frames, the innermost first, but those that called graphc."""
+    """The user's frames, the innermost first, except for those that called graphc."""
     for filename, line in reversed(stack):
         if is_own(filename):
             return

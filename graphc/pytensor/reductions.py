@@ -19,7 +19,7 @@ def axes_of(op: "Op", x: Value) -> tuple[int, ...]:
 
 
 def _accumulated(op: "Op", node: "Apply", x: Value) -> Value:
-    """The input in the dtype in which PyTensor adds up."""
+    """Cast the input to the dtype in which PyTensor adds up."""
     dtype = getattr(op, "acc_dtype", None) or node.outputs[0].type.dtype
     return stated(x, dtype)
 
@@ -71,7 +71,7 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
 
 @rule("Argmax")
 def _(op: "Op", node: "Apply", x: Value) -> Value:
-    """The position among all elements of the reduced axes, in their order."""
+    """Find the position among all elements of the reduced axes, in their order."""
     axes = axes_of(op, x)
     other_axes = [a for a in range(x.ndim) if a not in axes]
     turned = gt.transpose(x, [*other_axes, *axes])

@@ -23,13 +23,13 @@ except ImportError:
 
 ConvertOp = Callable[..., Any]  # (op, node, *inputs) -> a value, or one per output
 
-RULES: dict[str, ConvertOp] = {}  # by class names: in PyTensor and PyMC, modules move
+RULES: dict[str, ConvertOp] = {}  # by class name: in PyTensor and PyMC, modules move
 
 
 class NotConverted(Exception):
-    """An Op has no conversion, or none for these parameters or inputs.
+    """Raised where an Op has no conversion, or none for its parameters or inputs.
 
-    Such an Op is performed by PyTensor, on the host.
+    PyTensor performs such an Op, on the host.
     """
 
 
@@ -67,9 +67,10 @@ def rule(*names: str) -> Callable[[ConvertOp], ConvertOp]:
 
 
 def stated(value: Value, dtype: str) -> Value:
-    """A value in the dtype that PyTensor states, unless that loses imaginary parts.
+    """Cast a value to the dtype that PyTensor states, but keep imaginary parts.
 
-    PyTensor states real dtypes for what some of its Ops compute of complex matrices.
+    PyTensor states real dtypes for some Ops whose results are complex for complex
+    matrices.
     """
     if value.dtype.kind == "c" and np.dtype(dtype).kind != "c":
         return value

@@ -1,10 +1,11 @@
 """PyTensor's Scan as a scan of graphc.
 
-PyTensor passes buffers: arrays that hold what came before the first step, with room for
-the steps. Here a scan carries the last few values of each recurrence and stacks what
-the steps give; buffers are put together afterwards. Those that are read and written in
-the middle (MIT-MOT, of gradients) are seen through a window of as many rows as their
-taps reach: in each step a row enters it, and the first one leaves it for good.
+PyTensor passes buffers: arrays that hold the values before the first step, with room
+for those of the steps. Here a scan carries the last few values of each recurrence and
+stacks the outputs of the steps; buffers are put together afterwards. Buffers that are
+read and written in the middle (MIT-MOT, in gradients) are seen through a window of as
+many rows as their taps reach: in each step one row enters the window, and the first one
+leaves it for good.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ class _Carry:
         return [*rows, *self.untraced]
 
     def like(self, values: Sequence[Value]) -> "_Carry":
-        """The same with other values, given in the order of `flat`."""
+        """The same state with other values, given in the order of `flat`."""
         left = iter(values)
         windows = [_next(left, len(one)) for one in self.windows]
         recent = [_next(left, len(one)) for one in self.recent]
@@ -120,7 +121,7 @@ def _reaches(info: "ScanInfo") -> list[int]:
 def _tapped(
     info: "ScanInfo", windows: Sequence[list[Value]], recent: Sequence[list[Value]]
 ) -> list[Value]:
-    """The values that a step reads of windows and of recent values."""
+    """The values that a step reads from windows and from recent values."""
     taps = zip(windows, info.normalized_mit_mot_in_slices, strict=True)
     read = [window[tap] for window, places in taps for tap in places]
     slices = [*info.mit_sot_in_slices, *info.sit_sot_in_slices]
@@ -130,7 +131,7 @@ def _tapped(
 
 
 def _write(op: "Op", windows: Sequence[list[Value]], results: list[Value]) -> None:
-    """Put into the windows what a step writes."""
+    """Write the results of a step into the windows."""
     groups = op.inner_mitmot_outs_grouped(results)
     places = op.info.normalized_mit_mot_out_slices
     for window, values, taps in zip(windows, groups, places, strict=True):
@@ -139,7 +140,7 @@ def _write(op: "Op", windows: Sequence[list[Value]], results: list[Value]) -> No
 
 
 def _joined(buffer: Value, trace: Value, window: list[Value], steps: Value) -> Value:
-    """A buffer after all steps: rows that have left, those in the window, the rest."""
+    """A buffer after all steps: the rows that left, those in the window, the rest."""
     done = as_shape(steps)[0] + len(window)
     parts = [trace, gt.stack(window)] if window else [trace]
     if less_equal(buffer.type.shape[0], done) is not True:
@@ -156,7 +157,7 @@ def _traces(op: "Op", results: list[Value]) -> list[Value]:
 def _buffer(before: list[Value], trace: Value, size: ArrayLike, steps: Value) -> Value:
     """The last `size` of the values before the first step and those of the steps.
 
-    Of a truncated gradient there are fewer steps than room: zeros follow.
+    A truncated gradient has fewer steps than room; zeros fill the rest.
     """
     room_size, done = as_shape(size)[0], as_shape(steps)[0]
     if less_equal(room_size, trace.type.shape[0]) is True:

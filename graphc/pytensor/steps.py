@@ -1,8 +1,8 @@
 """A program of compiled parts, and of Ops that PyTensor performs on the host.
 
-Nodes are coloured: converted, or performed. The phase of a node is the largest of those
-before it, plus one where the colour changes; the converted nodes of one phase are one
-part, compiled by graphc. Without performed nodes there is one part.
+Nodes are coloured: converted, or performed. The phase of a node is the largest phase of
+the nodes before it, plus one where the colour changes; the converted nodes of one phase
+are one part, compiled by graphc. Without performed nodes there is one part.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 VariableStorage = dict[Variable, Any]
-PROGRAMS = Programs()  # PyMC makes functions anew that are as those before
+PROGRAMS = Programs()  # shared, since PyMC makes the same functions again
 in_forked_children(PROGRAMS.renew)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Nodes that graphc has compiled: from the values of inputs to those of outputs."""
+    """Nodes that graphc has compiled to a function from `inputs` to `outputs`."""
 
     inputs: tuple[Variable, ...]
     outputs: tuple[Variable, ...]
@@ -56,12 +56,12 @@ class Compiled:
         options: dict[str, object],
         chooses: bool,
     ) -> "Compiled":
-        """A graph between variables, compiled as the options say."""
+        """Compile a graph between variables, as the options say."""
         function = shared_function(graph, options)
         return cls(tuple(inputs), tuple(outputs), graph, function, options, chooses)
 
     def on_numpy(self) -> "Compiled":
-        """The same nodes on NumPy."""
+        """The same nodes, compiled for NumPy."""
         parts = self.inputs, self.outputs, self.graph
         return Compiled.of(*parts, numpy_options(self.options), self.chooses)
 
@@ -70,7 +70,7 @@ class Compiled:
         return self.on_numpy()
 
     def __call__(self, *arguments: object) -> Sequence[ConcreteArray]:
-        """The outputs, of inputs to which nobody writes before these are read."""
+        """Compute the outputs; they must be read before arguments are written to."""
         try:
             results: Sequence[Any] = self.function.lend(*arguments)
         except CallError as error:
@@ -82,10 +82,10 @@ class Compiled:
     def _by_branch(
         self, arguments: Sequence[object], error: CallError
     ) -> Sequence[ConcreteArray]:
-        """The outputs on NumPy, where sizes have to fit in branches that are taken.
+        """Compute the outputs on NumPy, where sizes must fit only in branches taken.
 
-        JAX traces all branches. In loops it is not known there which is taken, and
-        sizes have to fit in each.
+        JAX traces every branch. Within a loop the branch is not known in advance, so
+        there sizes must fit in all of them.
         """
         try:
             return self._of_branches(*arguments)
@@ -110,7 +110,7 @@ class Performed:
 
     @property
     def is_of_jax(self) -> bool:
-        """Whether PyTensor performs it on JAX."""
+        """Whether PyTensor performs the node on JAX."""
         return type(self.node.op).__name__ == "JAXOp" or has_function(self.node.op)
 
     def run(self, stored: VariableStorage) -> None:
@@ -145,7 +145,7 @@ def plan(fgraph: Any, options: dict[str, object]) -> list[Step]:
 
 
 class _Refused(Exception):
-    """A node that turned out not to be convertible."""
+    """Raised for a node that turned out not to be convertible."""
 
     def __init__(self, node: Apply, reason: str) -> None:
         super().__init__(reason)
@@ -195,7 +195,7 @@ def _compiled(
     requested: set[Variable],
     options: dict[str, object],
 ) -> Compiled:
-    """One function of graphc for nodes, in order."""
+    """Convert nodes, in order, and compile them to one function of graphc."""
     computed = dict.fromkeys(v for node in nodes for v in node.outputs)
     used = dict.fromkeys(v for node in nodes for v in node.inputs)
     outer = [v for v in used if v not in computed and not isinstance(v, Constant)]
@@ -226,9 +226,9 @@ def _graph(inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:
 def shared_function(
     graph: Graph, options: dict[str, Any], single: bool = False
 ) -> Function:
-    """The function of a graph, with the program of functions before that are alike.
+    """Compile a graph, with the program of earlier functions that are alike.
 
-    Its results are a list, or the only output if it is `single`.
+    The function returns a list, or the only output if it is `single`.
     """
     inputs, outputs = list(graph.inputs), list(graph.outputs)
     with PROGRAMS.shared():
@@ -237,13 +237,16 @@ def shared_function(
 
 
 def _as_in(order: Iterable[Variable], variables: list[Variable]) -> list[Variable]:
-    """The variables, first those that stand in an order, so that none is looked up."""
+    """Sort variables as in `order`, the others last.
+
+    Calls then need not pick out their arguments and results.
+    """
     members = dict.fromkeys(variables)
     return list(dict.fromkeys([*(v for v in order if v in members), *variables]))
 
 
 def _performed(node: Apply, reason: str) -> Performed:
-    """A node with cells of its own for its inputs and outputs."""
+    """Prepare a node with cells of its own for its inputs and outputs."""
     cells: dict[Variable, list[Any]] = {
         v: [v.data if isinstance(v, Constant) else None]
         for v in (*node.inputs, *node.outputs)

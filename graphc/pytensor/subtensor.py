@@ -16,9 +16,9 @@ IndexEntries = tuple[Any, ...]
 
 
 def index_of(op: "Op", inputs: Sequence[object]) -> IndexEntries:
-    """The index of a node: `idx_list` says where its inputs stand in slices.
+    """The index of a node: its inputs, put into slices as `idx_list` says.
 
-    Its entries are numbers of inputs, or types that stand for the next input.
+    Entries of `idx_list` are numbers of inputs, or types that stand for the next input.
     """
     pattern = getattr(op, "idx_list", None)
     if pattern is None:

@@ -15,8 +15,8 @@ from graphc.rewriting.rules.stability import STABILITY
 from graphc.rewriting.sharing.share import SHARING
 
 NONE = Rules()
-# Attention is one op before its parts are made in tiles; steps are done together once
-# all loops are there.
+# Attention becomes one op before its parts are made in tiles; steps are done together
+# once all loops are there.
 ALL = (
     (ACCELERATORS - "steps_together")
     + ROLLING

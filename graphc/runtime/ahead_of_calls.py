@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class AheadOfCalls:
-    """All that a function does before it is called; the function holds its program."""
+    """All that a function does before it is called; a subclass holds the program."""
 
     backend: Backend
     jax: Any
@@ -56,20 +56,20 @@ class AheadOfCalls:
 
     @abstractmethod
     def vary(self, sizes: Mapping[str, SizesGiven]) -> None:
-        """With `dims="auto"`, take these sizes to be some of many that will come."""
+        """With `dims="auto"`, treat these sizes as some of many that will come."""
 
     @abstractmethod
     def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
-        """The error of a failure."""
+        """Return the error to raise for a failure."""
 
     @hiding
     def compiled(self, *shapes: object) -> Any:
-        """The bare executable for arguments of these shapes, as JAX has it.
+        """Return the bare executable for arguments of these shapes, as JAX has it.
 
-        One shape per input, or what has a shape. It takes arrays of JAX in the dtypes
-        of the inputs, checks and casts nothing, and is not counted in `stats()`; calls
-        of these shapes find it compiled. Raises GraphError unless the program is one
-        segment at true sizes.
+        Pass one shape per input, or anything that has a shape. The executable takes
+        arrays of JAX in the dtypes of the inputs, checks and casts nothing, and is not
+        counted in `stats()`; calls of these shapes find it compiled. Raises GraphError
+        unless the program is one segment at true sizes.
         """
         segment = self._only("compiled")
         bound = self._programs.newest.signature.bind(shapes, {})
@@ -88,14 +88,15 @@ class AheadOfCalls:
     ) -> list[Compilation]:
         """Compile for these sizes now, so that no call has to wait.
 
-        `sizes` are given as to `plan.forecast`, and with them those that depend on
-        data, by the names in `plan`: what depends on others is left for the first call,
-        with an AheadWarning. With `dims="auto"`, a `range` says that a size varies, so
-        that it is padded where it can be, and a list that there are few; ranges of
-        different lengths are taken together in all ways that fit the program, up to
-        capacities. Arguments without axes are taken to be `numbers` of Python, or else
-        arrays. XLA compiles on `threads`, by default as many as there are processors.
-        Returns what was compiled, as in `stats()`.
+        `sizes` are given as to `plan.forecast`, together with sizes that depend on
+        data, by their names in `plan`: whatever depends on sizes that are not given is
+        left for the first call, with an AheadWarning. With `dims="auto"`, a `range`
+        says that a size varies, so that it is padded where it can be, and a list says
+        that there are few; ranges of different lengths are combined in all ways that
+        fit the program, up to capacities. Arguments without axes are taken to be Python
+        numbers if `numbers`, or else arrays. XLA compiles on `threads` threads, by
+        default as many as there are processors. Returns what was compiled, as in
+        `stats()`.
         """
         if threads is not None and threads < 1:
             problem = "there must be a thread to compile on"
@@ -117,9 +118,9 @@ class AheadOfCalls:
         numbers: bool = True,
         weak: Collection[int] = (),
     ) -> list[Compilation]:
-        """As `compile`, for sizes that go together in all ways that fit the program.
+        """Compile for sizes that go together in all ways that fit the program.
 
-        Those that are padded are compiled for up to capacities.
+        Sizes that are padded are compiled for up to capacities.
         """
         self.vary(few_of(several))
         sizes = {**others, **of_capacities(self.plan.padded, several)}
@@ -138,8 +139,8 @@ class AheadOfCalls:
     ) -> list[Compilation]:
         """Compile for the calls that `sizes` list.
 
-        Arguments at the places `weak` are arrays of JAX whose types are weak. Calls
-        that do not fit may be left out, where another one fits.
+        Arguments at the places `weak` are arrays of JAX whose types are weak. With
+        `leave_out`, calls that do not fit are left out if another one fits.
         """
         newest = self._programs.newest
         done, module = newest.log.done, newest.loaded.module
@@ -154,11 +155,11 @@ class AheadOfCalls:
 
     @hiding
     def lower(self, sizes: Mapping[str, SizesGiven]) -> "list[Lowered]":
-        """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
+        """Return the program lowered for these sizes, as `jax.jit(...).lower` gives it.
 
         `sizes` are given as to `compile`; there is one `jax.stages.Lowered` for each
-        that it would compile for. `as_text()` is its StableHLO. Nothing is compiled or
-        counted.
+        compilation that `compile` would make. `as_text()` is its StableHLO. Nothing is
+        compiled or counted.
         """
         module = self._loaded_anew()
         with stance.lifted():
@@ -168,11 +169,11 @@ class AheadOfCalls:
 
     @hiding
     def collectives(self, sizes: Mapping[str, SizesGiven]) -> list[Collective]:
-        """The messages between devices in a call of these sizes, as XLA compiles it.
+        """List the messages between devices in a call of these sizes, compiled by XLA.
 
         `sizes` are given as to `compile`. Each kind in a segment is listed with its
-        number and bytes, beside the bytes that rules predict where all ops have one; a
-        program on one device has none.
+        number and bytes, beside the bytes that rules predict if all ops have such a
+        rule; a program on one device has none.
         """
         module = self._loaded_anew()
         with stance.lifted():
@@ -189,7 +190,7 @@ class AheadOfCalls:
         ]
 
     def _loaded_anew(self) -> ModuleType:
-        """The program as a module whose traces are its own, and not counted."""
+        """Load the program as a module whose traces are its own, and not counted."""
         module: ModuleType = self._programs.newest.program.load()
         return module
 
@@ -202,10 +203,10 @@ class AheadOfCalls:
         leave_out: bool = False,
         weak: Collection[int] = (),
     ) -> tuple[Lowering, list[tuple[object, ...]]]:
-        """The segments lowered for the calls that `sizes` list, and their arguments.
+        """Lower segments for the calls that `sizes` list, and return their arguments.
 
-        Calls whose sizes do not fit together raise CallError, or are left out, if
-        another one fits.
+        Calls whose sizes do not fit together raise CallError; with `leave_out` they are
+        left out, if another one fits.
         """
         self._require_jax(op)
         newest, target = self._programs.newest, self._pipeline.how.target
@@ -242,15 +243,15 @@ class AheadOfCalls:
     ) -> None:
         """Write a model for these sizes to a file, which `graphc.load` reads.
 
-        `sizes` are given as to `compile`, and with them those that depend on data, by
-        the names in `plan`, as far as programs depend on them. A padded program serves
-        all sizes that fit into the capacities of these. With `graph`, the graph is
-        written too, so that other sizes can be compiled for; functions have no text.
-        The model is for the `platform` of JAX where the program runs, or another one,
-        as "tpu" or "cuda", or for several `platforms`. Raises GraphError where the
-        driver does more than to run programs and to compute sizes, and CallError for
-        sizes that it refuses; ModuleNotFoundError without the packages of the extra
-        `export`. The file is written as a whole, or not at all.
+        `sizes` are given as to `compile`, together with sizes that depend on data, by
+        their names in `plan`, as far as programs depend on them. A padded program
+        serves all sizes that fit into the capacities of these. With `graph`, the graph
+        is written too, so that the model can be compiled for other sizes; functions
+        have no text. The model is for the `platform` of JAX on which the program runs,
+        or for another one, as "tpu" or "cuda", or for several `platforms`. Raises
+        GraphError where the driver does more than run programs and compute sizes,
+        CallError for sizes that it refuses, and ModuleNotFoundError without the
+        packages of the extra `export`. The file is written as a whole, or not at all.
         """
         self._require_jax("export")
         needed("export")
@@ -264,9 +265,9 @@ class AheadOfCalls:
     def contents(
         self, sizes: Mapping[str, SizesGiven], platforms: Sequence[str]
     ) -> Contents:
-        """The contents of a file of a model for these sizes.
+        """Return the contents of a model file for these sizes.
 
-        Raises GraphError for a program on a mesh, which files do not tell of.
+        Raises GraphError for a program on a mesh, which files cannot describe.
         """
         target, graph = self._pipeline.how.target, self._pipeline.written
         if target.mesh is not None:
@@ -299,7 +300,7 @@ class AheadOfCalls:
             raise graph_error(problem, op=op, hint=hint)
 
     def _only(self, op: str) -> OnlySegment:
-        """The jitted function that is all there is to compile."""
+        """Return the jitted function that is all there is to compile."""
         self._require_jax(op)
         newest = self._programs.newest
         facts = newest.prepared.facts
@@ -320,7 +321,7 @@ class AheadOfCalls:
         threads: int | None,
         calls: list[tuple[object, ...]],
     ) -> list[object]:
-        """The executables of what was lowered for calls, recorded as compilations."""
+        """Compile what was lowered for calls, and record the compilations."""
         args = calls[0] if calls else ()
         executables = self._for(args, executables_of, self.jax, lowered, threads)
         newest = self._programs.newest
@@ -332,7 +333,7 @@ class AheadOfCalls:
     def _for(
         self, args: tuple[object, ...], make: Callable[..., object], *arguments: object
     ) -> Any:
-        """Make something for a call; errors are those of the call."""
+        """Make something for a call; an error becomes the error of that call."""
         try:
             target = self._pipeline.how.target
             return target.around(self.jax, make)(*arguments)
@@ -346,7 +347,7 @@ class AheadOfCalls:
 def _collectives(
     lowering: Lowering, key: StageKey, executable: Any
 ) -> Iterable[Collective]:
-    """The collectives of what is compiled for a stage, beside those predicted."""
+    """Return the collectives compiled for a stage, beside those predicted."""
     segment = lowering.driver.segments[key[0]]
     if not isinstance(segment, int):
         return []

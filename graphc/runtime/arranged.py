@@ -10,7 +10,7 @@ from graphc.runtime.pipeline import Pipeline
 
 
 class ArrangedFunction(Function):
-    """A compiled program, called with structures of arrays as its inputs have."""
+    """A compiled program that is called with arrays in structures like its inputs'."""
 
     def __init__(
         self,

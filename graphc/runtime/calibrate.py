@@ -23,20 +23,20 @@ SIDE = 2048  # of the matrices that are multiplied
 STEPS, SMALL = 20_000, 8  # of a loop whose steps do next to nothing, on such matrices
 SMALLEST, LARGEST = 2**16, 2**26  # bytes of arrays that may stay in a cache
 PASSED = 2**28  # bytes that are read in all, for each of these sizes
-SLOWER = 1.25  # so much longer a byte takes where an array no longer fits
+SLOWER = 1.25  # factor by which a byte takes longer where an array no longer fits
 MOVED = 2**28  # bytes of an array that no cache holds
 CALLS = 1000  # of a function that does next to nothing
 LAUNCHES = 64  # kernels in a row
 CHAINS = 8, 16, 32  # blocks of programs that are compiled
 WIDTH = 16  # of these blocks
 NODES = 9  # of each of these
-SHARE = 64  # a temporary may take such a part of an accelerator's memory
+SHARE = 64  # a temporary may take one such part of an accelerator's memory
 
 
 def calibrated() -> DeviceCosts:
-    """The row of the default device of JAX.
+    """Measure the row of the cost model for the default device of JAX.
 
-    It takes some seconds. Other work on the machine makes the device look slower.
+    This takes some seconds. Other work on the machine makes the device look slower.
     """
     platform = jax.default_backend()
     on_cpu = platform == "cpu"
@@ -56,13 +56,13 @@ def calibrated() -> DeviceCosts:
 
 
 def _products() -> float:
-    """Operations per second in a product of float32 matrices."""
+    """Measure the operations per second in a product of float32 matrices."""
     a = jnp.ones((SIDE, SIDE), "float32")
     return 2 * SIDE**3 / _busy(partial(jax.jit(jnp.matmul), a, a))
 
 
 def _step() -> float:
-    """Seconds of one step of a scan that multiplies by a small matrix of its own."""
+    """Measure the seconds per step of a scan, each with a small matrix of its own."""
     x, each = jnp.eye(SMALL), jnp.ones((STEPS, SMALL, SMALL)) / SMALL
 
     def step(x: object, weights: Any) -> Any:
@@ -73,13 +73,13 @@ def _step() -> float:
 
 
 def _bandwidth() -> float:
-    """Bytes per second that are read from memory, or written to it."""
+    """Measure the bytes per second that are read from memory, or written to it."""
     x = jnp.ones(MOVED // 4, "float32")
     return 2 * MOVED / _busy(partial(jax.jit(jnp.negative), x))
 
 
 def _calls() -> tuple[float, float]:
-    """Seconds of the call of a compiled function, and of reading its integer."""
+    """Measure the seconds to call a compiled function, and to read its integer."""
     x, function = jnp.int32(0), jax.jit(lambda x: x + 1)
 
     def called(read: bool) -> object:
@@ -95,7 +95,7 @@ def _calls() -> tuple[float, float]:
 
 
 def _launch() -> float:
-    """Seconds of a small kernel in a row of such, which are not fused."""
+    """Measure the seconds of a small kernel in a row of kernels that are not fused."""
     x, factors = jnp.eye(SMALL), jnp.ones((LAUNCHES, SMALL, SMALL)) / SMALL
 
     def row(x: JaxArray, matrices: JaxArray) -> object:
@@ -107,7 +107,11 @@ def _launch() -> float:
 
 
 def _compilations() -> list[float]:
-    """Seconds of a core for nodes of gradients, pairs of them, others, and a loop."""
+    """Measure how many seconds of a core XLA takes to compile.
+
+    Returns the seconds per node of a gradient, per pair of such nodes, per node of
+    alike blocks without a gradient, and for a loop.
+    """
     blocks = [[_parameters() for _ in range(count)] for count in CHAINS]
     _compiled(_chain, blocks[0])  # the compiler itself is loaded first
     gradients = [_compiled(jax.grad(_chain), each) for each in blocks]
@@ -116,7 +120,7 @@ def _compilations() -> list[float]:
     alike = np.polyfit(numbers, [_compiled(_chain, each) for each in blocks], 1)[0]
     stacked = _parameters(max(CHAINS))
     looped = _compiled(_loop, stacked) - _compiled(_chain, [_parameters()])
-    if compiled <= 0:  # the noise is larger: all of it for the nodes
+    if compiled <= 0:  # noise prevails: count all of the time for the nodes
         compiled, crowded = gradients[-1] / numbers[-1], 0.0
     seconds = compiled, crowded, alike * (1 + BACKWARD), looped
     return [max(float(each), 0.0) for each in seconds]
@@ -128,7 +132,7 @@ def _block(x: jax.Array, parameters: Sequence[jax.Array]) -> jax.Array:
 
 
 def _parameters(*count: int) -> list[jax.Array]:
-    """The parameters of a block, or of so many on top of each other."""
+    """Return the parameters of a block, or of `count` blocks, stacked."""
     shapes = (WIDTH,), (WIDTH, WIDTH), (WIDTH, WIDTH)
     return [jnp.ones((*count, *shape), "float32") for shape in shapes]
 
@@ -147,9 +151,10 @@ def _loop(parameters: Sequence[jax.Array], x: jax.Array) -> jax.Array:
 
 
 def _compiled(function: Callable[..., jax.Array], parameters: object) -> float:
-    """Seconds to compile a function, which no cache has compiled before.
+    """Measure the seconds to compile a function that no cache has compiled before.
 
-    They are those of a core on a CPU; assemblers of accelerators are other processes.
+    On a CPU these are seconds of a core. On accelerators, where assemblers are other
+    processes, they are wall-clock seconds.
     """
     clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
     unique = float(np.random.default_rng().normal())
@@ -162,7 +167,7 @@ def _compiled(function: Callable[..., jax.Array], parameters: object) -> float:
 
 
 def _cached_bytes() -> int:
-    """The largest array, in powers of two, that is read as fast as a small one."""
+    """Return the largest power of two of bytes that are read as fast as few bytes."""
     size, best, largest_fast = SMALLEST, float("inf"), SMALLEST
     while size <= LARGEST:
         per_byte = _pass_over(size)
@@ -174,7 +179,7 @@ def _cached_bytes() -> int:
 
 
 def _pass_over(size: int) -> float:
-    """Seconds per byte of passes over an array of so many bytes."""
+    """Measure the seconds per byte of passes over an array of `size` bytes."""
     x, passes = jnp.ones(size // 4, "float32"), PASSED // size
 
     def loop(x: object) -> JaxArray:
@@ -184,20 +189,20 @@ def _pass_over(size: int) -> float:
 
 
 def _spared_bytes(device: "Device") -> int:
-    """The part of a device's memory that one temporary may take."""
+    """Return how much of a device's memory one temporary may take."""
     limit = (device.memory_stats() or {}).get("bytes_limit")
     return limit // SHARE if limit else costs_of(device.platform).temporary
 
 
 def _busy(call: Callable[[], Any]) -> float:
-    """The shortest time of some calls, beyond that of a call that does nothing."""
+    """Return the shortest time of some calls, less that of a call that does nothing."""
     nothing = partial(jax.jit(jnp.negative), jnp.ones((), "float32"))
     seconds = _seconds(call)
     return max(seconds - _seconds(nothing), seconds / 16)
 
 
 def _seconds(call: Callable[[], Any]) -> float:
-    """The shortest time of some calls, after one that compiles."""
+    """Return the shortest time of some calls, after one that compiles."""
     call().block_until_ready()
     times = []
     for _ in range(REPEATS):

@@ -107,7 +107,7 @@ def function(
 def _function(
     making: Making, how: CompileOptions, decided: SavedDecisions | None
 ) -> Function:
-    """A compiled function, which holds what it takes to compile it elsewhere."""
+    """Compile a function that holds what it takes to compile it elsewhere."""
     traced = making.graph, making.structure, making.defaults
     arrangement = making.arrangement
     if arrangement is None:
@@ -127,7 +127,7 @@ def _by_stretching(
     decided: SavedDecisions | None,
     make: Callable[..., Function] = Function,
 ) -> Function:
-    """A compiled function of a graph, by which of its axes may be 1."""
+    """Compile a graph, as one function or, if axes may be 1, as a family of them."""
     if decided is not None:
         decided.require(inputs_of(graph), "function")
     with remembering():
@@ -145,7 +145,7 @@ def _by_stretching(
 def decided_for(
     graph: Graph, how: CompileOptions, decisions: SavedDecisions | None
 ) -> CompileOptions:
-    """The options for a graph, with the decisions about its sizes."""
+    """Return the options for a graph, with the saved decisions about its sizes."""
     known = None if decisions is None else decisions.program(inputs_of(graph))
     return how if known is None else replace(how, decided=known.policies)
 
@@ -157,7 +157,7 @@ def _stretching(
     how: CompileOptions,
     decided: SavedDecisions | None,
 ) -> Function:
-    """A compiled function of a graph with axes that may be 1."""
+    """Compile a function of a graph with axes that may be 1."""
 
     def compile(known: Resolved, make: Callable[..., Function] = Function) -> Function:
         options = replace(how, dims=dims_of(known, how.dims))
@@ -175,7 +175,7 @@ def _compiled(
     how: CompileOptions,
     make: Callable[..., Function] = Function,
 ) -> Function:
-    """A compiled function of the graph as it is written."""
+    """Compile a function of the graph as it is written, with its checks added."""
     with young_garbage():
         written = watched(written, how.check) if how.check else written
         written = with_checked_divisors(written)
@@ -183,7 +183,7 @@ def _compiled(
 
 
 def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
-    """The backend that a tier means; "auto" is an addition to compiled JAX.
+    """Return the backend of a tier; "auto" is compiled JAX, with NumPy in addition.
 
     Raises ForkError for JAX in a process that has lost it.
     """
@@ -211,7 +211,7 @@ def _check_tier(op: str, tier: object, backend: object, jit: object) -> None:
 
 
 def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -> Rules:
-    """The rules for a device; a program without jit cannot make their tests."""
+    """Choose the rules for a device; a program without jit cannot make their tests."""
     rules = _set_of_rules(rewrites, "function").on(target.costs)
     if backend == "numpy":
         return rules.interpreted
@@ -234,16 +234,17 @@ def _set_of_rules(rewrites: object, op: str) -> Rules:
 
 
 def check_options(op: str, backend: object, rewrites: object, dims: object) -> None:
-    """Raise GraphError for options of `op` that say nothing, whatever the graph is."""
+    """Raise GraphError for options of `op` that are invalid whatever the graph is."""
     _check_option("backend", backend, ("jax", "numpy"), op)
     _set_of_rules(rewrites, op)
     check_dims(dims, op)
 
 
 def check_named(op: str, options: Mapping[str, object]) -> None:
-    """Raise GraphError for options of `function`, by name, that say nothing.
+    """Raise GraphError for named options of `function` that are invalid for any graph.
 
-    For those who take them before there is a graph, as a mode of PyTensor.
+    This serves callers that take options before there is a graph, as a mode of
+    PyTensor.
     """
     all_options: dict[str, Any] = {**_DEFAULTS, **options}
     check_options(

@@ -1,4 +1,4 @@
-"""Arguments that calls give away, as they are declared to `function`."""
+"""Arguments that calls give away, as declared to `function`."""
 
 from collections.abc import Container, Iterable, Mapping
 
@@ -14,10 +14,11 @@ def donated_inputs(
     defaults: Container[int],
     options: Mapping[str, object],
 ) -> frozenset[int]:
-    """The positions of inputs that are given away: variables, names or positions.
+    """Return the positions of the inputs that are given away.
 
-    Raises GraphError for what is no input, for one with a default, and for `options`
-    by which nothing is compiled that could take the memory.
+    `donate` names them by variable, name or position. Raises GraphError for an item
+    that is no input, for an input with a default, and for `options` by which nothing is
+    compiled that could take the memory.
     """
     if isinstance(donate, (str, Value)) or not isinstance(donate, Iterable):
         raise _refused("takes the inputs in a list", donate, "donate=[w]")

@@ -45,9 +45,10 @@ class Input:
 def apart(
     inputs: Sequence[object] | Mapping[str, object],
 ) -> tuple[Sequence[object] | Mapping[str, object], Arrangement | None]:
-    """The variables of inputs that stand in structures, in one list, and how they do.
+    """Take inputs apart that stand in structures.
 
-    Inputs of which none does are given back as they are.
+    Returns their variables in one list, and how they are arranged. Inputs without
+    structures are returned as they are, with None.
     """
     if isinstance(inputs, (Value, Input, str, Set)) or not isinstance(inputs, Iterable):
         return inputs, None
@@ -82,7 +83,11 @@ def examine(
     casting: Casting,
     unused: Unused,
 ) -> tuple[Graph, Outputs, dict[int, object]]:
-    """The graph between variables and values, their structure, and defaults."""
+    """Return the graph from inputs to outputs, the outputs' structure, and defaults.
+
+    Warns of inputs that do not affect the outputs, or raises GraphError, as `unused`
+    says.
+    """
     for part in (inputs, outputs):
         if callable(part) and not isinstance(part, Compound):
             raise function_given("function", part, "graphc.function([x], {})")
@@ -101,7 +106,7 @@ def examine(
 def _inputs(
     inputs: object, casting: Casting
 ) -> tuple[tuple[Value, ...], tuple[str, ...], dict[int, object]]:
-    """The input variables, what calls name them, and defaults by position."""
+    """Return the input variables, their names in calls, and defaults by position."""
     if isinstance(inputs, (Value, Input, str, Set)) or not isinstance(inputs, Iterable):
         got = shortened(repr(inputs))
         expected = "a list of variables, or a dict of them by name"
@@ -124,7 +129,7 @@ def _inputs(
 
 
 def _own(default: object) -> object:
-    """A default that nobody else changes; JAX's arrays never change."""
+    """Copy a default, so that nobody else changes it; JAX's arrays never change."""
     return default if hasattr(default, "aval") else deepcopy(default)
 
 
@@ -147,7 +152,7 @@ def _check_input(value: object, before: set[Value]) -> None:
 
 
 def _check_default(default: object, value: Value, name: str, casting: Casting) -> None:
-    """A default must fit its input as an argument must."""
+    """Raise GraphError unless a default fits its input, as an argument must."""
     shape = tuple(n if isinstance(n, int) else str(n) for n in value.type.shape)
     if isinstance(default, Value):
         hint = "a default is a number or an array"
@@ -161,18 +166,18 @@ def _check_default(default: object, value: Value, name: str, casting: Casting) -
 
 
 def _keys(what: str, names: Iterable[object]) -> tuple[str, ...]:
-    """The keys of a dict of inputs or outputs: text, which is kept."""
+    """Return the keys of a dict of inputs or outputs, which must be text."""
     keys = []
     for name in names:
         if not isinstance(name, str):
             problem = f"the keys of the {what}s must be text"
             raise graph_error(problem, op="function", got=shortened(repr(name)))
-        keys.append("".join(name))  # text, nothing that only looks like it
+        keys.append("".join(name))  # plain text, no subclass
     return tuple(keys)
 
 
 def _outputs(outputs: object) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]:
-    """The structure of the outputs, their names where given, and the values."""
+    """Return the structure of the outputs, their names where given, and the values."""
     named_values: list[tuple[str, Value]] = []
 
     def walk(part: object, path: str) -> Outputs:
@@ -210,7 +215,7 @@ def _output(value: object) -> object:
 
 
 def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
-    """Every variable and every size that the outputs need must be given.
+    """Raise GraphError if a variable or size that the outputs need is not given.
 
     Returns the inputs, with their names, that the outputs do not need.
     """
@@ -235,7 +240,7 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
 
 
 def _unused(inputs: list[tuple[Value, str]]) -> GraphError:
-    """The error of inputs that do nothing."""
+    """Return the error for inputs that do not affect the outputs."""
     names = ", ".join(repr(name) for _, name in inputs)
     one = len(inputs) == 1
     what = f"input {names} does" if one else f"inputs {names} do"
@@ -248,7 +253,7 @@ def _unused(inputs: list[tuple[Value, str]]) -> GraphError:
 
 
 def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
-    """The error of a variable that is used and not given."""
+    """Return the error for a variable that is used but not given."""
     name, value = variable.outputs[0].name, variable.outputs[0]
     users = [n for n in nodes if any(v is value for v in operands(n))]
     if is_body_input(variable):  # name a loop that reads values computed from it
@@ -291,7 +296,7 @@ def _axes(value: Value) -> list[Symbol]:
 
 
 def _determined(value: Value) -> list[Symbol]:
-    """The symbols that follow from the shape of this one argument."""
+    """Return the symbols that follow from the shape of this one argument."""
     alone = [n for n in value.type.shape if isinstance(n, Dim) and len(n.symbols) == 1]
     return [
         n.symbols[0]
@@ -315,7 +320,7 @@ def _check_size(symbol: Symbol, known: set[Symbol], graph: Graph, node: Node) ->
     else:
         problem = f"the size {name} is not that of any axis of the inputs"
     types = [str(v.type) for v in graph.inputs]
-    # The line of a literal may be that of another program, which shares it.
+    # The line of a literal may be one of another program that shares the literal.
     at = "" if node.primitive.inline else f", for {node.reported} at {node.place}"
     raise graph_error(
         problem,

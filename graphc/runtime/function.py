@@ -3,9 +3,9 @@
     arguments -> Signature -> CallPlan (cached) -> Executable -> results
 
 A call takes the shortest of its `Routes`. The signature binds and admits arguments, the
-`ProgramSet` says which program serves their sizes, and a call plan has all that follows
-from them as straight lines, so that later calls like it do just that. Arrays of JAX for
-a program of one segment go to its executable by JAX's own dispatch.
+`ProgramSet` says which program serves their sizes, and a call plan holds everything
+that follows from the sizes as straight lines, so that later calls like it do just that.
+For a program of one segment, JAX's own dispatch takes arrays of JAX to its executable.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
 
-# Of functions that other parts of graphc make of this one, and call:
+# Methods that other parts of graphc call, which `dir` leaves out:
 _NOT_FOR_USERS = {"compiles", "contents", "making", "planned_run", "shown_programs"}
 _NOT_FOR_USERS |= {"compile_all_ways", "compile_listed", "took", "vary"}
 
@@ -70,8 +70,8 @@ class Function(Pictured, AheadOfCalls):
     >>> print(f(np.array([3, 4], "float32")), f.stats().calls)
     25.0 1
 
-    `source` is the very text that runs (with two tiers, that on JAX). Copies, and those
-    from a pickle, are compiled anew, by `making`.
+    `source` is the very text that runs (with two tiers, the text on JAX). Copies and
+    unpickled functions are compiled anew, by `making`.
     """
 
     backend: Backend
@@ -99,7 +99,7 @@ class Function(Pictured, AheadOfCalls):
             raise AttributeError(message, name=name, obj=self)
 
     def _route(self) -> None:
-        """Choose the routes of calls, for the newest program."""
+        """Choose the routes of calls for the newest program."""
         newest = self._programs.newest
         self._planned = self._plans(newest)
         plans = self._planned
@@ -117,7 +117,7 @@ class Function(Pictured, AheadOfCalls):
         self._acquire_borrowed = self._routes.borrowed.acquire
 
     def _plans(self, newest: ReadyProgram) -> PlannedCalls | None:
-        """The call plans of the program; None where calls need more than they tell."""
+        """Make the call plans of the program; None if plans cannot do all of a call."""
         programs, prepared, loaded = self._programs, newest.prepared, newest.loaded
         jax, padded = loaded.jax, prepared.facts.padded
         chosen = programs.tiers is not None or self._pipeline.how.target.is_chosen
@@ -169,7 +169,7 @@ class Function(Pictured, AheadOfCalls):
         __signature__ = ANY
 
     def _call(self, /, *args: object, **named: object) -> object:
-        """Run the program on arguments that may have to be bound, and admitted."""
+        """Run the program on arguments that may have to be bound and admitted."""
         start, programs = EVENTS.count, self._programs
         signature, is_run = programs.newest.signature, False
         try:
@@ -204,11 +204,11 @@ class Function(Pictured, AheadOfCalls):
     def planned_run(
         self, args: ArgumentValues, finish: Callable[[list[Any]], object], default: Run
     ) -> Run | None:
-        """The function that runs calls like this one, now done, by a plan.
+        """Return a function that runs calls like this one, now done, by a plan.
 
-        It counts them, and gives what `finish` makes of the list of results, which are
-        arrays of their own. Where no plan holds any longer, `default` runs the call;
-        None where there is no such plan.
+        It counts the calls, and returns what `finish` makes of the list of results,
+        which are arrays of their own. Where no plan holds any longer, `default` runs
+        the call. The result is None where there is no such plan.
         """
         if self._planned is None or self._programs.serves_older(args):
             return None
@@ -223,7 +223,7 @@ class Function(Pictured, AheadOfCalls):
         return self._planned.ended(args, ending, default)
 
     def _admitted(self, args: tuple[object, ...]) -> tuple[object, ...]:
-        """The arguments as the program takes them; others alike have a route then."""
+        """Return the arguments as the program takes them; route others like them."""
         signature, routes = self._programs.newest.signature, self._routes
         admitted = signature.admit(args)
         if routes.copies is not routes.host and signature.need_copies(args):
@@ -232,10 +232,10 @@ class Function(Pictured, AheadOfCalls):
         return admitted
 
     def _missed(self, /, *args: object, borrowed: bool = False, **named: object) -> Any:
-        """A call that JAX has no program for: results, and what it shall keep.
+        """Run a call that JAX has no program for: results, and what JAX is to keep.
 
         Arrays of JAX in the dtypes of the inputs need nothing the next time, nor do
-        those of NumPy that are `borrowed`.
+        NumPy arrays that are `borrowed`.
         """
         if named or not self._programs.newest.signature.fits(args, borrowed):
             self._acquire = self._routes.host.acquire
@@ -243,7 +243,7 @@ class Function(Pictured, AheadOfCalls):
         return self._watched(self._met, args)
 
     def _met(self, /, *args: object) -> object:
-        """As JAX's cache miss, unless another program is to run the call."""
+        """Do as JAX's cache miss does, unless another program is to run the call."""
         self._require_placed(args)
         miss = self._routes.miss
         other = self._programs.instead(args) if self._programs.adapts else None
@@ -255,12 +255,12 @@ class Function(Pictured, AheadOfCalls):
         return results, None, False
 
     def _leave(self, /, *args: object, **named: object) -> object:
-        """A call that its route is not for."""
+        """Run a call that came to a route that is not for it."""
         self._acquire = self._routes.host.acquire
         return self._call(*args, **named)
 
     def _watched(self, run: Callable[..., object], args: tuple[object, ...]) -> object:
-        """Run on arguments; faults and compilations are recorded."""
+        """Call `run` on arguments, and record faults and compilations."""
         start = EVENTS.count
         try:
             results = run(*args)
@@ -289,7 +289,7 @@ class Function(Pictured, AheadOfCalls):
         self._programs.vary(sizes)
 
     def _calls(self) -> int:
-        """The calls so far that have not failed."""
+        """Return how many calls so far have not failed."""
         return sum(route.calls for route in self._counted) - self._failed
 
     def _withdraw(self, failure: Exception, args: tuple[object, ...]) -> None:
@@ -299,17 +299,17 @@ class Function(Pictured, AheadOfCalls):
             withdraw_from(jax, mesh.processes, str(failure), args)
 
     def _interrupt(self) -> None:
-        """The user has ended a call, which is not counted."""
+        """Note that the user has ended a call, which is not counted."""
         self._failed += 1
         self._programs.newest.log.interrupt()
 
     def _fail(self, error: Exception, args: tuple[object, ...]) -> Exception:
-        """The error of a failed call, which is not counted."""
+        """Return the error of a failed call, which is not counted."""
         self._failed += 1
         return self._failure(error, args)
 
     def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
-        """The error of a failure; segments that were compiled stay compiled."""
+        """Return the error that explains a failure; compiled segments stay compiled."""
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
         programs = self._programs
@@ -330,7 +330,7 @@ class Function(Pictured, AheadOfCalls):
     def _refusal(
         self, refused: stance.Refused, program: ReadyProgram, args: tuple[object, ...]
     ) -> Exception:
-        """The error of a call that needs a compilation, where there is to be none."""
+        """Return the error of a call that needs a compilation but may not have one."""
         newest = self._programs.newest
         if program is not newest:
             program.leave(args)  # `compile` compiles the newest
@@ -364,7 +364,7 @@ class Function(Pictured, AheadOfCalls):
         return run
 
     def took(self, sizes: Mapping[str, int]) -> None:
-        """Count sizes, by name, that calls had which another program did.
+        """Count sizes, by name, of calls that another program ran.
 
         With `dims="auto"`, they are among those that tell which sizes vary.
         """

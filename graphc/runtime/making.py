@@ -1,4 +1,4 @@
-"""The graph and options of a compiled function: to compile it again elsewhere too."""
+"""The graph and options of a compiled function, to compile it again, also elsewhere."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -33,8 +33,8 @@ Make = Callable[..., Any]
 class Making:
     """The graph and the options of a compiled function, which `make` compiles.
 
-    A copy of it is itself. As bytes it is the text of the graph, which is read and
-    compiled where they are loaded: nothing compiled is carried.
+    Copying a making returns the making itself. Pickled, it is the text of the graph,
+    which is read and compiled where it is loaded: nothing compiled is carried along.
     """
 
     make: Make
@@ -45,7 +45,7 @@ class Making:
     arrangement: Arrangement | None = None
 
     def function(self) -> Any:
-        """The function, compiled anew, that has run no call so far."""
+        """Compile the function anew, without any call so far."""
         declared = [
             Input(v, self.defaults[i]) if i in self.defaults else v
             for i, v in enumerate(self.graph.inputs)
@@ -80,7 +80,7 @@ def restored(
     options: Mapping[str, object],
     arrangement: Arrangement | None = None,
 ) -> Making:
-    """The making from its text; the last inputs of that are the constant `arrays`."""
+    """Read a making from its text, whose last inputs are the constant `arrays`."""
     graph = parse_graph(text)
     count = len(graph.inputs) - len(arrays)
     new = dict(zip(graph.inputs[count:], map(constant, arrays), strict=True))
@@ -91,7 +91,7 @@ def restored(
 
 
 def _text(graph: Graph) -> str:
-    """A graph as text. Raises GraphError where it has none."""
+    """Print a graph as text. Raises GraphError where a node has none."""
     for node in within(ancestors(graph.outputs)):
         if not has_text(node):
             problem = f"{node.primitive.name} holds a function, and has no text"
@@ -101,7 +101,10 @@ def _text(graph: Graph) -> str:
 
 
 def _platform(device: "Device | str | None") -> object:
-    """A device as it is called in other processes: by its platform."""
+    """Return the name of a device for other processes: its platform.
+
+    Raises GraphError for a device that is not the first of its platform.
+    """
     if device is None or isinstance(device, str):
         return device
     if device == importlib.import_module("jax").devices(device.platform)[0]:

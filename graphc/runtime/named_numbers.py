@@ -1,7 +1,7 @@
-"""A warning for sizes that have a name and can be one number only.
+"""A warning for sizes that have a name but can be only one number.
 
-An "n" that an op needs to be 3 is a mistake, or is better declared as 3: calls of all
-other sizes raise.
+If an op needs "n" to be 3, that is a mistake, or "n" is better declared as 3: calls of
+all other sizes raise.
 """
 
 import warnings
@@ -13,14 +13,14 @@ from graphc.ir.sizes.dims import Size, equal, is_declared, symbol_dim
 from graphc.runtime.examine import Unused
 from graphc.warning_kinds import SizeWarning
 
-_STATED = ("specify_shape", "assert_")  # by which users say that it is so
+_STATED = ("specify_shape", "assert_")  # ops by which users say so themselves
 
 
 def warn_of_numbers(graph: Graph, unused: Unused) -> None:
     """Warn of each size of a graph that is declared by a name and must be a number.
 
-    Not where idle inputs are to be ignored, as in graphs that are imported: who made
-    these did not declare the sizes.
+    There is no warning where unused inputs are to be ignored, as in graphs that are
+    imported: whoever imports one did not declare its sizes.
     """
     for one in pinned(graph.nodes) if unused != "ignore" else ():
         if is_declared(one.symbol) and one.node.reported not in _STATED:
@@ -36,7 +36,7 @@ def _asking(node: Node) -> str:
 
 
 def _declared(graph: Graph, one: OneNumber) -> str:
-    """Code that declares a variable with the number; "" where none has the axis."""
+    """Return code that declares a variable with the number; "" if none has the axis."""
     axis = symbol_dim(one.symbol)
     for value, name in zip(graph.inputs, graph.input_names, strict=True):
         if any(equal(n, axis) for n in value.type.shape):

@@ -24,7 +24,7 @@ LONGEST_TITLE = 120
 
 
 class Pictured(Showing):
-    """All that a function shows of its plans; the function holds its programs."""
+    """All that a function shows of its plans."""
 
     backend: Backend
     _pipeline: Pipeline
@@ -43,13 +43,13 @@ class Pictured(Showing):
 
     @abstractmethod
     def _calls(self) -> int:
-        """The calls so far that have not failed."""
+        """Return how many calls so far have not failed."""
 
     def _picture(self) -> Picture:
         return self._picture_of(self._programs.in_use)
 
     def _picture_of(self, programs: Sequence[ReadyProgram]) -> Picture:
-        """The picture of some of its programs."""
+        """Make the picture of some of the function's programs."""
         plan = programs[-1].prepared.plan
         with naming(plan.names(self._pipeline.names)):
             about = summary(plan, self.backend)
@@ -58,7 +58,7 @@ class Pictured(Showing):
         return Picture(title, shown, self._calls(), about, self._programs.changes)
 
     def _calls_by_compilation(self, program: ReadyProgram) -> list[int | None]:
-        """The calls that each compilation of a program has served, if known."""
+        """Return how many calls each compilation of a program has served, if known."""
         others = [one for one in self._programs.in_use if one is not program]
         if all(one.counts_all for one in others):
             total = self._calls() - sum(one.counted for one in others)
@@ -70,7 +70,7 @@ class Pictured(Showing):
     def shown_programs(
         self, programs: Sequence[ReadyProgram] | None = None
     ) -> Iterator[ShownProgram]:
-        """Its programs as pictures tell of them, by default all that are in use."""
+        """Describe programs for pictures, by default all that are in use."""
         how = self._pipeline.how
         chosen = programs or self._programs.in_use
         calls = in_number(self._calls(), "call")

@@ -1,8 +1,8 @@
 """From a graph as it is written to its first program, stage by stage.
 
 No stage runs before something asks for it: where the program is found in the cache,
-rewriting, planning and printing are left out until a size changes or a user looks at
-the plan.
+there is no rewriting, planning or printing until a size changes or a user looks at the
+plan.
 """
 
 import sys
@@ -82,7 +82,7 @@ Tier = Literal["auto", "jax", "numpy"]
 Policies = dict[Symbol, Policy]
 
 config.check_dims_by(check_dims)
-Emitter = Callable[..., Source]  # of a plan
+Emitter = Callable[..., Source]  # it prints a plan
 _EMIT: dict[tuple[str, bool], Emitter] = {
     ("numpy", False): emit_numpy,
     ("jax", True): emit_jax,
@@ -92,7 +92,7 @@ _EMIT: dict[tuple[str, bool], Emitter] = {
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """How `function` compiles; see there."""
+    """The options by which `function` compiles; see there."""
 
     backend: Backend
     jit: Jit
@@ -103,18 +103,18 @@ class CompileOptions:
     check: Checking
     target: Target
     donated: frozenset[int] = frozenset()  # positions of inputs
-    name: str = ""  # of the function, in logs
-    decided: Mapping[str, Policy] = field(default_factory=dict)  # of sizes, by name
+    name: str = ""  # the function's name in logs
+    decided: Mapping[str, Policy] = field(default_factory=dict)  # by the names of sizes
 
     @property
     def costs(self) -> DeviceCosts:
-        """The costs that rewrites are chosen by."""
+        """The costs by which rewrites are chosen."""
         return self.target.costs
 
 
 @dataclass(frozen=True)
 class _Start:
-    """The policies to start with, who watches the sizes, and what a budget allows."""
+    """The policies to start with, the watcher of sizes, and what a budget allows."""
 
     policies: Policies
     watcher: Watcher
@@ -130,7 +130,7 @@ class _First(NamedTuple):
 
 
 class Pipeline:
-    """The stages of one graph; each is done once."""
+    """The stages of one graph, each of which is done once."""
 
     def __init__(self, written: Graph, outputs: Outputs, how: CompileOptions) -> None:
         self.written = written
@@ -142,12 +142,12 @@ class Pipeline:
         self.emit: Emitter = _EMIT[how.backend, jits]
         auto = self.dims.values() if isinstance(self.dims, Mapping) else [self.dims]
         adapts = any(map(is_auto, auto))
-        # To the sizes that it sees.
+        # Whether it adapts to the sizes that it sees.
         self.adapts: bool = adapts and self.emit is emit_jax
         fewest = how.jit in ("fewest", True)
         model = UNDIVIDED if fewest else CostModel()
         self._model = replace(model, base=how.costs.segment, adapts=self.adapts)
-        self._place = user_place()  # where stages stand, whenever they run
+        self._place = user_place()  # the user's line, whenever stages run
         self._simplified: Rewritten | None = None
         self._start: _Start | None = None
         self._first: _First | None = None
@@ -164,7 +164,7 @@ class Pipeline:
 
     @property
     def start(self) -> _Start:
-        """How it starts, before any size is seen."""
+        """The policies and the watcher to start with, before any size is seen."""
         if self._start is None:
             with standing_at(self._place):
                 self._start = self._started()
@@ -193,12 +193,12 @@ class Pipeline:
         return Adapter(start, self._padded, compile, self.names, self.how.costs)
 
     def _decided(self) -> Policies:
-        """The policies that other processes came to, of sizes that are left to calls.
+        """Return the policies that other processes came to for sizes left to calls.
 
-        Raises GraphError for sizes that the program has not.
+        Raises GraphError for sizes that the program does not have.
         """
         graph, decided = self.simplified.graph, self.how.decided
-        if not decided:  # as mostly: no size need be looked up
+        if not decided:  # the usual case: no size need be looked up
             return {}
         policies = policies_of(graph, decided, self.written)
         dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
@@ -207,7 +207,10 @@ class Pipeline:
         }
 
     def _schedules(self, policies: Policies) -> Policies:
-        """The capacities that other programs came to, of sizes that are all padded."""
+        """Return the capacities that other programs came to, for padded sizes.
+
+        There are none unless all sizes are padded.
+        """
         if self.dims != "pad" or not self.how.decided or not policies:
             return {}
         decided = policies_of(self.simplified.graph, self.how.decided, self.written)
@@ -218,8 +221,9 @@ class Pipeline:
         }
 
     def _policies(self) -> Policies:
-        """The policies that are given, for a program without jit none: its caller
-        compiles it, for sizes as they are.
+        """Return the policies that are given; none for a program without jit.
+
+        Its caller compiles such a program, for sizes as they are.
         """
         dims = self.dims
         if is_auto(dims):
@@ -239,18 +243,18 @@ class Pipeline:
         return policies
 
     def watching(self) -> Watching:
-        """The watcher of the sizes of calls; it is made when a size changes."""
+        """Return the watcher of calls' sizes, which is made when a size changes."""
         return Watching(lambda: self.start.watcher)
 
     def _padded(self, policies: Policies) -> PaddedGraph:
-        """The graph under some policies, at capacities."""
+        """Return the graph at capacities, under these policies."""
         graph = self.simplified.graph
         with naming(self.names), remembering():
             check_shards(graph, policies)
             return with_inner(padded(graph, policies), self.how.costs)
 
     def _compiled(self, pad: PaddedGraph) -> tuple[Plan, Source]:
-        """The plan of a padded graph, and its program."""
+        """Return the plan of a padded graph, and its program."""
         return self._printed(self._planned(pad)[0])
 
     def _printed(self, plan: Plan) -> tuple[Plan, Source]:
@@ -260,7 +264,7 @@ class Pipeline:
             return plan, self.emit(plan, self.outputs)
 
     def planned(self, policies: Policies) -> Plan:
-        """The plan under some policies."""
+        """Return the plan under these policies."""
         return self._planned_by(policies)[0]
 
     def _planned_by(self, policies: Policies) -> tuple[Plan, tuple[Application, ...]]:
@@ -272,7 +276,7 @@ class Pipeline:
         with naming(self.names), remembering():
             plan, log = _planned(graph, pad, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
-                # A budget counts the capacities of rows by themselves.
+                # A budget counts the capacities of a loop's rows on its own.
                 plan = guessed(plan, loops=not isinstance(self.dims, Budget))
         how = self.how
         return replace(plan, casting=how.casting, donated=how.donated), log
@@ -294,9 +298,10 @@ class Pipeline:
         return _First(plan, source, (*self.simplified.log, *late))
 
     def _whole(self, policies: Policies) -> tuple[Plan, tuple[Application, ...], str]:
-        """The plan under policies, the log of late rules, and which sizes it leaves.
+        """Return the plan under policies, the log of late rules, and a line of report.
 
-        One policy for all sizes leaves those that cost more padded than not.
+        A single policy for all sizes leaves out those that cost more padded than not;
+        the line, empty if there are none, says which.
         """
         plan, late = self._planned_by(policies)
         several = isinstance(self.dims, (Mapping, Budget)) or (
@@ -317,7 +322,7 @@ class Pipeline:
         return self.first.log
 
     def prepared(self) -> Prepared:
-        """The program to start with, from the cache if it is there."""
+        """Return the program to start with, from the cache if it is there."""
         directory, key = config.cache_dir, self._key()
         if directory is None or not key:
             return self._fresh()
@@ -325,7 +330,7 @@ class Pipeline:
         if facts is not None:
             return Prepared(facts, self.written.inputs, self._again)
         prepared = self._fresh()
-        if not prepared.foreigns:  # whose functions have no text
+        if not prepared.foreigns:  # these functions have no text
             program_cache.write(directory, key, prepared.facts)
         return prepared
 
@@ -337,7 +342,7 @@ class Pipeline:
 
     def _key(self) -> str:
         how = self.how
-        if config.cache_dir is None or how.tier == "auto":  # which needs the plan
+        if config.cache_dir is None or how.tier == "auto":  # two tiers need the plan
             return ""
         jax = sys.modules.get("jax") if how.backend == "jax" else None
         others = how.backend, how.jit, how.check, how.casting, how.target.mesh
@@ -348,7 +353,7 @@ class Pipeline:
         return f"{key}-{sha256(decided.encode()).hexdigest()}" if how.decided else key
 
     def _rehearsed(self, plan: Plan, sizes: Mapping[str, SizesGiven]) -> Forecast:
-        """The forecast of a function that adapts, by plans alone."""
+        """Forecast the calls of a function that adapts, by plans alone."""
 
         def compile(pad: PaddedGraph) -> tuple[Plan, Source]:
             return self._planned(pad)[0], Source("", {}, {})
@@ -358,9 +363,9 @@ class Pipeline:
         return rehearsed(adapter, plan, self.how.tier != "auto", sizes)
 
     def unjitted(self) -> Plan:
-        """The plan at true sizes, without tests that rules put in.
+        """Return the plan at true sizes, without tests that rules put in.
 
-        As few integers as can be must be static in it.
+        As few integers as possible must be static in it.
         """
         first = self.first.plan
         checked = _tests_of_rules(first, self.log) or _has_driven_loops(first)
@@ -375,7 +380,7 @@ class Pipeline:
         return replace(plan, casting=self.how.casting)
 
     def on_numpy(self) -> tuple[Plan, Source] | None:
-        """With two tiers, the NumPy program for new sizes, at true sizes."""
+        """Return the NumPy program for new sizes, at true ones; None with one tier."""
         if self.how.tier != "auto":
             return None
         graph = self.simplified.graph
@@ -393,7 +398,7 @@ def _spent(
     plan_of: PlanOf,
     budget: Budget,
 ) -> Spending:
-    """The policies that keep to a budget."""
+    """Choose the policies that keep to a budget."""
     with naming(names):
         return spending(graph, before, budget, plan_of)
 
@@ -405,7 +410,7 @@ def _planned(
     emit: Emitter,
     how: CompileOptions,
 ) -> tuple[Plan, tuple[Application, ...]]:
-    """The plan of a graph, or of what it is padded, and the log of late rules."""
+    """Plan a graph, or the padded one if given; also return the log of late rules."""
     mesh = how.target.mesh
     if pad is not None:
         graph = rewritten(pad.graph, CLEANUP).graph
@@ -436,9 +441,9 @@ def _planned(
 
 
 def _with_compiled_loops(graph: Graph) -> Graph:
-    """The graph with loops whose sizes differ from step to step at their bounds.
+    """Keep loop values whose sizes differ from step to step at their bounds.
 
-    They would be run by Python, and each of their sizes compiled for.
+    Otherwise Python would run these loops, and each of the sizes would be compiled for.
     """
     if not graph.nested or not any(map(runs_in_python, graph.nodes)):
         return graph
@@ -446,9 +451,10 @@ def _with_compiled_loops(graph: Graph) -> Graph:
 
 
 def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:
-    """The original sizes of the sizes of a graph that was changed.
+    """Map the symbols of a changed graph to the original ones.
 
-    Of a loop and the size that its steps are used as, it is the latter.
+    Where a symbol replaces both a loop's output and the size that its steps are used
+    as, the latter is the original.
     """
     originals: dict[Symbol, Symbol] = {}
     for change in changes:
@@ -472,7 +478,7 @@ def _has_driven_loops(plan: Plan) -> bool:
 
 
 def _require_one_segment(plan: Plan) -> None:
-    """jit=True: the plan must be one segment, or the first reason why it is not."""
+    """Raise GraphError, for jit=True, with the first reason to split the plan."""
     for step in plan.glue:
         if needs_device(step):
             raise graph_error(

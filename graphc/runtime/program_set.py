@@ -1,12 +1,12 @@
-"""The programs of one function that exist beside each other, for other sizes.
+"""The programs of one function that exist beside each other, for different sizes.
 
     arguments -> the older program that is compiled for their sizes, else the newest
 
-Programs that a function has changed from stay in use where they are compiled: nothing
-that is compiled is compiled again. A size that is only known from data is no part of
-that; where an older program compiles something for such a one, its arguments' sizes go
-to the newest program from then on. A watcher of the sizes of calls says which program
-is compiled next.
+Programs that a function has changed from stay in use for what they are compiled for, so
+that nothing is compiled twice. A size that is only known from data has no part in this
+choice: where an older program compiles something for such a size, the sizes of its
+arguments go to the newest program from then on. A watcher of the sizes of calls says
+which program is compiled next.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ from graphc.transform.policies import Policy
 class ProgramSet:
     """The newest program, the older ones, and the policy that chooses among them.
 
-    `run` runs a call on the one that serves it. With two tiers that may be the program
-    on NumPy. `calls` gives how many calls there were so far, and `changed` is called
-    where the newest program is another.
+    `run` runs a call on the program that serves it; with two tiers, that may be the
+    program on NumPy. `calls` returns how many calls there were so far, and `changed` is
+    called when another program has become the newest.
     """
 
     newest: ReadyProgram
@@ -48,11 +48,11 @@ class ProgramSet:
         self._calls, self._changed = calls, changed
         self._load = loader()
         self._watching = pipeline.watching()
-        self._retired: list[Compilation] = []  # of programs that are not used any more
-        self._start = 0  # of the events that are of the newest program
+        self._retired: list[Compilation] = []  # of programs that are out of use
+        self._start = 0  # the first event of the newest program
         self.older: list[ReadyProgram] = []
-        self.serving: ReadyProgram | None = None  # the older one that runs a call now
-        self.changes: list[str] = []  # in words
+        self.serving: ReadyProgram | None = None  # the older one that is running
+        self.changes: list[str] = []  # described in words
         prepared, numpy = pipeline.prepared(), pipeline.on_numpy()
         self.tiers: Tiers | None = numpy and Tiers(
             *numpy, pipeline.outputs, self.changes.append
@@ -61,7 +61,7 @@ class ProgramSet:
         self._install(prepared)
 
     def _install(self, prepared: Prepared, why: str = "") -> None:
-        """Go on with this program, since sizes were seen to vary."""
+        """Make this the newest program; `why` tells which sizes were seen to vary."""
         newest = ready(prepared, self._pipeline, self._defaults, self._load, why)
         self.newest, run = newest, newest.run
         if self.observes:
@@ -83,11 +83,11 @@ class ProgramSet:
 
     @property
     def in_use(self) -> list[ReadyProgram]:
-        """All programs, the newest last."""
+        """All programs in use, the newest last."""
         return [*self.older, self.newest]
 
     def resume(self) -> None:
-        """Go on from the sizes that functions before had of the same programs."""
+        """Start from the sizes that earlier functions had of the same programs."""
         if not self._pipeline.adapts:
             return
         known = None
@@ -104,18 +104,18 @@ class ProgramSet:
     def _compiled_for(
         self, args: tuple[object, ...]
     ) -> tuple[ReadyProgram, Key] | None:
-        """The older program that is compiled for the sizes of these arguments."""
+        """Return the older program compiled for the sizes of these arguments."""
         for one in self.older:
             try:
                 key = one.key(args)
-            except (AttributeError, TypeError):  # as of an argument that is traced
+            except (AttributeError, TypeError):  # a traced argument, for example
                 return None
             if key in one.seen:
                 return one, key
         return None
 
     def _around(self, newest: Run) -> Run:
-        """The function that runs a call on the program that is compiled for it."""
+        """Return a function that runs each call on the program compiled for it."""
 
         def run(*args: object) -> object:
             self.serving = None
@@ -152,11 +152,11 @@ class ProgramSet:
         self._go_on(self._watching.notice(new, self.newest.prepared, self._calls()))
 
     def _foresee(self, sizes: Mapping[str, int]) -> None:
-        """Change the program, if that is better than to compile for these sizes."""
+        """Change the program, if that is better than compiling for these sizes."""
         self._go_on(self._watching.foresee(sizes, self.newest.prepared, self._calls()))
 
     def _go_on(self, change: Change | None) -> None:
-        """Run another program from now on; this one for what it is compiled for."""
+        """Run another program from now on, and this one for what it is compiled for."""
         if not change:
             return
         plan, source, why = change
@@ -170,7 +170,7 @@ class ProgramSet:
         self._changed()
 
     def instead(self, args: tuple[object, ...]) -> Run | None:
-        """The function to run calls by, if these sizes, which are new, change that."""
+        """Return another function to run calls by, if these new sizes ask for one."""
         loaded = self.newest.loaded
         if stance.refusing(loaded.announced) is not None:
             return None  # nothing changes where nothing may be compiled
@@ -190,12 +190,12 @@ class ProgramSet:
         self._go_on(self._watching.vary(calls, prepared, self._calls()))
 
     def took(self, sizes: Mapping[str, int]) -> None:
-        """Count sizes, by name, that calls had which another function did."""
+        """Count sizes, by name, of calls that another function ran."""
         self._watching.took(sizes)
 
     @property
     def policies(self) -> Mapping[Symbol, Policy]:
-        """The policies of sizes so far."""
+        """The policies that sizes have so far."""
         padded = self.newest.prepared.plan.padded
         return self._watching.policies or (padded.policies if padded else {})
 

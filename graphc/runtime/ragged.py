@@ -41,7 +41,7 @@ from graphc.transform.sharding.spread import spread
 
 @dataclass(frozen=True)
 class Rows:
-    """Examples one after another: all their `values`, and the `lengths` of each.
+    """Examples stored one after another: all their `values`, and their `lengths`.
 
     >>> import graphc, numpy as np
     >>> graphc.Rows(np.array([1, 2, 3]), [1, 2]).examples()
@@ -52,7 +52,7 @@ class Rows:
     lengths: Any
 
     def examples(self) -> list[Any]:
-        """An array per example. Raises CallError unless the lengths add up."""
+        """Return an array per example. Raises CallError unless the lengths add up."""
         ends = np.cumsum(np.asarray(self.lengths))
         values = np.asarray(self.values)
         if ends.size and ends[-1] != len(values):
@@ -96,7 +96,7 @@ def ragged_graph(
     shard: Shard | None = None,
     mesh: object = None,
 ) -> "Ragged":
-    """The compiled program of many examples of a graph."""
+    """Compile a program of many examples of a graph."""
     _refuse_maybe_one(graph)
     chosen = Pad() if pad is None else pad
     strict = replace(chosen, strict=True)
@@ -125,7 +125,7 @@ def ragged_graph(
 def check_packing(
     pad: object, batch: object, total: object, group: object, shard: object
 ) -> None:
-    """Raise GraphError for options of `ragged` that say nothing."""
+    """Raise GraphError for options of `ragged` that are invalid for any graph."""
     for name, flag in (("total", total), ("group", group)):
         if not isinstance(flag, bool):
             problem = f"{name} cannot be {flag!r}"
@@ -156,14 +156,17 @@ def _refuse_maybe_one(graph: Graph) -> None:
 
 @dataclass(frozen=True)
 class Packing:
-    """Which examples go through one call: those of a capacity, at most so many."""
+    """The choice of examples that go through one call.
+
+    With `group`, they all have the same capacities; `batch` is the most of them.
+    """
 
     group: bool
     batch: int | None
     over_devices: bool = False
 
     def packs(self, sizes: NDArray, pad: Pad) -> list[list[int]]:
-        """The numbers of the examples of each call; `sizes` has a row per example."""
+        """Return the numbers of each call's examples; `sizes` has a row for each."""
         groups: dict[tuple[int, ...], list[int]] = {}
         for i, row in enumerate(sizes):
             key = tuple(map(pad.capacity, row)) if self.group else ()
@@ -215,7 +218,7 @@ class Ragged:
 
     @hiding
     def __call__(self, *args: object) -> Any:
-        """Outputs per example, or sums. Raises CallError for what does not fit."""
+        """Return outputs per example, or sums. Raises CallError for a misfit."""
         jax = self.function.jax
         if jax is None:
             return self._results(args)
@@ -244,7 +247,7 @@ class Ragged:
         return self._structure.built(results)
 
     def _calls(self, examples: list[list[NDArray]], sizes: NDArray) -> list[list[int]]:
-        """The examples of each call, in the order in which they are stacked."""
+        """Return the examples of each call, in the order in which they are stacked."""
         packs = self._packing.packs(sizes, self._pad)
         if not self._packing.over_devices:
             return packs
@@ -268,7 +271,7 @@ class Ragged:
             raise _refused(problem, "shape", expected=expected)
 
     def _examples(self, args: tuple[object, ...]) -> list[list[NDArray]]:
-        """The examples of each stacked input."""
+        """Return the examples of each stacked input."""
         names = self._example.input_names
         if len(args) != len(names):
             got = f"{len(args)} arguments"
@@ -290,7 +293,7 @@ class Ragged:
         return columns
 
     def _sizes(self, examples: list[list[NDArray]]) -> NDArray:
-        """The true sizes: a row per example, a column per symbol."""
+        """Return the true sizes: a row per example, a column per symbol."""
         count = len(examples[0]) if examples else 0
         sizes = np.zeros((count, len(self._sources)), "int32")
         for column, (position, axis, _) in enumerate(self._sources):
@@ -319,7 +322,7 @@ class Ragged:
         sizes: NDArray,
         members: list[int],
     ) -> list[Any]:
-        """Per output its sum, or a list of arrays per example."""
+        """Return, for each output, its sum or a list of arrays per example."""
         most = sizes[members].max(axis=0, initial=0).tolist()
         capacities = {
             self._stacked_graph.one.capacities[symbol]: self._pad.capacity(n)
@@ -347,7 +350,7 @@ class Ragged:
     def _true_sizes(
         self, arguments: list[Any], columns: list[NDArray]
     ) -> list[dict[Symbol, int]]:
-        """Per example all that sizes of results are computed from.
+        """Return, per example, all numbers that sizes of results are computed from.
 
         `columns` are the sizes of axes, then the integers that the program computes.
         """
@@ -363,7 +366,7 @@ class Ragged:
         ]
 
     def _on_host(self, array: ConcreteArray) -> NDArray:
-        """A result whose parts may be those of other processes."""
+        """Copy a result to the host, including parts that other processes hold."""
         if getattr(array, "is_fully_addressable", True):
             return np.asarray(array)
         return np.asarray(on_each_host(self.function.jax, array, array.shape))
@@ -374,7 +377,7 @@ class Ragged:
         members: list[int],
         sizes: dict[Symbol, int],
     ) -> list[NDArray]:
-        """Per stacked input one array, with zeros after each example's elements."""
+        """Stack each input into one array, with zeros after each example's elements."""
         piles = []
         graph_inputs = self._stacked_graph.graph.inputs
         stacked = [
@@ -411,7 +414,7 @@ class Ragged:
 
 
 def _sources(graph: Graph, stacked: RaggedGraph) -> list[tuple[int, int, Symbol]]:
-    """Per symbol of sizes the stacked input and the axis that tell it."""
+    """Return, per symbol of sizes, the stacked input and the axis that tell it."""
     source_of: dict[Symbol, tuple[int, int, Symbol]] = {}
     position = -1
     for value, several in zip(graph.inputs, stacked.mapped, strict=True):
@@ -439,7 +442,10 @@ def _listed(arg: Any, name: str) -> list[object]:
 
 
 def _checked(x: object, value: Value, name: str, casting: Casting) -> NDArray:
-    """One example as an array of the dtype and rank of its input."""
+    """Return one example as an array of the dtype and rank of its input.
+
+    Raises CallError where the example cannot be one.
+    """
     array = np.asarray(x)
     rule = casting if hasattr(x, "dtype") else "same_kind"
     if rule != "exact" and np.can_cast(array.dtype, value.dtype, rule):

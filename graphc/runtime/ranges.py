@@ -1,4 +1,4 @@
-"""Sizes of calls that go together in all ways, for which one compiles ahead."""
+"""Ranges of sizes that are combined in all ways, to compile for them ahead of calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
@@ -13,23 +13,23 @@ from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
 from graphc.transform.policies import Pad, Policy
 
 MOST = 5_000  # calls that are compiled for at once
-FEW = 4  # sizes of each range by which a program is chosen
-Ways = Mapping[str, Sequence[int]]  # the sizes of each name, which go with all others
+FEW = 4  # sizes of each range by which a program is chosen, about
+Ways = Mapping[str, Sequence[int]]  # sizes by name, to be combined with all others
 
 
 def ranges_in(sizes: Mapping[str, SizesGiven]) -> dict[str, range]:
-    """The sizes that are said to vary, by name; none where no names have any."""
+    """Return the sizes that are given as ranges, by name; none for unnamed sizes."""
     listed = sizes.items() if isinstance(sizes, Mapping) else ()
     return {name: n for name, n in listed if isinstance(n, range)}
 
 
 def go_in_all_ways(ranges: Mapping[str, range]) -> bool:
-    """Whether ranges go together in all ways, and not in step."""
+    """Whether ranges are combined in all ways, rather than taken in step."""
     return len(set(map(len, ranges.values()))) > 1
 
 
 def vary_freely(sizes: Mapping[str, SizesGiven], ranges: Mapping[str, range]) -> bool:
-    """Whether ranges are all that varies, and no two go in step."""
+    """Whether nothing but ranges varies, and no two of them go in step."""
     others = [n for name, n in sizes.items() if name not in ranges]
     if any(isinstance(n, Mapping) or np.ndim(n) for n in others):
         return False
@@ -39,7 +39,10 @@ def vary_freely(sizes: Mapping[str, SizesGiven], ranges: Mapping[str, range]) ->
 def ways_of(
     names: Sequence[str], sizes: Mapping[str, SizesGiven], op: str
 ) -> dict[str, Sequence[int]]:
-    """The sizes of these names, some in ranges. Raises GraphError for what is none."""
+    """Return the sizes of each of these names, some of which are given as ranges.
+
+    Raises GraphError for a number that is no size.
+    """
     ranges = {name: sorted(n) for name, n in ranges_in(sizes).items()}
     ends = {name: [*n[:1], *n[-1:]] for name, n in ranges.items()}
     calls = sizes_of_calls(names, {**sizes, **ends}, op)
@@ -47,7 +50,7 @@ def ways_of(
 
 
 def in_all_ways(several: Iterable[Ways]) -> dict[str, list[int]]:
-    """The sizes of calls that have those of each name in all ways, each call once."""
+    """Combine the sizes of each name in all ways, and return each call once."""
     calls: dict[tuple[int, ...], None] = {}
     names: list[str] = []
     for ways in several:
@@ -57,7 +60,7 @@ def in_all_ways(several: Iterable[Ways]) -> dict[str, list[int]]:
 
 
 def few_of(several: Iterable[Ways]) -> dict[str, list[int]]:
-    """Some of the calls, by which a program is chosen."""
+    """Return a few of the calls, by which a program is chosen."""
     return in_all_ways(
         {name: n[:: max(len(n) // FEW, 1)] for name, n in ways.items()}
         for ways in several
@@ -67,9 +70,9 @@ def few_of(several: Iterable[Ways]) -> dict[str, list[int]]:
 def of_capacities(
     padded: PaddedGraph | None, several: Iterable[Ways]
 ) -> dict[str, list[int]]:
-    """The calls, but of sizes that are padded one for each capacity.
+    """Return the calls, with one size for each capacity of a size that is padded.
 
-    Of integers that sizes within are made of, small ones have capacities too.
+    Integers that inner sizes are made of have capacities too, also small ones.
     """
     policies = {} if padded is None else padded.policies
     by_name: dict[str, Policy] = {s.name: one for s, one in policies.items()}
@@ -85,7 +88,7 @@ def of_capacities(
 
 
 def _require_few(count: int, ways: Ways, policies: Mapping[str, Policy]) -> None:
-    """Raise GraphError where so many calls are to be compiled one by one."""
+    """Raise GraphError where too many calls are to be compiled for."""
     if count <= MOST:
         return
     exact = [k for k in ways if not isinstance(policies.get(k), Pad)]
@@ -99,7 +102,7 @@ def _require_few(count: int, ways: Ways, policies: Mapping[str, Policy]) -> None
 
 
 def _largest(numbers: Sequence[int], policy: Policy | None) -> Sequence[int]:
-    """The last of the numbers for each capacity."""
+    """Return the last of the numbers for each capacity."""
     if not isinstance(policy, Pad):
         return numbers
     return [*{policy.capacity(n): n for n in numbers}.values()]

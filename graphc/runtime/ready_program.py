@@ -31,16 +31,17 @@ from graphc.runtime.variants.tiering import (
 
 Key = tuple[Hashable, ...]
 Run = Callable[..., Any]
-MOST_KNOWN = 4096  # shapes of arguments that are recognised at a glance
+MOST_KNOWN = 4096  # shapes of arguments that are recognised without further work
 
 
 @dataclass(eq=False)
 class ReadyProgram:
-    """A program that is loaded, with what its calls need.
+    """A loaded program, with what its calls need.
 
-    `segment` is the jitted function that is all of it, if there is one, and `run` runs
-    a call. `seen` are the keys of arguments that it is compiled for, `served` the calls
-    of each size, which `counts_all` unless JAX runs some by itself.
+    `segment` is the jitted function that makes up the whole program, if there is one,
+    and `run` runs a call. `seen` are the keys of arguments that the program is compiled
+    for. `served` counts the calls of each size; with `counts_all` it counts all of
+    them, since JAX runs none by itself.
     """
 
     prepared: Prepared
@@ -52,12 +53,12 @@ class ReadyProgram:
     seen: set[Key] = field(default_factory=set)
     served: Served = field(default_factory=Served)
     counts_all: bool = False
-    _tally: dict[Key, int] = field(default_factory=dict)  # since `served` was told
+    _tally: dict[Key, int] = field(default_factory=dict)  # calls `served` lacks so far
     _sizes_by_kind: dict[Key, dict[str, int]] = field(default_factory=dict)
 
     @property
     def program(self) -> Program:
-        """The text, and the name of its file."""
+        """The text of the program, and the name of its file."""
         return self.loaded.program
 
     @cached_property
@@ -70,7 +71,7 @@ class ReadyProgram:
 
     @property
     def is_open(self) -> bool:
-        """Whether arguments have sizes that are not padded."""
+        """Whether the arguments have sizes that are not padded."""
         inputs, facts = self.prepared.inputs, self.prepared.facts
         axes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
         symbols = {s for n in axes for s in n.symbols}
@@ -80,27 +81,27 @@ class ReadyProgram:
         return bool(symbols.difference(padded.policies if padded else ()))
 
     def key(self, args: tuple[object, ...]) -> Key:
-        """The sizes of arguments that its segments depend on."""
+        """Return the sizes of the arguments that the segments depend on."""
         return tuple([part(args) for _, part in self._parts])
 
     def sizes(self, args: ArgumentValues) -> dict[str, int]:
-        """The same by name, without what has none."""
+        """Return the sizes in `key` by name, without those that have none."""
         return {name: part(args) for name, part in self._parts if name}
 
     def note(self, args: tuple[object, ...]) -> None:
-        """It is compiled for the sizes of these arguments."""
+        """Note that the program is compiled for the sizes of these arguments."""
         self.seen.add(self.key(args))
 
     def leave(self, args: tuple[object, ...]) -> None:
-        """Arguments of these sizes are for the newest program from now on."""
+        """Leave arguments of these sizes to the newest program from now on."""
         self.seen.discard(self.key(args))
 
     def count(self, args: ArgumentValues) -> None:
-        """A call on these arguments is done."""
+        """Count a call on these arguments, which has run."""
         tally = self._tally
         try:
             kind = self._kind(args)
-        except (AttributeError, TypeError):  # as of an argument that is traced
+        except (AttributeError, TypeError):  # a traced argument, for example
             self.counts_all = False
             return
         if kind in tally:
@@ -111,30 +112,31 @@ class ReadyProgram:
             self._sizes_by_kind[kind], tally[kind] = self.sizes(args), 1
 
     def _tell(self) -> None:
-        """Tell `served` the calls since it was told."""
+        """Pass the calls counted since the last time on to `served`."""
         for kind, calls in self._tally.items():
             self.served.add(self._sizes_by_kind[kind], calls)
         self._tally.clear()
         self._sizes_by_kind.clear()
 
     def counting(self, args: ArgumentValues, run: Run) -> Callable[[], Run]:
-        """The function that gives `run` for calls like this one, and counts them."""
+        """Return a function that gives `run` for calls like this one, and counts it."""
         return self.served.route(self.sizes(args), run).acquire
 
     def forget_runs(self) -> None:
-        """Nobody calls by those functions any longer."""
+        """Let go of the functions that `counting` gave: nobody calls them any more."""
         self.served.close()
 
     @property
     def counted(self) -> int:
-        """The calls that it has counted."""
+        """The number of calls that the program has counted."""
         self._tell()
         return self.served.counts().total()
 
     def calls_by_compilation(self, total: int | None) -> list[int | None]:
-        """The calls that each compilation has served, of so many of the program.
+        """Return how many of the program's `total` calls each compilation has served.
 
-        None where JAX has run calls by itself, and more than one may have served them.
+        None where JAX has run calls by itself, and several compilations may have served
+        them.
         """
         done = self.log.done
         segments = Counter(one.segment for one in done)
@@ -146,7 +148,7 @@ class ReadyProgram:
 
     @property
     def _names_of_arguments(self) -> dict[str, str]:
-        """The names that `sizes` has, by those of the same sizes in the text."""
+        """The names that `sizes` uses, by the names of the same sizes in the text."""
         padded = self.prepared.plan.padded
         rounded = capacities(self.prepared.plan)
         pairs = () if padded is None else padded.capacities.items()
@@ -160,9 +162,10 @@ class ReadyProgram:
         return names
 
     def observed(self, instead: Callable[[tuple[object, ...]], Run | None]) -> Run:
-        """`run`; each call is observed.
+        """Wrap `run` so that each call is observed.
 
-        Where the sizes are new, `instead` is asked for another function to run.
+        Where the sizes of a call are new, `instead` is asked for another function to
+        run it.
         """
         self.counts_all = True
         known = dict[Key, Callable[[], Run]]()
@@ -171,7 +174,7 @@ class ReadyProgram:
         def not_known(*args: object) -> object:
             try:
                 kind, key = self._kind(args), self.key(args)
-            except (AttributeError, TypeError):  # as of an argument that is traced
+            except (AttributeError, TypeError):  # a traced argument, for example
                 self.counts_all = False
                 return run(*args)
             if key not in self.seen:
@@ -225,9 +228,9 @@ def ready(
 
 
 def _name_segments(module: ModuleType, function: str) -> None:
-    """Have JAX tell segments by the name of the function that they are parts of.
+    """Put the name of their function into the names by which JAX reports segments.
 
-    Functions may share a program, whose newest one names it.
+    Functions may share a program, which then bears the name of the newest one.
     """
     for name, segment in vars(module).items():
         traced = getattr(segment, "__wrapped__", None)
@@ -241,7 +244,7 @@ def _run_of(
     segment: OnlySegment | None,
     target: Target,
 ) -> Run:
-    """The function that runs a call on a loaded program."""
+    """Return the function that runs a call on a loaded program."""
     module, jax, padded = loaded.module, loaded.jax, prepared.facts.padded
     if segment is not None and segment.wide:
         name = entry(padded)

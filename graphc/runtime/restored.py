@@ -1,4 +1,4 @@
-"""Saved models with all of graphc: other sizes are compiled for, from the graph."""
+"""Saved models with all of graphc, which compiles their graph for other sizes."""
 
 from graphc.errors import graph_error
 from graphc.ir.graph.build import constant
@@ -15,7 +15,7 @@ from graphc_serving.reading import Tensors
 
 
 def load(path: StrPath, *, graph: bool = False) -> Model:
-    """The model that `Function.export` has written to a file.
+    """Load the model that `Function.export` has written to a file.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
     >>> import pathlib, tempfile
@@ -26,23 +26,24 @@ def load(path: StrPath, *, graph: bool = False) -> Model:
     ...     print(graphc.load(path)(np.array([1, 2], "float32")))
     [2. 4.]
 
-    It takes the sizes that it was exported for; where it is padded, all that fit into
-    their capacities. With `graph`, other sizes are compiled for when they come, from
-    the graph in the file: it must have been exported with `graph=True`. So are all
-    sizes where JAX does not read the programs in the file any more.
+    The model takes the sizes that it was exported for; where they are padded, all that
+    fit into their capacities. With `graph`, it is compiled for other sizes when they
+    come, from the graph in the file: it must have been exported with `graph=True`. It
+    is compiled for all sizes in this way where JAX no longer reads the programs in the
+    file.
 
     Nothing in the file is run as Python. Raises ModelError for a file that is damaged,
     malformed, larger than 16 GiB or of a newer version, and where JAX has no such
-    device here. `graphc_serving.load` does the same where graphc is not installed, but
-    for other sizes.
+    device here. `graphc_serving.load` does the same where graphc is not installed,
+    except for other sizes.
     """
     return model.load(path, reopen=function_of if graph else None)
 
 
 def function_of(manifest: Manifest, tensors: Tensors, device: object) -> Function:
-    """The graph of a model, compiled, which gives a list of its outputs.
+    """Compile the graph of a model to a function that returns a list of outputs.
 
-    Raises GraphError where its text is none.
+    Raises GraphError where its text is no graph, or one of other inputs.
     """
     try:
         text = tensors["graph"].tobytes().decode()

@@ -1,4 +1,4 @@
-"""Shards in the options of `function`: their mesh, and what they cannot be with."""
+"""Shards in the options of `function`: their mesh, and options that exclude them."""
 
 import sys
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ _PADS = "give graphc.Pad() in the place of Shard"
 def with_mesh(
     dims: object, mesh: object, options: Mapping[str, object], op: str = "function"
 ) -> Any:
-    """`dims` with shards of the mesh that is given or set; the same without shards.
+    """Return `dims` with its shards laid on the mesh that is given or set.
 
-    `options` are other ones of `op`. Raises GraphError for those that contradict
-    shards, and where there is no mesh.
+    Without shards, `dims` stays the same. `options` are the other ones of `op`. Raises
+    GraphError for those that contradict shards, and where there is no mesh.
     """
     _require_no_axis(dims, mesh, op)
     policies = dims.values() if isinstance(dims, Mapping) else [dims]
@@ -42,7 +42,7 @@ def with_mesh(
 def _require_no_axis(dims: object, mesh: object, op: str) -> None:
     """Raise GraphError for a policy that is the name of an axis of the mesh."""
     if mesh is None and "jax" not in sys.modules:
-        return  # none is set, and JAX may not be installed
+        return  # no mesh is set, and JAX may not be installed
     policies = dims if isinstance(dims, Mapping) else {"batch": dims}
     for key, policy in policies.items():
         if not isinstance(policy, str) or policy in (*NAMED, "auto"):
@@ -60,11 +60,11 @@ def _require_no_axis(dims: object, mesh: object, op: str) -> None:
 def mesh_for(
     graph: Graph, dims: object, mesh: object, options: Mapping[str, object]
 ) -> DeviceMesh | None:
-    """The mesh that a graph is for: that of `dims`, or of shardings chosen by hand.
+    """Return the mesh that a graph is for: of `dims`, or of shardings chosen by hand.
 
-    These do nothing where no mesh is given, and other `options` leave nothing to be
-    sharded. Raises GraphError for a mesh for nothing, and for options that contradict
-    it.
+    Shardings by hand do nothing where no mesh is given and other `options` leave
+    nothing to be sharded. Raises GraphError for a mesh that nothing lies on, and for
+    options that contradict the mesh.
     """
     shards = mesh_of(dims)
     if shards is not None:
@@ -88,13 +88,13 @@ def mesh_for(
 
 
 def for_nothing(op: str, more: str = "") -> Exception:
-    """The error of a mesh that nothing lies on."""
+    """Return the error for a mesh that nothing lies on."""
     problem = "a mesh is for sizes that are sharded, and none is"
     return graph_error(problem, op=op, hint=f"{_EXAMPLE}{more}")
 
 
 def contradicting(options: Mapping[str, object]) -> list[str]:
-    """The options with which nothing is sharded."""
+    """Return the options under which nothing is sharded."""
     named = [(name, allowed) for name, allowed in _ALLOWED.items() if name in options]
     return [name for name, allowed in named if not _is_one(options[name], allowed)]
 

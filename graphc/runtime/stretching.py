@@ -1,4 +1,4 @@
-"""Functions with axes that may be 1: a program for each set of axes that are."""
+"""Functions with axes that may be 1, which have a program for each set of them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -40,8 +40,8 @@ CompileResolved = Callable[[Resolved], Function]
 class Family:
     """A graph as it was written, and its programs by `ones`, the axes that are 1.
 
-    The program of the `first` set is not among them: it is the function itself. No
-    axis is 1 in it, or as few as possible.
+    The program of the `first` set is not among them: it is the function itself. In it
+    no axis is 1, or as few as possible.
     """
 
     def __init__(self, written: Graph, compile: CompileResolved) -> None:
@@ -52,7 +52,7 @@ class Family:
         self.first, self.graph = self._start()
 
     def _start(self) -> tuple[Ones, Resolved]:
-        """The smallest set for which sizes agree, and its graph."""
+        """Find the smallest set of ones for which sizes agree, and its graph."""
         failures = []
         for count in range(len(self.axes) + 1):
             for ones in map(frozenset, combinations(self.axes, count)):
@@ -63,7 +63,7 @@ class Family:
         raise failures[0]
 
     def program(self, ones: Ones) -> Function:
-        """The program where these axes are 1. Raises GraphError if there is none."""
+        """Return the program where these axes are 1. Raises GraphError without one."""
         program = self.programs.get(ones)
         if program is None:
             compiled = self._compile(resolved(self.written, ones))
@@ -71,12 +71,12 @@ class Family:
         return program
 
     def ones(self, args: Sequence[object]) -> Ones:
-        """The axes that are 1 wherever arguments have them."""
+        """Return the axes that are 1 in all arguments that have them."""
         single = [s for s, places in self.axes.items() if _are_one(args, places)]
         return frozenset(single)
 
     def named(self, names: Iterable[object]) -> Ones:
-        """The axes of these names, with or without the question mark."""
+        """Return the axes of these names, with or without the question mark."""
         known = {plain_name(s): s for s in self.axes}
         symbols: list[Symbol] = []
         for name in names:
@@ -91,14 +91,14 @@ class Family:
         return frozenset(symbols)
 
     def text(self, ones: Ones) -> str:
-        """`where b? is 1`, in words."""
+        """Say in words which axes are 1, as in `where b? is 1`."""
         names = [s.name for s in self.axes if s in ones]
         if not names:
             return f"where none of {', '.join(s.name for s in self.axes)} is 1"
         return f"where {' and '.join(names)} {'is' if len(names) == 1 else 'are'} 1"
 
     def sources(self, symbols: Iterable[Symbol]) -> Iterator[str]:
-        """Lines that tell which axes of inputs have these sizes."""
+        """Yield lines that tell which axes of inputs have these sizes."""
         plain = {plain_name(s): s for s in self.axes}
         for symbol in symbols:
             declared = symbol
@@ -121,10 +121,10 @@ class Family:
 class Stretching(Function):
     """A compiled function with axes that may be 1, and stretch where they are.
 
-    There is a program for each set of axes that are 1, made when it is first met. The
-    function's own `plan` and `source` are of the program where none is (or as few as
-    possible); `program("b")` is the one where `b?` is 1. `stats` and `explain` are of
-    all of them.
+    There is a program for each set of axes that are 1, made when the set first comes
+    up. The function's own `plan` and `source` are of the program where no axis is 1 (or
+    as few as possible); `program("b")` is the one where `b?` is 1. `stats` and
+    `explain` are of all of them.
     """
 
     def __init__(self, family: Family, *args: Any, **options: Any) -> None:
@@ -141,7 +141,7 @@ class Stretching(Function):
             try:
                 bound = self._programs.newest.signature.bind(args, named)
             except CallError:
-                return super().__call__(*args, **named)  # which refuses it
+                return super().__call__(*args, **named)  # it refuses the call
         ones = self._family.ones(bound)
         try:
             if ones == self._family.first:
@@ -160,7 +160,7 @@ class Stretching(Function):
     def _misfit(
         self, ones: Ones, error: GraphError, args: tuple[object, ...]
     ) -> CallError:
-        """The error of a call for which there is no program."""
+        """Return the error of a call for which there is no program."""
         whole, *place = error.args[0].split("\n  at ")
         problem, *more = whole.splitlines()
         asked = [f"  asked for by {line}" for line in place]
@@ -175,7 +175,7 @@ class Stretching(Function):
     def _named(
         self, ones: Ones, error: CallError, args: tuple[object, ...]
     ) -> CallError:
-        """An error of axes that do not broadcast, with the inputs that have them."""
+        """Add the inputs to an error of axes that do not broadcast."""
         symbols = _unequal(resolved(self._family.written, ones).graph, args)
         sources = "".join(self._family.sources(symbols))
         mark = "\n  arguments: "
@@ -183,15 +183,15 @@ class Stretching(Function):
         return CallError(mark.join([problem + sources, *arguments_text]), error.kind)
 
     def program(self, *ones: str) -> Function:
-        """The program where these axes are 1, by name, and the others are not.
+        """Return the program where these axes are 1, by name, and the others are not.
 
-        Raises GraphError for what is no such axis, and where sizes cannot agree.
+        Raises GraphError for a name of no such axis, and where sizes cannot agree.
         """
         symbols = self._family.named(ones)
         return self if symbols == self._family.first else self._family.program(symbols)
 
     def compiled(self, *shapes: object) -> Any:
-        """The bare executable of the program of the axes that are 1 in these shapes."""
+        """Return the bare executable of the program for these shapes."""
         bound = self._programs.newest.signature.bind(shapes, {})
         args = structs_of(self.jax, bound, self._pipeline.written)
         ones = self._family.ones(args)
@@ -258,7 +258,7 @@ class Stretching(Function):
 
 
 def _are_one(args: Sequence[object], places: Sequence[InputAxis]) -> bool:
-    """Whether axes of arguments have one element; not so where there are none."""
+    """Whether axes of arguments have one element; false where an axis is missing."""
     for i, axis in places:
         shape = _shape(args[i])
         if axis >= len(shape) or shape[axis] != 1:
@@ -267,7 +267,7 @@ def _are_one(args: Sequence[object], places: Sequence[InputAxis]) -> bool:
 
 
 def _shape(argument: Any) -> tuple[int, ...]:
-    """The shape of an argument; () for what is refused later."""
+    """Return the shape of an argument; () for an argument that is refused later."""
     shape = getattr(argument, "shape", None)
     if shape is None:
         try:
@@ -282,7 +282,7 @@ def _recorded(compilation: Compilation, where: str) -> Compilation:
 
 
 def _unequal(graph: Graph, args: Sequence[object]) -> list[Symbol]:
-    """The symbols of the first two sizes of a graph that do not broadcast."""
+    """Return the symbols of the first two sizes of a graph that do not broadcast."""
     sizes: dict[Symbol, int] = {}
     for value, arg in zip(graph.inputs, args, strict=True):
         sizes.update(named_axes(value.type.shape, _shape(arg)))

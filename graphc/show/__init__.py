@@ -1,4 +1,4 @@
-"""The plan as a picture: the data of it as JSON, a page that holds itself, an SVG.
+"""The plan as a picture: its data as JSON, a self-contained page, an SVG.
 
 In: the plan, source, rewrites and compilations of a compiled function.
 Out: JSON with a schema, one page of HTML, an SVG, and the difference of two plans.

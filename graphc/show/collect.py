@@ -1,4 +1,4 @@
-"""From a program, as a function tells of it, to the records of a picture."""
+"""From a program, as a function describes it, to the records of a picture."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from graphc.transform.planning.plan import Plan
 
 
 class CompiledPart(Protocol):
-    """A compilation, as `stats()` has it."""
+    """A compilation as `stats()` has it."""
 
     @property
     def segment(self) -> int:
-        """The index of its segment."""
+        """The index of the segment."""
         ...
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The seconds that the compilation took."""
         ...
 
     @property
@@ -37,13 +37,13 @@ class CompiledPart(Protocol):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes it is for, by the names that they have in the text."""
+        """The sizes compiled for, by the names that they have in the text."""
         ...
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A fact about sizes that a program holds for, and its text."""
+    """A fact about sizes that a program is for, and its text."""
 
     text: str
     left: Size
@@ -54,11 +54,12 @@ class Predicate:
 
 @dataclass(frozen=True)
 class ShownProgram:
-    """All that a picture tells of one program.
+    """All that a picture tells about one program.
 
-    `names` are those of its sizes, where not their own. `sizes` are symbols by the
-    names that they have in its text, `values` the names of values there. `serves` says
-    which calls it is for; `calls_by_compilation` may be empty where nobody knows them.
+    `names` are the names of sizes that differ from their own. `sizes` are the symbols
+    by the names that they have in the program's text, and `values` the names of values
+    there. `serves` says which calls the program is for; `calls_by_compilation` may be
+    empty where nobody knows them.
     """
 
     name: str
@@ -79,7 +80,7 @@ class ShownProgram:
 
 
 def collect(shown: ShownProgram) -> ProgramRecord:
-    """The records of a program."""
+    """Make the records of a program."""
     with naming(shown.plan.names(shown.names)):
         return _Collector(shown).record()
 
@@ -155,7 +156,7 @@ class _Collector:
         return PredicateRecord(one.text, left, one.relation, right, one.answer)
 
     def _notes(self, left_out: int) -> list[str]:
-        """Policies, fallbacks at true sizes, prices, and what is left out here."""
+        """List policies, fallbacks at true size, prices, and what is left out here."""
         padded, plan = self._plan.padded, self._plan
         notes = [plan.budget] * bool(plan.budget)
         if padded is not None:

@@ -1,6 +1,6 @@
 """Tables of a page as columns of small numbers, which compress better than rows.
 
-Places are told as differences: from the place before, or from a node's first output.
+Places are given as differences: from the place before, or from a node's first output.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ Json = Any
 
 
 def steps_of(places: Iterable[int]) -> list[int]:
-    """Each place less the one before."""
+    """Return each place less the one before."""
     return [b - a for a, b in pairwise([0, *places])]
 
 
 def lines_columns(lines: Sequence[LineRecord], with_text: Container[int]) -> Json:
-    """Lines of the user's; those that are not `with_text` without their text."""
+    """Make columns of the user's lines, with the text of those in `with_text` alone."""
     files = list(dict.fromkeys(one.file for one in lines))
     numbers = {file: i for i, file in enumerate(files)}
     return {
@@ -31,7 +31,7 @@ def lines_columns(lines: Sequence[LineRecord], with_text: Container[int]) -> Jso
 
 
 def values_columns(places: Sequence[int], values: Sequence[ValueRecord]) -> Json:
-    """The values at these places, without the nodes that make them."""
+    """Make columns of the values at these places, without the nodes that make them."""
     chosen = [values[v] for v in places]
     literals = {v: values[v].literal for v in places if values[v].literal}
     return {
@@ -45,7 +45,7 @@ def values_columns(places: Sequence[int], values: Sequence[ValueRecord]) -> Json
 def nodes_columns(
     places: Sequence[int], nodes: Sequence[NodeRecord], bodies: Mapping[int, Json]
 ) -> Json:
-    """The nodes at these places; bodies are those that have some."""
+    """Make columns of the nodes at these places, and of the `bodies` that some have."""
     chosen = [nodes[n] for n in places]
     ops = list(dict.fromkeys(one.op for one in chosen))
     numbers = {op: i for i, op in enumerate(ops)}
@@ -69,7 +69,7 @@ def nodes_columns(
 
 
 def edges_columns(edges: Sequence[DrawnEdge]) -> Json:
-    """Edges, in the order of their starts; [] where there are none."""
+    """Make columns of edges in the order of their starts; [] if there are none."""
     if not edges:
         return []
     order = sorted(edges, key=lambda edge: (edge.start, edge.end))

@@ -23,7 +23,8 @@ def diff(first: Showing | Plan, second: Showing | Plan) -> str:
     >>> print(graphc.diff(f, g).splitlines()[0])
     backend: jax -> numpy
 
-    Steps are told as by `difflib`: with "-" those of the first that the second has not.
+    Steps are listed as by `difflib`: "-" marks steps of the first plan that the second
+    does not have.
     """
     return difference(_record(first), _record(second))
 
@@ -44,7 +45,7 @@ def _record(shown: Showing | Plan) -> PictureRecord:
 
 
 def difference(first: PictureRecord, second: PictureRecord) -> str:
-    """The lines that tell how the second picture is another than the first."""
+    """Describe, in lines, how the second picture differs from the first."""
     lines = list(_lines(first, second))
     return "\n".join(lines) if lines else "the plans are alike"
 

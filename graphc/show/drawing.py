@@ -1,7 +1,7 @@
 """The picture of a plan as an SVG: steps one below the other, with what they pass on.
 
-A step has the user's lines in it, as many as there is room for, and below it stand the
-values that it passes on.
+The box of a step holds the user's lines, as many as there is room for. Below it stand
+the values that the step passes on.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from graphc.show.folds import runs_of
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 
 WIDTH, ROW, GAP, LANE = 720, 18, 26, 9
-LETTERS = 96  # of a line, in the width
-MOST_LINES = 6  # of the user's, in one step
-MOST_VALUES = 4  # of an edge, that are named
+LETTERS = 96  # letters of a line that fit into the width
+MOST_LINES = 6  # the user's lines in one step, at most
+MOST_VALUES = 4  # values of an edge that are named, at most
 _STYLE = (
     "text{font:12px ui-monospace,'DejaVu Sans Mono',monospace;fill:#1c2430}"
     ".soft{fill:#5b6675}.name{font-weight:bold}"
@@ -27,19 +27,19 @@ _STYLE = (
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A step as it is drawn: its lines of text, the first of which is its name."""
+    """A step as it is drawn, with lines of text, the first of which is its name."""
 
     kind: str
     texts: tuple[str, ...]
 
     @property
     def height(self) -> int:
-        """How high it is."""
+        """The height of the box in pixels."""
         return ROW * len(self.texts) + 10
 
 
 def svg(picture: PictureRecord) -> str:
-    """The SVG of the last program of a picture, which is the one in use."""
+    """Draw the last program of a picture, which is the one in use, as an SVG."""
     title = f"<title>{escape(picture.title)}</title>"
     if not picture.programs:
         return _whole([title], 40)
@@ -143,7 +143,7 @@ def _labels(
     tops: list[int],
     left: int,
 ) -> Iterator[str]:
-    """The values that each step gives to others, below it."""
+    """Yield, below each step, the values that it passes to others."""
     values_of_steps: dict[int, dict[int, None]] = {}
     for edge in edges:
         values_of_steps.setdefault(edge.start, {}).update(dict.fromkeys(edge.values))

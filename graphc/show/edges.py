@@ -1,8 +1,8 @@
 """The edges of a picture: which part gives values to which, and in which lane.
 
 The parts of a picture stand one below the other, in the order of the plan. An edge to
-the next part is drawn in lane 0; one that passes others has a lane beside them, where
-no edge is that it would cross.
+the next part is drawn in lane 0; an edge that passes others gets a lane beside them, in
+which it overlaps no other edge.
 """
 
 import heapq
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from graphc.show.records import ProgramRecord, StepRecord
 
 MOST_LANES = 10
-MOST_NAMED = 8  # values of an edge that are named
+MOST_NAMED = 8  # values of an edge that are named, at most
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnEdge:
-    """An edge from one part to a later one; `values` are what it carries."""
+    """An edge from one part to a later one, which carries `values`."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ Carried = dict[tuple[int, int], dict[int, None]]
 
 
 def between(parts: Sequence[Sequence[int]], program: ProgramRecord) -> list[DrawnEdge]:
-    """The edges between parts, which are lists of nodes."""
+    """Return the edges between parts, which are lists of nodes."""
     part_of = {node: i for i, part in enumerate(parts) for node in part}
     carried: Carried = {}
     for end, part in enumerate(parts):
@@ -45,9 +45,9 @@ def between(parts: Sequence[Sequence[int]], program: ProgramRecord) -> list[Draw
 def between_steps(
     steps: Sequence[StepRecord], program: ProgramRecord, outer: bool
 ) -> list[DrawnEdge]:
-    """The edges between steps; around those of a program are arguments and results.
+    """Return the edges between steps, with arguments and results if `outer`.
 
-    These are parts as well, the first and the last.
+    The arguments of the program are then the first part, and its results the last.
     """
     givers: dict[int, int] = dict.fromkeys(program.inputs, 0) if outer else {}
     readers: dict[int, int] = {}
@@ -73,7 +73,7 @@ def _carry(carried: Carried, start: int | None, end: int, value: int) -> None:
 
 
 def laid_out(carried: Carried) -> list[DrawnEdge]:
-    """Edges with their lanes."""
+    """Put edges into lanes."""
     long = sorted(pair for pair in carried if pair[1] - pair[0] > 1)
     lanes = dict(zip(long, _lanes(long), strict=True))
     return [
@@ -83,9 +83,9 @@ def laid_out(carried: Carried) -> list[DrawnEdge]:
 
 
 def _lanes(spans: Iterable[tuple[int, int]]) -> list[int]:
-    """The lane of each span, from 1, so that those of a lane do not overlap.
+    """Return the lane of each span, from 1, so that spans of one lane do not overlap.
 
-    networkx gives the same lanes, as colours of the graph of overlaps. This graph has
+    networkx gives the same lanes, as colours of the graph of overlaps. That graph has
     an edge for each pair: 2,500 spans within each other took 19 s, and take 1 ms here.
     """
     free: list[int] = []

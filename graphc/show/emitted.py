@@ -1,4 +1,4 @@
-"""The text of a program as a picture has it: what was printed for the plan, no more."""
+"""The text of a program in a picture: what was printed for the plan, and no more."""
 
 import re
 
@@ -9,9 +9,9 @@ _REMARK = re.compile(r"^( *# \S.*?:\d+): .*$", re.MULTILINE)
 
 
 def printed_lines(source: str) -> str:
-    """The text without the helpers that each program ends with, long lines cut.
+    """Return the text without the helpers that end each program, and cut long lines.
 
-    The user's lines stand in it by file and number alone: a picture has their texts.
+    The user's lines appear in it by file and number alone: a picture has their texts.
     """
     program_text = _REMARK.sub(r"\1", source.removesuffix(helpers()))
     lines = [

@@ -1,4 +1,4 @@
-"""The data inside of a page: a picture that is folded, with what can be opened."""
+"""The data inside a page: a folded picture, with what can be opened."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,17 +14,17 @@ from graphc.show.edges import DrawnEdge, between, between_steps
 from graphc.show.folds import FoldedRow, rows_of, steps_within
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 
-MOST_PROGRAMS = 16  # the last
-MOST_NODES = 5000  # of all programs together that a page holds
-FEWEST = 200  # of each, however many programs there are
+MOST_PROGRAMS = 16  # the last ones
+MOST_NODES = 5000  # nodes of all programs together that a page holds
+FEWEST = 200  # nodes of each program, however many programs there are
 MOST_IN_RUN = 200  # nodes of one run
-MOST_LINES = 2000  # of the user's, that all have their text
-MOST_SOURCE = 400_000  # letters of a program
+MOST_LINES = 2000  # lines of the user's, up to which all have their text
+MOST_SOURCE = 400_000  # letters of a program's source
 Json = Any
 
 
 def folded(picture: PictureRecord) -> Json:
-    """The data of a page."""
+    """Return the data of a page."""
     programs = picture.programs[-MOST_PROGRAMS:]
     left = len(picture.programs) - len(programs)
     more = [f"{left} programs before are not here"] if left else []
@@ -39,9 +39,9 @@ def folded(picture: PictureRecord) -> Json:
 
 
 class _Folded:
-    """The data of one program, without what alike blocks repeat.
+    """The data of one program, in which repeated blocks appear once.
 
-    It has this share of the room of a page.
+    `share` is its part of the room on a page.
     """
 
     def __init__(self, program: ProgramRecord, share: float) -> None:
@@ -73,7 +73,7 @@ class _Folded:
         }
 
     def _lines(self, one: ProgramRecord) -> set[int]:
-        """The lines whose text is told: all, or of many those of what is listed."""
+        """Return the lines that get their text: all, or of many, those listed here."""
         if len(one.lines) <= self._most_lines:
             return set(range(len(one.lines)))
         steps = (s.line for s in steps_within(one.steps) if s.line is not None)
@@ -122,14 +122,14 @@ class _Folded:
         }
 
     def _row(self, row: FoldedRow) -> Json:
-        """[how often, how many nodes in all, runs, edges between runs]."""
+        """Return [how often, how many nodes in all, runs, edges between runs]."""
         parts = [run.nodes for run in row.runs]
         runs = [self._run(run.line, run.nodes) for run in row.runs]
         edges = self._edges(between(parts, self._program)) if row.runs[1:] else []
         return [row.count, row.nodes, runs, edges]
 
     def _run(self, line: int, nodes: Sequence[int]) -> Json:
-        """[line, nodes, how many more there are, edges between nodes]."""
+        """Return [line, nodes, how many more there are, edges between nodes]."""
         room = max(self._most_nodes - len(self._listed), 0)
         listed = nodes[: min(room, MOST_IN_RUN)]
         self._left_out += len(nodes) - len(listed)
@@ -140,7 +140,7 @@ class _Folded:
         return [line, steps_of(listed), more, self._edges(edges)]
 
     def _list(self, place: int) -> None:
-        """A node, and what is in the graphs inside of it."""
+        """List a node, and the nodes of the graphs inside it."""
         node = self._program.nodes[place]
         self._listed.add(place)
         self._values |= {*node.inputs, *node.outputs}

@@ -1,9 +1,9 @@
-"""How a picture folds: nodes by source line, alike blocks of lines shown once.
+"""How a picture folds: nodes by source line, and blocks of lines that are alike once.
 
-Consecutive nodes of one line are a run. Where a row of runs is repeated, with the same
-lines, ops and types of elements, as the layers of a network are, the first is shown and
-the others are counted. One walk over the runs, in which a row that may be repeated is
-compared once and then skipped, so the cost is linear.
+Consecutive nodes of one line are a run. Where a row of runs is repeated with the same
+lines, ops and element types, as the layers of a network are, the first is shown and the
+others are counted. It takes one walk over the runs, in which a row that may be repeated
+is compared once and then skipped, so the cost is linear.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from graphc.show.records import NodeRecord, ProgramRecord, StepRecord
 
-LONGEST_ROW = 256  # runs of a row that may be repeated
+LONGEST_ROW = 256  # runs of a row that may be repeated, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class LineRun:
 
 @dataclass(frozen=True, slots=True)
 class FoldedRow:
-    """Runs that follow one another, `count` times alike; `nodes` are in all of them."""
+    """Runs that follow one another, `count` times alike, with `nodes` in them all."""
 
     runs: tuple[LineRun, ...]
     count: int
@@ -32,7 +32,7 @@ class FoldedRow:
 
 
 def runs_of(nodes: Sequence[int], program: ProgramRecord) -> list[LineRun]:
-    """The runs of the nodes of a step, in order."""
+    """Return the runs of the nodes of a step, in order."""
     runs: list[LineRun] = []
     held: list[int] = []
     line = -1
@@ -49,7 +49,7 @@ def runs_of(nodes: Sequence[int], program: ProgramRecord) -> list[LineRun]:
 
 
 def rows_of(nodes: Sequence[int], program: ProgramRecord) -> list[FoldedRow]:
-    """The rows of a step: single runs, and rows that are repeated."""
+    """Return the rows of a step: single runs, and rows that are repeated."""
     runs = [part for run in runs_of(nodes, program) for part in _parts(run, program)]
     keys = [_key(run, program) for run in runs]
     following = _next_alike(keys)
@@ -67,7 +67,7 @@ def rows_of(nodes: Sequence[int], program: ProgramRecord) -> list[FoldedRow]:
 
 
 def _parts(run: LineRun, program: ProgramRecord) -> list[LineRun]:
-    """A run, or its parts where it repeats itself: a loop of Python on one line."""
+    """Return a run, or its parts if it repeats itself, as a Python loop on one line."""
     keys = [_node_key(program.nodes[i], program) for i in run.nodes]
     following = _next_alike(keys)
     length = following[0] if keys else 0
@@ -81,7 +81,7 @@ def _parts(run: LineRun, program: ProgramRecord) -> list[LineRun]:
 
 
 def _next_alike(keys: Sequence[object]) -> list[int]:
-    """The place of the next equal key of each; -1 where there is none."""
+    """Return the place of the next equal key for each key; -1 where there is none."""
     latest: dict[object, int] = {}
     following = [-1] * len(keys)
     for i in range(len(keys) - 1, -1, -1):
@@ -91,7 +91,7 @@ def _next_alike(keys: Sequence[object]) -> list[int]:
 
 
 def _repeats(keys: Sequence[object], at: int, length: int) -> int:
-    """How often the row of this length at a place stands there in a row."""
+    """Return how many times in a row the keys of this length stand at a place."""
     count, last = 1, len(keys) - length
     while at + length * count <= last and all(
         keys[at + i] == keys[at + length * count + i] for i in range(length)
@@ -111,7 +111,7 @@ def _node_key(node: NodeRecord, program: ProgramRecord) -> tuple[object, ...]:
 
 
 def steps_within(steps: Sequence[StepRecord]) -> list[StepRecord]:
-    """All steps, those of loops that Python runs after the loop."""
+    """Return all steps, with those of a loop that Python runs after the loop."""
     listed: list[StepRecord] = []
     stack = list(steps)[::-1]
     while stack:

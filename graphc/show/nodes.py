@@ -29,7 +29,7 @@ class Nodes:
         self._names = names
 
     def value(self, value: Value) -> int:
-        """The place of a value, which a node of the plan makes, or none."""
+        """Return the place of a value, whether or not a node of the plan makes it."""
         known = self.values.find(value)
         if known is not None:
             return known
@@ -39,16 +39,19 @@ class Nodes:
         return self.values.add(value, record)
 
     def name(self, value: Value) -> str:
-        """The name of a value in the emitted text, or else that of the user."""
+        """Return the name of a value in the emitted text, or else the user's name."""
         name = self._names.get(value) or value.name or op_name(value.node)
         return shortened(printable(name), LONGEST)
 
     def literal(self, value: Value) -> str:
-        """The text of a value that programs write as a literal."""
+        """Return the text of a value that programs write as a literal."""
         return shortened(literal_text(value), LONGEST)
 
     def add(self, nodes: Iterable[Node]) -> tuple[int, ...]:
-        """The places of nodes, those inside of them included; literals are left out."""
+        """Record nodes and those inside of them, and return the places of `nodes`.
+
+        Literals have no records.
+        """
         shown = [node for node in nodes if not node.primitive.inline]
         stack = shown[::-1]
         while stack:
@@ -65,7 +68,7 @@ class Nodes:
         return tuple(self._places(shown))
 
     def enter(self, node: Node) -> None:
-        """Tell the sizes of the graphs inside of a node, which are of these alone."""
+        """Record the sizes that belong to the graphs inside of a node."""
         for call in node.primitive.body_calls(node) if _nests(node) else ():
             self.tables.enter(call)
 
@@ -96,7 +99,7 @@ class Nodes:
 
 
 def op_name(node: Node) -> str:
-    """The name of an op, as texts of graphs have it."""
+    """Return the name of an op as printed graphs have it."""
     return node.primitive.name.strip("_")
 
 
@@ -105,13 +108,13 @@ def _nests(node: Node) -> bool:
 
 
 def _missing(table: Table[NodeRecord], nodes: Iterable[Node]) -> list[Node]:
-    """The nodes that have no record yet, the last first."""
+    """Return the nodes that have no record yet, the last one first."""
     unrecorded = [n for n in nodes if not n.primitive.inline and table.find(n) is None]
     return unrecorded[::-1]
 
 
 def literal_text(value: Value) -> str:
-    """The text of a value that programs write as a literal."""
+    """Return the text of a value that programs write as a literal."""
     node = value.node
     if node.primitive is SIZE_OP:
         return str(node.params["size"])
@@ -124,7 +127,7 @@ def literal_text(value: Value) -> str:
 
 
 def params_text(params: Params) -> str:
-    """Params as people read them; those that are arrays or functions by their kind."""
+    """Write params for people to read, without those that are arrays or functions."""
     parts = (f"{k}={param_text(p)}" for k, p in params.items() if _is_shown(p))
     return shortened(printable(", ".join(parts)), LONGEST)
 
@@ -134,7 +137,7 @@ def _is_shown(param: object) -> bool:
 
 
 def param_text(param: object) -> str:
-    """One param as text."""
+    """Write one param as text."""
     match param:
         case Dim() | TensorType():
             return str(param)

@@ -1,7 +1,7 @@
 """The page of a picture: one HTML file that needs no network.
 
-The data stand in it compressed, as letters and digits alone, so that no name in them
-can end the script or be markup; the script puts them into the page as text. A table of
+The page holds the data compressed, as letters and digits alone, so that no name in them
+can end the script or be markup; the script puts names into the page as text. A table of
 all steps is plain HTML, for screen readers, and for browsers without scripts.
 """
 
@@ -57,7 +57,7 @@ def _asset(name: str) -> str:
 
 
 def page(picture: PictureRecord) -> str:
-    """The text of the page."""
+    """Write the page of a picture."""
     plain = json.dumps(folded(picture), separators=(",", ":")).encode()
     return _PAGE.format(
         policy=_POLICY,
@@ -71,7 +71,7 @@ def page(picture: PictureRecord) -> str:
 
 
 def facts(picture: PictureRecord) -> str:
-    """One line about a picture."""
+    """Sum up a picture in one line."""
     counts = [
         (sum(len(p.nodes) for p in picture.programs), "node"),
         (sum(len(p.compilations) for p in picture.programs), "compilation"),

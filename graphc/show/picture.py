@@ -1,4 +1,4 @@
-"""A picture: its records, and all that is made of them."""
+"""A picture: its records, and everything that is made of them."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -29,28 +29,28 @@ class Picture:
         self._about = about
 
     def to_dict(self) -> dict[str, object]:
-        """Its data."""
+        """Return the data of the picture."""
         return self.record.to_dict()
 
     def to_json(self) -> str:
-        """The same as JSON."""
+        """Return the data of the picture as JSON."""
         return json.dumps(self.to_dict())
 
     def to_svg(self) -> str:
-        """It, for papers."""
+        """Draw the picture as an SVG, for papers."""
         return svg(self.record)
 
     def to_html(self) -> str:
-        """The page."""
+        """Return the text of the picture's page."""
         return page(self.record)
 
     def summary_html(self) -> str:
-        """A few lines of it."""
+        """Return a few lines about the picture."""
         counted = escape(facts(self.record))
         return f"<pre>{escape(self._about)}</pre><p>{counted}</p>"
 
     def notebook_html(self) -> str:
-        """The same, with the page to be opened below."""
+        """Return the summary, with the page to be opened below it."""
         inside = escape(self.to_html(), quote=True)
         frame = (
             f'<iframe sandbox="allow-scripts" srcdoc="{inside}" title="plan" '

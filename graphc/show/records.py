@@ -1,7 +1,7 @@
 """The data of a picture: the schema of `f.plan.to_json()`, version 1.
 
-Values, lines, types and symbols stand in lists, and are named by their places in them;
-sizes stand in a dict by a key of their own. docs/show.md tells what each field is.
+Values, lines, types and symbols stand in lists, and are referred to by their places
+there; sizes stand in a dict, by keys of their own. docs/show.md explains each field.
 """
 
 from dataclasses import asdict, dataclass, field, replace
@@ -14,10 +14,11 @@ SizeFactor = int | tuple[str, tuple[SizeRef, ...]]  # a symbol, or a function of
 
 @dataclass(frozen=True, slots=True)
 class SizeRecord:
-    """A size: a sum of products. `terms` is None where it is too long to be told.
+    """A size as a sum of products; `terms` is None where there are too many to list.
 
-    A term is a coefficient and its factors: a symbol, or a function and its arguments,
-    one of `//`, `*`, `min`, `max`, `clip` (an index, a size) and `stretch`.
+    A term is a coefficient and its factors. A factor is a symbol, or a function and its
+    arguments; functions are `//`, `*`, `min`, `max`, `clip` (an index, a size) and
+    `stretch`.
     """
 
     text: str
@@ -26,7 +27,7 @@ class SizeRecord:
 
 @dataclass(frozen=True, slots=True)
 class CapacityRecord:
-    """How a size is padded: as the fields of `graphc.Pad`."""
+    """How a size is padded, in the fields of `graphc.Pad`."""
 
     growth: float
     minimum: int
@@ -40,11 +41,11 @@ class SymbolRecord:
     """An integer that sizes are made of.
 
     `kind` is "axis" (known from a shape), "argument" (an integer that is passed),
-    "count" (known when data are), "capacity" and "true size" (both `of` another symbol,
-    a number of which decides it), "same" (it stands for another, `of`), "steps" (it
-    follows by `formula`) or "inner" (of the graph inside of a node: it follows by
-    `formula`, unless nodes with different sizes share that graph). `value` is the one
-    whose number it is, where there is one.
+    "count" (known once the data are), "capacity" or "true size" (both `of` another
+    symbol, whose number decides it), "same" (it stands for another symbol, `of`),
+    "steps" (it follows by `formula`) or "inner" (it belongs to the graph inside a node,
+    and follows by `formula` unless nodes with different sizes share that graph).
+    `value` is the value whose number the symbol is, if there is one.
     """
 
     name: str
@@ -77,7 +78,7 @@ class TypeRecord:
 
 @dataclass(frozen=True, slots=True)
 class ValueRecord:
-    """A value; `node` makes it, unless it is an argument or a literal."""
+    """A value, which `node` makes unless it is an argument or a literal."""
 
     name: str
     type: int
@@ -87,7 +88,7 @@ class ValueRecord:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """An op applied to values; `bodies` are the nodes of graphs inside of it."""
+    """An op applied to values; `bodies` are the nodes of the graphs inside it."""
 
     op: str
     line: int
@@ -99,12 +100,12 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step of a plan: a part that is compiled, or glue between such.
+    """A step of a plan: a part that is compiled, or glue between such parts.
 
-    `kind` is "segment", "read" (an integer, which `keys` tells, is read from the
-    device), "host" (runs on the host), "check", "join" (pieces become one array),
-    "loop" (run by Python; `steps` are those of its body) or "program" (all of it, where
-    nothing is compiled).
+    `kind` is "segment", "read" (the integer that `keys` names is read from the device),
+    "host" (runs on the host), "check", "join" (pieces become one array), "loop" (run by
+    Python; `steps` are those of its body) or "program" (the whole plan, where nothing
+    is compiled).
     """
 
     kind: str
@@ -123,7 +124,7 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True)
 class SizeCheckRecord:
-    """A relation of sizes that a call is checked for."""
+    """A relation of sizes that each call is checked for."""
 
     left: SizeRef
     relation: str
@@ -136,9 +137,9 @@ class SizeCheckRecord:
 
 @dataclass(frozen=True, slots=True)
 class CompilationRecord:
-    """A compilation: `sizes` by name; `keys` are pairs of a symbol and its number.
+    """A compilation for `sizes`, by name; `keys` are pairs of a symbol and its number.
 
-    `calls` is how many calls have run it, None where nobody has counted.
+    `calls` is the number of calls that have run it, None where nobody has counted.
     """
 
     segment: int
@@ -151,7 +152,7 @@ class CompilationRecord:
 
 @dataclass(frozen=True, slots=True)
 class RewriteRecord:
-    """A rule that was applied, `count` times in a row with the same texts."""
+    """A rule that was applied `count` times in a row with the same texts."""
 
     rule: str
     about: str
@@ -164,7 +165,7 @@ class RewriteRecord:
 
 @dataclass(frozen=True, slots=True)
 class PredicateRecord:
-    """A fact about sizes that a program holds for: Python code decides by it."""
+    """A fact about sizes that a program is for, on which Python code has branched."""
 
     text: str
     left: SizeRef
@@ -177,7 +178,7 @@ class PredicateRecord:
 class ProgramRecord:
     """One program of a function: its plan, what it was made of, and what it has done.
 
-    `serves` says which calls it is for.
+    `serves` says which calls the program is for.
     """
 
     name: str
@@ -203,7 +204,7 @@ class ProgramRecord:
     source: str
 
     def to_plain(self) -> dict[str, object]:
-        """The same as dicts and lists, without what is long."""
+        """Return the record as dicts and lists, without its long parts."""
         bare = replace(self, steps=(), nodes=(), values=(), lines=(), source="")
         return asdict(bare)
 
@@ -221,5 +222,5 @@ class PictureRecord:
     version: int = field(default=VERSION, init=False)
 
     def to_dict(self) -> dict[str, object]:
-        """The same as dicts and lists, as JSON has them."""
+        """Return the record as the dicts and lists that JSON has."""
         return asdict(self)

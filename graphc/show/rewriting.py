@@ -11,17 +11,17 @@ from graphc.rewriting.engine.fixpoint import Application
 from graphc.show.nodes import LONGEST, Nodes, op_name, params_text
 from graphc.show.records import RewriteRecord
 
-DEPTH, WIDTH = 3, 4  # of the texts: ops within ops, arguments of one
-MOST_OPS = 8  # of the graph inside of a loop, each kind once
-MOST = 1000  # records
+DEPTH, WIDTH = 3, 4  # of the texts: nesting of ops, arguments of each
+MOST_OPS = 8  # kinds of ops that are listed of the graph inside a loop
+MOST = 1000  # records, at most
 LONGEST_TEXT = 160  # characters
 RewriteKey = tuple[int, str, str, str]
 
 
 class Rewrites:
-    """Records of applications; those that say the same of the same line are one.
+    """Records of applied rules; those with the same texts for the same line are one.
 
-    `left_out` counts the applications that have none.
+    `left_out` counts the applications that have no record.
     """
 
     def __init__(self, log: Iterable[Application], nodes: Nodes) -> None:
@@ -45,7 +45,7 @@ class Rewrites:
         return line, one.rule.name, before, after
 
     def text(self, value: Value, depth: int = DEPTH) -> str:
-        """A value as an expression of a few ops; a deeper one is named by its op."""
+        """Write a value as an expression of a few ops; deeper ones are only named."""
         known = self._texts.get((value, depth))
         if known is None:
             known = self._texts[value, depth] = self._expression(value, depth)
@@ -61,7 +61,7 @@ class Rewrites:
         if not depth:
             return f"{name}(...)" if node.inputs else f"{name}()"
         bodies = bodies_of(node)
-        inner = 0 if bodies else depth - 1  # room is for the graphs inside
+        inner = 0 if bodies else depth - 1  # the room is for the graphs inside
         parts = [self.text(v, inner) for v in node.inputs[:WIDTH]]
         parts += ["..."] * (len(node.inputs) > WIDTH)
         parts += [f"body=[{_ops_of(body)}]" for body in bodies]
@@ -70,7 +70,7 @@ class Rewrites:
 
 
 def _ops_of(body: Body) -> str:
-    """The ops of a graph inside, each with how often it stands there."""
+    """List the ops of a graph inside a node, with how many there are of each."""
     shown = (op_name(n) for n in body.nodes if not n.primitive.inline)
     counts = Counter(shown)
     parts = [f"{n} {op}" if n > 1 else op for op, n in counts.items()]

@@ -14,20 +14,20 @@ from graphc.show.picture import Picture
 
 
 class Showing:
-    """A function that shows its plan."""
+    """A function that can show its plan."""
 
     @abstractmethod
     def _picture(self) -> Picture:
-        """Its picture now."""
+        """Make a picture of the function as it is now."""
 
     @hiding
     def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
-        """Write the plan as a page, and open it in a browser; the path of the file.
+        """Write the plan as a page, open it in a browser, and return the file's path.
 
-        The page is one file that needs no network. Without a `path` it is written
-        among temporary files. A path that ends in ".svg" gets a drawing for papers, one
-        in ".json" the data; neither is opened. Without a browser, or where `open` is
-        False, the path is printed.
+        The page is one file that needs no network. Without a `path` it is written among
+        temporary files. A path that ends in ".svg" gets a drawing for papers, one that
+        ends in ".json" the data; neither is opened. Without a browser, or where `open`
+        is False, the path is printed.
         """
         if not isinstance(open, bool):
             raise graph_error("open is True or False", op="show", got=repr(open))
@@ -51,7 +51,7 @@ class Showing:
         return target
 
     def _repr_html_(self) -> str:
-        """A summary, and the page below it, for notebooks."""
+        """Return a summary, with the page below it, for notebooks."""
         return self._picture().notebook_html()
 
 
@@ -62,7 +62,11 @@ def _temporary() -> Path:
 
 
 def _opened(target: Path) -> bool:
-    """Whether a browser has taken a page. One in the terminal would take that over."""
+    """Open a page in a browser, and tell whether that worked.
+
+    A browser that runs in the terminal is not tried, since it would take the terminal
+    over.
+    """
     named = os.environ.get("BROWSER")
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if sys.platform.startswith("linux") and not (named or display):

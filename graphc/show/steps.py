@@ -20,7 +20,7 @@ from graphc.transform.planning.plan import (
 
 
 def nodes_of(plan: Plan) -> list[Node]:
-    """The nodes of all steps, those of loops in Python included."""
+    """Return the nodes of all steps, including those of loops in Python."""
     nodes: list[Node] = []
     plans = [plan]
     while plans:
@@ -36,7 +36,7 @@ def nodes_of(plan: Plan) -> list[Node]:
 
 
 def _on_devices(plan: Plan, segment: Segment) -> str:
-    """The bytes of a segment on each device of a mesh, where there is one."""
+    """Say how many bytes of a segment each device holds, if there is a mesh."""
     if plan.layout is None:
         return ""
     return f"{plan.bytes_held(segment)} bytes on each device"
@@ -50,11 +50,11 @@ class Steps:
         self._tables = nodes.tables
 
     def of(self, plan: Plan) -> tuple[StepRecord, ...]:
-        """The steps of a plan that is compiled."""
+        """Record the steps of a plan that is compiled."""
         return tuple([self._step(plan, step) for step in plan.steps])
 
     def straight(self, plan: Plan) -> tuple[StepRecord, ...]:
-        """All of a plan as one step: nothing is compiled, sizes are at hand."""
+        """Record a whole plan as one step: nothing is compiled, sizes are at hand."""
         nodes_of_steps = (_own_nodes(step) for step in plan.steps)
         nodes = self._nodes.add(chain.from_iterable(nodes_of_steps))
         inputs = tuple([self._nodes.value(v) for v in plan.graph.inputs])
@@ -131,7 +131,7 @@ class Steps:
         )
 
     def size_checks(self, plan: Plan) -> tuple[SizeCheckRecord, ...]:
-        """The relations of sizes that calls are checked for, each once."""
+        """Record the relations of sizes that calls are checked for, each once."""
         padded = () if plan.padded is None else plan.padded.guards
         pairs = [(g, n) for n in nodes_of(plan) for g in n.guards]
         first = {guard: node for guard, node in reversed([*pairs, *padded])}
@@ -150,7 +150,7 @@ class Steps:
 
 
 def _own_nodes(step: PlanStep) -> Iterator[Node]:
-    """The nodes that a step itself runs."""
+    """Yield the nodes that a step itself runs."""
     match step:
         case Segment():
             yield from step.nodes

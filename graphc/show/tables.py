@@ -1,4 +1,4 @@
-"""Tables of what nodes are made of: types, sizes, symbols, lines, each written once."""
+"""Tables of what nodes refer to: types, sizes, symbols and lines, each written once."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
@@ -26,7 +26,7 @@ from graphc.show.records import (
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad, Policy
 
-MOST_WEIGHT = 200  # terms of a size that is told as data
+MOST_WEIGHT = 200  # terms up to which a size is written as data
 RecordT = TypeVar("RecordT")
 
 
@@ -38,24 +38,24 @@ class Table(Generic[RecordT]):
         self._places: dict[Hashable, int] = {}
 
     def find(self, key: Hashable) -> int | None:
-        """The place of a record; None where there is none yet."""
+        """Return the place of a record; None where there is none yet."""
         return self._places.get(key)
 
     def reserve(self, key: Hashable) -> int:
-        """A place for a record that is put there later."""
+        """Reserve a place for a record that is put there later."""
         place = self._places[key] = len(self.records)
         self.records.append(None)
         return place
 
     def add(self, key: Hashable, record: RecordT) -> int:
-        """The place of a new record."""
+        """Add a new record, and return its place."""
         place = self.reserve(key)
         self.records[place] = record
         return place
 
 
 class Tables:
-    """The tables of one plan. It is asked while the names of its sizes are shown."""
+    """The tables of one plan, to be filled while the names of its sizes are shown."""
 
     def __init__(self, plan: Plan) -> None:
         self.lines: Table[LineRecord] = Table[LineRecord]()
@@ -79,7 +79,7 @@ class Tables:
                     (self._true if of_padded else self._same).setdefault(new, old)
 
     def line(self, place: SourceLocation) -> int:
-        """The place of a line of the user's."""
+        """Return the place of a line of the user's code."""
         key = place.filename, place.line
         known = self.lines.find(key)
         if known is not None:
@@ -88,7 +88,7 @@ class Tables:
         return self.lines.add(key, LineRecord(file, place.line, printable(place.code)))
 
     def type(self, type: TensorType) -> int:
-        """The place of a type."""
+        """Return the place of a type."""
         key = type.dtype, type.shape, type.weak
         known = self.types.find(key)
         if known is not None:
@@ -97,12 +97,12 @@ class Tables:
         return self.types.add(key, TypeRecord(name_of(type.dtype), shape, str(type)))
 
     def size(self, size: Size) -> SizeRef:
-        """A number, or the key of a size."""
+        """Return a size that is a number, or the key of a size."""
         if isinstance(size, int):
             return int(size)
         if size not in self._keys:
             if size.weight <= MOST_WEIGHT:
-                for call in calls_in(size):  # each after those in its arguments
+                for call in calls_in(size):  # calls come after those in their arguments
                     for part in call.formulas:
                         self._add(part, self._terms(part))
                 self._add(size, self._terms(size))
@@ -129,7 +129,7 @@ class Tables:
         return atom.op, tuple([self.size(n) for n in atom.args])
 
     def symbol(self, symbol: Symbol) -> int:
-        """The place of a symbol."""
+        """Return the place of a symbol."""
         known = self.symbols.find(symbol)
         if known is None:
             known = self.symbols.reserve(symbol)
@@ -157,7 +157,7 @@ class Tables:
         return None if size is None else self.size(size)
 
     def enter(self, call: BodyCall) -> None:
-        """Sizes of a graph inside of a node, before its types are told."""
+        """Take up the sizes of a graph inside a node, before its types are recorded."""
         for symbol, size in call.sizes.items():
             if isinstance(size, Dim) and symbol in size.symbols:
                 continue
@@ -170,7 +170,7 @@ class Tables:
                     self.symbols.records[at] = replace(record, formula=None)
 
     def _capacity(self, symbol: Symbol, old: Symbol) -> CapacityRecord | None:
-        """How a capacity is chosen: by the op that computes it, or by the policy."""
+        """Tell how a capacity is chosen: by the op that computes it, or by a policy."""
         origin, policy = symbol.origin, self._policies.get(old)
         if isinstance(origin, Value) and origin.node.primitive is BUCKET:
             return _record(origin.node.params["capacities"])
@@ -191,7 +191,7 @@ class Tables:
         return SymbolRecord(name, kind, at, upper=upper, policy=policy)
 
     def _value(self, symbol: Symbol) -> int | None:
-        """The value whose number a symbol is."""
+        """Return the value whose number a symbol is."""
         origin = symbol.origin
         return self.value(origin) if isinstance(origin, Value) else None
 

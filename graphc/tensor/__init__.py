@@ -1,7 +1,7 @@
 """Symbolic arrays with NumPy's names: `import graphc.tensor as gt`.
 
-Variables are made by `tensor` and its short forms; every other name is a function
-of the op families, as `gt.sum` or `gt.where`, and looked up where it is used.
+Variables are made by `tensor` and its short forms; every other name is a function of
+the op families, as `gt.sum` or `gt.where`, and is looked up when it is used.
 
 In: a name of NumPy's.
 Out: the function of that name, from the namespace `F`.
@@ -38,10 +38,12 @@ __array_api_version__ = "2024.12"
 
 @hiding
 def tensor(name: str, dtype: DTypeLike, shape: DeclaredShape) -> Value:
-    """A variable. Sizes are integers, names ("n" is the same size everywhere),
-    formulas in names ("2*n + 1"), or None for a size of its own; or one text with a
-    word for each, as for `graphc.jit`: "n 3". An axis "b?" may be 1 at a call, and
-    stretches then; one "n" never does.
+    """Declare a variable of a dtype and a shape.
+
+    A size is an integer, a name ("n" is the same size everywhere), a formula in names
+    ("2*n + 1"), or None for a size of its own. The shape may also be one text with a
+    word for each size, as for `graphc.jit`: "n 3". An axis "b?" may be 1 at a call, and
+    stretches then; an axis "n" never does.
 
     >>> tensor("x", "float32", ("n", 3)).type
     TensorType(dtype=dtype('float32'), shape=(Dim(n), 3), weak=False)
@@ -57,7 +59,7 @@ def tensor(name: str, dtype: DTypeLike, shape: DeclaredShape) -> Value:
 
 
 def _words(text: str) -> list[str]:
-    """The sizes in a text: one formula, or a word without spaces for each."""
+    """Split a text into sizes: one formula, or a word without spaces for each."""
     words = text.split()
     if len(words) < 2:
         return [] if words == ["()"] else [text]
@@ -170,7 +172,7 @@ _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def _namespace(x: Value, /, *, api_version: str | None = None) -> ModuleType:
-    """This module, of which values are: `x.__array_namespace__()`."""
+    """This module, as the namespace of values: `x.__array_namespace__()`."""
     if api_version not in (None, *_VERSIONS):
         raise graph_error(
             f"there is no version {api_version!r} of the Array API here",
@@ -181,7 +183,7 @@ def _namespace(x: Value, /, *, api_version: str | None = None) -> ModuleType:
 
 
 def _to_device(x: Value, device: object, /, *, stream: object = None) -> Value:
-    """The value itself: it is on `x.device` already, the only one there is."""
+    """Return the value itself, which is already on `x.device`, the only device."""
     no_device(device, "to_device")
     return x
 

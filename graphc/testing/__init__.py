@@ -1,8 +1,8 @@
 """Tests of how often functions are compiled.
 
 In: compiled functions, and the most compilations that a test allows.
-Out: an error before the compilation that is one too many.
-Begin at `plugin` (the fixture of pytest); `assert_compiles` stands here.
+Out: an error before the first compilation beyond that.
+Begin at `plugin` (the pytest fixture); `assert_compiles` stands here.
 """
 
 from collections.abc import Generator
@@ -14,7 +14,7 @@ from graphc.runtime.driver.stance import CompilationLimit, require_functions, wi
 
 @contextmanager
 def assert_compiles(*functions: object, at_most: int) -> Generator[None]:
-    """Within: the functions are compiled so many times at most, in this thread.
+    """Within: the functions are compiled at most `at_most` times, in this thread.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
     >>> f = graphc.jit(lambda x: x * 2)
@@ -22,10 +22,11 @@ def assert_compiles(*functions: object, at_most: int) -> Generator[None]:
     ...     for size in range(2, 30):
     ...         value = f(np.ones(size, "float32"))
 
-    The call that would be one more raises before it compiles anything, with what has
-    changed in it: a `TooManyCompilationsError`, which is an AssertionError too. Without
-    functions, those of all that graphc compiles are counted. A program of several
-    segments has a compilation for each; `f.compile(...)` is asked for, and not counted.
+    A call that would need one compilation more raises before it compiles anything, and
+    says what has changed: a `TooManyCompilationsError`, which is an AssertionError too.
+    Without functions, all compilations by graphc are counted. A program of several
+    segments has a compilation for each; those that `f.compile(...)` makes are asked
+    for, and not counted.
     """
     if type(at_most) is not int or at_most < 0:
         problem = "at_most is a number of compilations"

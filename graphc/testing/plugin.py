@@ -1,4 +1,4 @@
-"""The fixture of pytest by which tests limit compilations.
+"""The pytest fixture by which tests limit compilations.
 
 `pytest_plugins = ["graphc.testing.plugin"]` in a `conftest.py` makes it known.
 """
@@ -10,5 +10,5 @@ from graphc import testing
 
 @pytest.fixture
 def assert_compiles() -> object:
-    """As `graphc.assert_compiles`: `with assert_compiles(f, at_most=3): ...`."""
+    """Return `graphc.assert_compiles`: `with assert_compiles(f, at_most=3): ...`."""
     return testing.assert_compiles

@@ -1,7 +1,8 @@
 """block: a function that the user marks as one that a program repeats.
 
-Nothing of a mark is in the graph: nodes bear the name of the block in their place. Its
-calls are compared when they are made, while the user's lines are at hand.
+The graph holds nothing of a mark, except that the places of its nodes bear the name of
+the block. Calls of a block are compared when they are made, while the user's lines are
+at hand.
 """
 
 import warnings
@@ -28,19 +29,19 @@ from graphc.ir.types import TensorType
 from graphc.warning_kinds import BlockWarning
 
 MOST_SHOWN = 100  # characters of a param
-MOST_KINDS = 64  # of arguments that first calls are known for: they hold sizes
+MOST_KINDS = 64  # kinds of arguments whose first call is kept, which holds sizes
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """A type or a param: equal where the forms are, and shown as it is."""
+    """A type or a param, which is compared by its `form` and shown as `part`."""
 
     form: Hashable
     part: object = field(compare=False)
 
 
 class _Entry(NamedTuple):
-    """One node of a call, as it is compared with those of other calls."""
+    """One node of a call, in the form in which it is compared with other calls'."""
 
     op: str
     takes: tuple[Hashable, ...]
@@ -50,7 +51,10 @@ class _Entry(NamedTuple):
 
 
 def block(function: Callable[..., object]) -> Callable[..., Any]:
-    """`function`, marked as a block that a program repeats."""
+    """Mark `function` as a block that a program repeats.
+
+    A call that differs from the first one on arguments of its kind gives a warning.
+    """
     name = getattr(function, "__name__", "block").strip("<>")
     first: dict[Hashable, tuple[list[_Entry], SourceLocation]] = {}
 
@@ -93,7 +97,7 @@ def _values(part: object) -> Iterator[Value]:
 
 
 def _kind(leaf: object) -> Hashable:
-    """Equal for arguments with which calls should do the same."""
+    """Return a key that is equal for arguments on which calls should do the same."""
     if isinstance(leaf, Value):
         return leaf.type
     dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
@@ -101,7 +105,7 @@ def _kind(leaf: object) -> Hashable:
 
 
 def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
-    """The nodes of a call, in an order that follows from how they are wired."""
+    """Return the nodes of a call, in an order that follows from their wiring alone."""
     region = set(region_between(outputs, inputs))
 
     def edges(node: Node) -> list[Value]:
@@ -122,9 +126,9 @@ def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
 
 
 class _CallPlaces:
-    """The values of one call by their places in it, and so the sizes that they give.
+    """The values of one call, and the sizes that they give, by their places in it.
 
-    Sizes from outside are themselves.
+    Sizes from outside stand for themselves.
     """
 
     def __init__(self, inputs: Sequence[Value]) -> None:
@@ -139,7 +143,10 @@ class _CallPlaces:
         return _Compared(self.form(param_form(param)), param)
 
     def form(self, part: object) -> Hashable:
-        """Sizes by text: whether two of them are equal may not be provable."""
+        """Return a form to compare, in which sizes are text.
+
+        Whether two sizes are equal may not be provable.
+        """
         if isinstance(part, tuple):
             return tuple(map(self.form, part))
         return expression(part, self._name_of) if isinstance(part, Dim) else part
@@ -152,7 +159,10 @@ class _CallPlaces:
         return f"{symbol.name}_{id(symbol)}" if place is None else f"entry{place}"
 
     def taken(self, value: Value) -> Hashable:
-        """An operand: by its place in the call, a literal by itself, others by type."""
+        """Describe an operand by its place in the call.
+
+        A literal stands for itself, and other values from outside are told by type.
+        """
         if value in self.known:
             return self.known[value]
         node = value.node
@@ -170,14 +180,14 @@ class _Argument(NamedTuple):
 
 
 class _Number(NamedTuple):
-    """A literal, which does not keep the graph that it was written in."""
+    """A literal, without the graph that it was written in."""
 
     text: str
     type: TensorType
 
 
 def _difference(these: Sequence[_Entry], those: Sequence[_Entry]) -> str:
-    """The first difference of two calls in words; "" where there is none."""
+    """Describe the first difference of two calls; "" where there is none."""
     for here, there in zip(these, those, strict=False):
         difference = _between(here, there)
         if difference:
@@ -207,7 +217,7 @@ def _between(here: _Entry, there: _Entry) -> str:
 
 
 def _alike(mine: Hashable, other: Hashable) -> bool:
-    """Whether operands are alike: of one call, an argument may be a side input too."""
+    """Whether operands are alike; an argument may match a value from outside."""
     kinds = {type(mine), type(other)}
     if kinds == {_Argument, _Compared}:
         types = [x.type if isinstance(x, _Argument) else x for x in (mine, other)]
@@ -216,7 +226,7 @@ def _alike(mine: Hashable, other: Hashable) -> bool:
 
 
 def _params(here: _Entry, there: _Entry) -> str:
-    """The params that differ."""
+    """Describe the params that differ."""
     pairs = zip(here.params, there.params, strict=False)
     differences = [
         f"{name}={_shown(mine.part)} here, {name}={_shown(other.part)} there"
@@ -235,7 +245,7 @@ def _listed(types: Iterable[_Compared]) -> str:
 
 
 def _operand_text(taken: object) -> str:
-    """An operand in words."""
+    """Describe an operand in words."""
     if isinstance(taken, _Number):
         return f"the {taken.type.dtype} {taken.text}"
     if isinstance(taken, _Compared):

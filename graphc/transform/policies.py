@@ -29,7 +29,7 @@ from graphc.transform.printed_sizes import in_order
 @at_its_caller
 @dataclass(frozen=True)
 class Specialize:
-    """One compilation per value, as `jax.jit` does.
+    """Compile once per value, as `jax.jit` does.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.vector("x", shape=("n",))
@@ -52,9 +52,9 @@ class Pad:
 
     Capacities are `minimum` times powers of `growth`, rounded up; or the listed
     `buckets`; or multiples of `multiple`. `strict`: compiling raises where an op needs
-    the true size; otherwise that op is compiled for each. `open_ended`: sizes beyond
-    the last bucket are no error, but take the last times powers of `growth`. Raises
-    GraphError for what is no capacity.
+    the true size; otherwise that op is compiled for each size. `open_ended`: sizes
+    beyond the last bucket are no error, but take it times powers of `growth`. Raises
+    GraphError for bad capacities.
     """
 
     growth: float = 2.0
@@ -97,14 +97,14 @@ class Pad:
 
     @property
     def capacities(self) -> Capacities:
-        """The same as a param of the op that rounds up."""
+        """The policy as a param of the op that rounds up."""
         return Capacities(
             self.growth, self.minimum, self.buckets, self.multiple, self.open_ended
         )
 
     @property
     def of_computed(self) -> "Pad":
-        """The policy of a size computed from one of this: a list says nothing of it."""
+        """The policy for sizes computed from a padded one; buckets do not apply."""
         return replace(self, buckets=(), open_ended=False)
 
     @property
@@ -113,7 +113,7 @@ class Pad:
         return "leave strict out: the op is then compiled for each size"
 
     def capacity(self, size: int) -> int:
-        """The smallest capacity with room for `size`; raises ValueError without."""
+        """The smallest capacity with room for `size`; ValueError if there is none."""
         function, options = capacity_call(self.capacities)
         return function(size, *options)
 
@@ -122,7 +122,7 @@ class Pad:
 class Narrow(Pad):
     """The policy of an integer that takes small parts of long arrays.
 
-    Slices by it have capacities of their own, not that of the array that they are of.
+    Slices by the integer have capacities of their own, not those of their arrays.
     """
 
     def __str__(self) -> str:
@@ -137,7 +137,7 @@ class Narrow(Pad):
 @at_its_caller
 @dataclass(frozen=True)
 class Bound:
-    """Stay at the largest size that there can be, with the true one counted.
+    """Store at the largest possible size, and count the true size.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
     >>> x = gt.vector("x", shape=("n",))
@@ -145,7 +145,7 @@ class Bound:
     >>> print(f(np.array([3, -1, 4], "float32")))
     7.0
 
-    For sizes that depend on data: nothing is read on the host.
+    This policy is for sizes that depend on data: nothing is read on the host.
     """
 
     def __str__(self) -> str:
@@ -173,13 +173,13 @@ def _problem(pad: Pad) -> str:
 
 
 def learned(sizes: Sequence[int], most: int) -> Pad:
-    """The `most` buckets that waste least on these sizes.
+    """Return a `Pad` with at most `most` buckets, which waste least on these sizes.
 
     >>> learned([3, 3, 3, 10, 11], 2).buckets
     (3, 11)
 
     Dynamic programming over the histogram of sizes: the last bucket of a set is the
-    largest size, and what the others cost is the same problem with fewer sizes.
+    largest size, and the cost of the others is the same problem with fewer sizes.
     O(distinct sizes squared times `most`).
     """
     numbers = [n for n in map(integer_or_none, sizes) if n is not None]
@@ -219,10 +219,10 @@ def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, P
     """The policy of each size of a graph that is not specialized.
 
     `declared` is one policy for all sizes that can take it, or a dict from sizes to
-    policies; a size is named, or is a symbolic integer. A policy may be its name.
+    policies; a size is named, or is a symbolic integer. Policies may be given by name.
 
-    Raises GraphError for what is no policy, and for a size that neither the graph nor
-    that `before` it was rewritten has.
+    Raises GraphError for an invalid policy, and for a size that is neither in the graph
+    nor in the graph `before` it was rewritten.
     """
     symbols = symbols_of(graph)
     named = _all_sizes(graph, before)
@@ -247,7 +247,7 @@ def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, P
 
 
 def require_sizes(names: Iterable[object], graph: Graph, before: Graph) -> None:
-    """Raise GraphError for a name of no size of a graph, nor of that `before` it."""
+    """Raise GraphError for a name of no size, in a graph or the graph `before` it."""
     sizes = _all_sizes(graph, before)
     for name in names:
         _named(name, sizes)
@@ -280,7 +280,7 @@ def _require_determined(symbol: Symbol, policy: Policy, graph: Graph) -> None:
 
 
 def adapting(graph: Graph, declared: object, before: Graph) -> list[Symbol]:
-    """The sizes of a graph that are "auto", by `policies_of` and here."""
+    """The sizes of a graph that `declared` leaves to "auto"."""
     symbols = symbols_of(graph)
     if not isinstance(declared, Mapping):
         return symbols if is_auto(declared) else []
@@ -299,9 +299,9 @@ def _all_sizes(graph: Graph, before: Graph) -> list[Symbol]:
 def symbols_of(graph: Graph) -> list[Symbol]:
     """The symbols of sizes in a graph that may vary, in the order in which they occur.
 
-    Of a body, there are those of its own that differ from step to step, and those that
-    it is given. Sizes that no axis of the inputs tells are specialized, and so are
-    those beside them in the size of a result, which cannot be cut.
+    From a body come its own symbols that differ from step to step, and the symbols that
+    it is given. Sizes that no axis of the inputs tells are specialized, and so are the
+    sizes beside them in the size of a result, which cannot be cut.
     """
     unknown = _never_padded(graph)
     symbols: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
@@ -318,9 +318,9 @@ def symbols_of(graph: Graph) -> list[Symbol]:
 
 
 def _never_padded(graph: Graph) -> set[Symbol]:
-    """The sizes that no axis tells, and those that results add to them.
+    """The sizes that no axis tells, and the sizes beside them in results.
 
-    So are those of axes that would not fit in at capacities.
+    Sizes of axes that would not fit in at capacities are among them.
     """
     unknown = set(undetermined(_axes(graph)))
     unknown.update(*(size.symbols for size in _axes_without_capacity(graph)))
@@ -339,7 +339,7 @@ def _axes(graph: Graph) -> Iterator[Size]:
 
 
 def sizes_of(graph: Graph) -> list[Symbol]:
-    """As `symbols_of`, with the sizes of inputs and those that ops ask for."""
+    """The symbols of `symbols_of`, of sizes of inputs, and of sizes that ops need."""
     asked = [s for node in graph.nodes for s in in_order(node)]
     of_axes = [s for n in _axes(graph) if isinstance(n, Dim) for s in n.symbols]
     asked.sort(key=lambda s: s.serial)
@@ -352,7 +352,7 @@ def names_of(graph: Graph) -> dict[object, str]:
 
 
 def names_after(written: Graph, graph: Graph) -> dict[object, str]:
-    """The names of the sizes of a graph that rewriting has made of another.
+    """The names of the sizes of `graph`, which rewriting has made from `written`.
 
     Sizes that are in both graphs keep their names.
     """
@@ -365,7 +365,7 @@ def names_after(written: Graph, graph: Graph) -> dict[object, str]:
 
 
 def key_names(declared: object, graph: Graph) -> object:
-    """The same `dims`, by names in the place of symbolic integers."""
+    """Return `dims` with names in place of symbolic integers."""
     if not isinstance(declared, Mapping):
         return declared
     symbols, names = sizes_of(graph), names_of(graph)
@@ -377,7 +377,7 @@ def key_names(declared: object, graph: Graph) -> object:
 
 
 def names_in(graph: Graph) -> set[str]:
-    """The names by which `dims` may say something about sizes of a graph."""
+    """The names by which `dims` may refer to sizes of a graph."""
     names = names_of(graph)
     return {name for s in sizes_of(graph) for name in (s.name, names.get(s, s.name))}
 
@@ -413,9 +413,9 @@ def _takes(symbol: Symbol, policy: Policy) -> bool:
 
 
 def for_all(symbol: Symbol, policy: Policy) -> Policy:
-    """One policy for all sizes: elements that are counted stay in room for all.
+    """Choose a size's policy from one for all sizes: counted elements stay bounded.
 
-    An array of as many is there, and nothing is read on the host.
+    An array of that many elements exists anyway, and nothing is read on the host.
     """
     origin = symbol.origin
     if not isinstance(policy, Pad) or not isinstance(origin, Value):
@@ -427,14 +427,14 @@ def for_all(symbol: Symbol, policy: Policy) -> Policy:
 
 
 def is_auto(declared: object) -> bool:
-    """Whether it is left to the sizes of calls what is done about a size."""
+    """Whether the sizes of calls are to decide about a size."""
     return isinstance(declared, str) and declared == "auto"
 
 
 def policy_of(declared: object, op: str = "function", key: object = None) -> Policy:
-    """A policy, or that of a name. Raises GraphError for what is neither.
+    """Return a policy, given as such or by name; raise GraphError for anything else.
 
-    It is for all sizes, or for that of a `key` of `dims`.
+    It is for all sizes, or for the size of a `key` of `dims`.
     """
     if isinstance(declared, (Specialize, Pad, Bound)):
         return declared
@@ -454,7 +454,7 @@ def policy_of(declared: object, op: str = "function", key: object = None) -> Pol
 
 
 def _remedy(declared: object, key: object) -> str:
-    """The policy that was meant, where that can be seen."""
+    """A hint at the policy that was meant, where that can be seen."""
     name = (declared if isinstance(declared, type) else type(declared)).__name__
     if isinstance(declared, type):
         calls = {**{c: f"graphc.{c}()" for c in CLASSES}, "Shard": _SHARD}
@@ -478,7 +478,7 @@ def _named(key: object, symbols: Sequence[Symbol]) -> list[Symbol]:
     """The symbols that a key of `dims` means."""
     names = distinct(symbols)
     if isinstance(key, str):
-        stored = key.removesuffix(CAPACITY)  # messages tell of these too
+        stored = key.removesuffix(CAPACITY)  # messages name capacities too
         named_sizes = (
             [s for s in symbols if names.get(s) == key]
             or [s for s in symbols if s.name == key]

@@ -15,14 +15,14 @@ def printed(node: Node) -> Keys:
 
 
 def in_order(node: Node) -> Iterator[Symbol]:
-    """The same, as they occur: a set has another order in each process."""
+    """Yield the symbols of `printed` as they occur; sets differ in order by process."""
     yield from symbols_of_sizes(entries_of(node.params))
     for guard in node.guards:
         yield from symbols_of_sizes((guard.left, guard.right))
 
 
 def symbols_of_sizes(sizes: Iterable[object]) -> Iterator[Symbol]:
-    """The symbols of those of `sizes` that are symbolic."""
+    """Yield the symbols of the symbolic sizes among `sizes`."""
     for size in sizes:
         if isinstance(size, Dim):
             yield from size.symbols

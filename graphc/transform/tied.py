@@ -1,7 +1,7 @@
-"""Sizes that vary together: one schedule of capacities, not one for each of them.
+"""Sizes that vary together: one schedule of capacities, not one for each size.
 
-Two axes of which neither changes alone would be compiled for each pair of capacities
-that comes, though the sizes of one tell those of the other but for some elements.
+Two axes that never change alone would be compiled for each pair of capacities that
+comes, though the size of one tells that of the other but for some elements.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,10 @@ KnownRooms = dict[tuple[int, ...], tuple[int, ...]]  # that calls had, by those 
 class Tied(Pad):
     """The policy of a size that was seen to vary together with others.
 
-    Sizes of a program that are tied go from one capacity to the next at once, each at
-    most one too far; `ahead` says how many capacities this one is before the others,
-    None where they do not vary together. The capacities of one call serve others, of
-    axes up to `most`, about, of which the work grows with a `power` of the others.
+    The tied sizes of a program go from one capacity to the next at once, each at most
+    one too far; `ahead` says how many capacities this size is ahead of the others, None
+    where they do not vary together. The capacities of one call serve other calls with
+    axes up to about `most`, whose work grows with this `power` of the other axes.
     """
 
     ahead: int | None = 0
@@ -36,14 +36,14 @@ class Tied(Pad):
 
     @property
     def capacities(self) -> TiedCapacities:
-        """The same as what rounds up."""
+        """The policy as a param of the op that rounds up."""
         return TiedCapacities(
             minimum=self.minimum, ahead=self.ahead, most=self.most, power=self.power
         )
 
     @property
     def of_computed(self) -> Pad:
-        """The policy of a size computed from one of this, which has its own."""
+        """The policy for sizes computed from a tied one, with capacities of its own."""
         return Pad(minimum=self.minimum)
 
 
@@ -51,8 +51,8 @@ class Tied(Pad):
 class RoundedSize:
     """A size of the original graph whose capacity is chosen when a call begins.
 
-    The capacity is `symbol` in the padded graph. One that is not of an axis may depend
-    on the capacities that axes need alone.
+    The capacity is `symbol` in the padded graph. The capacity of a size that is not an
+    axis may depend on the capacities that axes need alone.
     """
 
     size: Size
@@ -63,7 +63,7 @@ class RoundedSize:
 def needed_alone(
     sizes: Sequence[Size], symbols: Sequence[Symbol]
 ) -> list[tuple[int, Symbol]]:
-    """The places and symbols of the capacities that others of these sizes depend on."""
+    """The places and symbols of the capacities that other sizes depend on."""
     asked = {s for size in sizes if isinstance(size, Dim) for s in size.symbols}
     return [(i, symbol) for i, symbol in enumerate(symbols) if symbol in asked]
 
@@ -73,10 +73,10 @@ def chosen_capacities(
     sizes: Mapping[Symbol, int],
     known: KnownRooms | None = None,
 ) -> dict[Symbol, int]:
-    """The number of each capacity in a call of these sizes.
+    """Choose the number of each capacity in a call of these sizes.
 
-    It is one of those that are `known`, where these are given and serve the call; new
-    ones are added. Raises ValueError where there is none.
+    The capacities are among `known` ones, if these are given and serve the call; new
+    capacities are added to `known`. Raises ValueError where no capacity has room.
     """
     symbols = [one.symbol for one in rounded]
     alone: dict[Symbol, int] = {}

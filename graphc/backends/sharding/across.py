@@ -1,8 +1,8 @@
-"""Arrays on a mesh over several processes: each makes the parts of its own devices.
+"""Arrays on a mesh over several processes, each of which makes its own devices' parts.
 
-Arrays of hosts are the same in all processes. One that is spread over them comes to
-where the program needs it by a message of JAX, at stored sizes, so that nothing is
-compiled for a true one.
+Arrays on hosts are the same in all processes. An array that is spread over them reaches
+the place where the program needs it by a message of JAX, at stored sizes, so that
+nothing is compiled for a true size.
 """
 
 from types import ModuleType

@@ -1,8 +1,9 @@
-"""Calls that several processes make together: they agree on them before they run.
+"""Calls that several processes make together, on which they agree before they run.
 
-Devices of processes that run different programs, or one program on arrays of different
-sizes, wait for each other or compute nonsense. So each process tells the first one what
-it calls, by the key-value store of `jax.distributed`, and all get the same answer.
+If devices of several processes run different programs, or one program on arrays of
+different sizes, they wait for each other or compute nonsense. So each process tells the
+first one what it calls, through the key-value store of `jax.distributed`, and all of
+them get the same answer.
 """
 
 import time
@@ -56,9 +57,10 @@ def withdraw_from(
     problem: str,
     arguments: Sequence[object],
 ) -> None:
-    """Let other processes know that this one has refused the arguments of a call.
+    """Let the other processes know that this one has refused the arguments of a call.
 
-    Else they would wait for it, or take its next call for this one. It does not wait.
+    Otherwise they would wait for it, or take its next call for this one. This process
+    does not wait.
     """
     if any(isinstance(a, jax.core.Tracer) for a in arguments):
         return

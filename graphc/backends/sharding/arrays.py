@@ -1,4 +1,4 @@
-"""Arrays on a mesh, in programs: spread with padding, cut back, handed to segments."""
+"""Arrays on a mesh, in programs: padded and spread, cut back, passed to segments."""
 
 from collections.abc import Callable
 from types import ModuleType

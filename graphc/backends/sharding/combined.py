@@ -1,6 +1,6 @@
-"""Running, largest and sorted elements of arrays whose parts are on several devices.
+"""Running, extreme, sorted and picked elements of arrays spread over several devices.
 
-Within `jax.shard_map`, along the axis `name` of the mesh.
+The functions run within `jax.shard_map`, along the axis `name` of the mesh.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Rows put between others, as texts of which XLA sees that devices send few rows."""
+"""Rows put between others, written so that XLA sees that devices send few rows."""
 
 from collections.abc import Callable, Sequence
 from types import ModuleType

@@ -18,7 +18,7 @@ from graphc.transform.sharding.meshes import DeviceMesh
 
 
 def mesh_lines(mesh: DeviceMesh) -> list[str]:
-    """The definitions of the mesh and of `on_mesh`."""
+    """The lines that define the mesh and `on_mesh`."""
     count = len(mesh.devices)
     present = f"jax.devices({mesh.platform!r})" if mesh.platform else "jax.devices()"
     devices = f"{present}[:{count}]"
@@ -37,25 +37,25 @@ def mesh_lines(mesh: DeviceMesh) -> list[str]:
 
 
 def digest(functions: Iterable[Iterable[str]]) -> str:
-    """A number by which processes tell programs apart."""
+    """A hexadecimal number by which processes tell programs apart."""
     text = "\n".join([line for function in functions for line in function])
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def sharding_text(axes: MeshAxes | None) -> str:
-    """The sharding of an array, None where JAX decides it."""
+    """The expression of the sharding of an array; "None" where JAX decides it."""
     if axes is None:
         return "None"
     return f"on_mesh({', '.join(map(repr, without_last_whole(axes)))})"
 
 
 def specs_text(axes_of_arrays: Iterable[MeshAxes]) -> str:
-    """The partitions of several arrays, as `jax.shard_map` takes them."""
+    """The partition specs of several arrays, as `jax.shard_map` takes them."""
     return _tuple([f"{sharding_text(axes)}.spec" for axes in axes_of_arrays])
 
 
 def constrained(name: str, axes: MeshAxes) -> str:
-    """An array of a segment that lies along these axes."""
+    """The expression that constrains an array of a segment to lie along these axes."""
     return f"jax.lax.with_sharding_constraint({name}, {sharding_text(axes)})"
 
 
@@ -67,7 +67,8 @@ def in_shardings(places: Iterable[MeshAxes | None]) -> str:
 def out_shardings(places: Iterable[MeshAxes | None], direct: bool) -> str:
     """The option of `jax.jit` that says where the results of a segment lie.
 
-    One that is the whole program returns a tuple, others an array alone as such.
+    A `direct` segment, which is the whole program, always returns a tuple; any other
+    returns a single array as such.
     """
     texts = list(map(sharding_text, places))
     alone = len(texts) == 1 and not direct

@@ -74,7 +74,7 @@ def jit(
     mesh: object = None,
     **of_jax: object,
 ) -> Any:
-    """Compile a function written for JAX: as `jax.jit` does, and for many sizes.
+    """Compile a function written for JAX, as `jax.jit` does, but for many sizes.
 
     >>> import jax.numpy as jnp, numpy as np, graphc
     >>> @graphc.jit
@@ -90,26 +90,29 @@ def jit(
     >>> positive(np.array([3.0, -1.0, 2.0]))
     array([2., 3.])
 
-    The first call is compiled for its sizes, as by `jax.jit`; its loops stack less.
-    When an axis takes a second size, the function is traced again with a symbol for it,
-    and the new program serves all sizes from then on, by the policies of `dims`.
+    The first call is compiled for its sizes, as by `jax.jit`, though its loops stack
+    less. When an axis takes a second size, the function is traced again with a symbol
+    for it, and the new program serves all sizes from then on, by the policies in
+    `dims`.
 
-    `shapes="n d, d -> n"` says from the start which axes vary, by a name each, in the
-    order of the leaves of the arguments. JAX traces axes of one element or none
-    differently: these are compiled by themselves.
+    `shapes="n d, d -> n"` says from the start which axes vary and gives each a name, in
+    the order of the leaves of the arguments. JAX traces axes of one element or none
+    differently, so these are compiled separately.
 
     Wherever this cannot be done, `jax.jit` compiles the function, once for each size;
     `explain()` and one `FallbackWarning` say why. Inside transformations of JAX, the
-    function acts as `jax.jit` of itself. Other options are those of `jax.jit`, as
-    `inline` and `donate_argnums` (of calls compiled exactly; a warning says where sizes
-    vary); with `in_shardings`, `device` or `compiler_options` JAX compiles each call.
+    function acts as `jax.jit` of itself. Other options are those of `jax.jit`, such as
+    `inline` and `donate_argnums` (for calls compiled exactly; a warning says where
+    sizes vary); with `in_shardings`, `device` or `compiler_options` JAX compiles each
+    call.
 
     `frontend="numpy"` is for a function written with the names of `numpy`. It is traced
-    on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
+    on values of graphc with NumPy's dtypes, and sizes may depend on data, as in
     `x[mask]`, `np.nonzero` and `np.unique`. It raises where NumPy does, as for an index
-    out of bounds; with `check=False` nobody looks. `decisions` are files that
-    `f.decisions.save(path)` wrote: they tell which sizes vary. `mesh`, or that of
-    `jax.set_mesh`, is for `graphc.Shard` in `dims`, of axes that `shapes` names.
+    out of bounds; `check=False` turns these checks off. `decisions` are files that
+    `f.decisions.save(path)` wrote, which tell which sizes vary. `mesh`, or the mesh
+    that `jax.set_mesh` set, is for `graphc.Shard` in `dims`, on axes that `shapes`
+    names.
     """
     as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)
     check_frontend(frontend)
@@ -131,9 +134,10 @@ def _decorator(make: Callable[..., object]) -> Callable[..., object]:
 
 
 def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:
-    """The options with sizes sharded over the mesh that is given or set.
+    """Return the options with sizes sharded over the mesh that is given or set.
 
-    Raises GraphError for a mesh for nothing, and for other options that place arrays.
+    Raises GraphError if nothing is sharded over a given mesh, or if other options place
+    arrays as well.
     """
     dims = with_mesh(options.dims, mesh, {"backend": options.backend}, "jit")
     options = replace(options, dims=dims)
@@ -155,7 +159,7 @@ def _of_numpy(
         got = ", ".join(f"{name}={option}" for name, option in as_jax.others.items())
         problem = "arguments are donated, and placed, by functions of JAX only"
         raise graph_error(problem, op="jit", got=got)
-    as_jax.jitted(function)  # raises ValueError where it has no such static arguments
+    as_jax.jitted(function)  # raises ValueError if it has no such static arguments
     numbers, names = as_jax.static_argnums, as_jax.static_argnames
     arguments = Arguments(function, numbers, names, ordered=True)
     return NumpyFunction(function, arguments, shapes, options)

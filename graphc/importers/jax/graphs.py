@@ -1,4 +1,4 @@
-"""`from_jax`: the graph of a function that is written for JAX."""
+"""`from_jax`: the graph of a function written for JAX."""
 
 import inspect
 import sys
@@ -29,10 +29,10 @@ from graphc.ir.tracebacks import hiding
 def _require_one_each(
     function: Callable[..., object], specs: tuple[object, ...]
 ) -> None:
-    """Raise GraphError where a function needs other arguments than there are types."""
+    """Raise GraphError if the function does not take one argument for each type."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # one of C, which has none
+    except ValueError:  # a function written in C may have none
         return
     try:
         signature.bind(*specs)
@@ -47,7 +47,7 @@ def _require_one_each(
 
 @hiding
 def from_jax(function: Callable[..., object], *specs: object) -> Graph:
-    """The graph of a function of JAX, of arguments such as these.
+    """Return the graph of a function written for JAX, for arguments like these.
 
     >>> import jax.numpy as jnp, numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "float32", ("n",))
@@ -56,14 +56,14 @@ def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     >>> print(mean_square(np.array([1, 2, 4], "float32")))
     7.0
 
-    An argument is a variable of graphc, which becomes an input of the graph; or an
-    array, or a `jax.ShapeDtypeStruct`, whose sizes may be symbols of `jax.export`; or a
-    dict, list or other pytree of these. The function is traced once. JAX takes sizes
-    that are symbols to be 1 or more, and two of them to be different.
+    An argument is a variable of graphc, which becomes an input of the graph; an array;
+    a `jax.ShapeDtypeStruct`, whose sizes may be symbols of `jax.export`; or a dict,
+    list or other pytree of these. The function is traced once. JAX takes symbolic sizes
+    to be at least 1, and different symbols to be different sizes.
 
-    Arrays that the function takes from outside are constants of the graph. Raises
-    GraphError, with the user's line, where a primitive has no op here, and where the
-    function decides by a size that is a symbol.
+    Arrays that the function captures become constants of the graph. Raises GraphError,
+    with the user's line, if a primitive has no op here, or if the function decides by a
+    symbolic size.
     """
     check_function(function, "from_jax")
     _require_one_each(function, specs)
@@ -95,14 +95,14 @@ def from_jax(function: Callable[..., object], *specs: object) -> Graph:
 
 
 class _Symbols:
-    """The names, for JAX, of the symbols of sizes: no two have the same."""
+    """Unique names, as JAX needs them, for the symbols of sizes."""
 
     def __init__(self) -> None:
         self.sizes: dict[str, Size] = {}
         self._names: dict[Symbol, str] = {}
 
     def text(self, size: Size) -> int | str:
-        """A size as JAX reads it."""
+        """Return a size in the form that JAX reads."""
         if isinstance(size, int):
             return size
         return expression(size, self._name)
@@ -115,7 +115,7 @@ class _Symbols:
         return self._names[symbol]
 
     def of_jax(self, size: Any) -> int | str:
-        """A size of JAX, whose symbols stand for axes of their names."""
+        """Return a size of JAX, and add an axis for each of its symbols."""
         if jax.export.is_symbolic_dim(size):
             for name in str(size).replace("(", " ").replace(")", " ").split():
                 if name.isidentifier() and name not in _FUNCTIONS:
@@ -136,7 +136,7 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def _spec(leaf: object, symbols: _Symbols) -> Spec:
-    """The type of an argument, as far as it is known."""
+    """The type of an argument. Raises GraphError for other kinds of arguments."""
     if isinstance(leaf, Value):
         if leaf.node.primitive is not INPUT:
             raise graph_error(

@@ -1,4 +1,4 @@
-"""A function of JAX that `graphc.jit` compiles for many sizes at once."""
+"""A JAX function that `graphc.jit` compiles for many sizes at once."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -44,7 +44,7 @@ GUARDED = "a program for many sizes takes them from the host, which is disallowe
 
 
 def _run_by(jitted: Callable[..., object]) -> Callable[..., tuple[object, None, bool]]:
-    """As the cache miss of a jitted function, with nothing to keep."""
+    """Return a cache-miss function that runs `jitted`, with nothing for JAX to keep."""
     return lambda *args, **named: (jitted(*args, **named), None, False)
 
 
@@ -54,11 +54,11 @@ def _has_symbols(leaf: object) -> bool:
 
 
 class SizesVary(Exception):
-    """Raised while JAX traces a call that a program for many sizes shall do."""
+    """Raised while JAX traces a call that a program for many sizes should serve."""
 
 
 class JitFunction(SizedFunction[JaxFamily]):
-    """A function of JAX that is compiled when it is called; see `jit`."""
+    """A JAX function that is compiled when it is called; see `jit`."""
 
     def __init__(
         self,
@@ -73,13 +73,13 @@ class JitFunction(SizedFunction[JaxFamily]):
         named = wraps(function)(lambda *args, **named: planned(*args, **named))
         self._exact = as_jax.jitted(named)
         self._plain = as_jax.jitted(function)
-        for name in ("__name__", "__qualname__"):  # where the function has none
+        for name in ("__name__", "__qualname__"):  # in case the function has none
             vars(self).setdefault(name, getattr(self._plain, name, ""))
         self._as_jax = as_jax
         self._varies = shapes is not None
         self._placements = stance.Placements()
-        self._in_a_row = False  # whether JAX has dispatched the last call
-        self._uncounted = 0  # calls that fail, or that JAX transforms or runs op by op
+        self._in_a_row = False  # whether JAX dispatched the last call
+        self._uncounted = 0  # calls that failed, or that JAX transformed or ran plainly
         self._begun = Begun()
         self._choose_routes()
 
@@ -87,11 +87,11 @@ class JitFunction(SizedFunction[JaxFamily]):
         return self._function, (self._as_jax, self._shapes, self._options)
 
     def _choose_routes(self) -> None:
-        """Let JAX dispatch what is compiled exactly."""
+        """Let JAX dispatch the calls that are compiled exactly."""
         self._miss = private_jax.cache_miss(self._exact) or _run_by(self._exact)
         self._miss_plainly = private_jax.cache_miss(self._plain) or _run_by(self._plain)
         jax_dispatcher: Any = dispatcher(jax, self._exact, self._missed, self._call)
-        self._dispatcher = jax_dispatcher or self._exact  # which holds what is compiled
+        self._dispatcher = jax_dispatcher or self._exact  # keeps what is compiled
         self._by_jax = Route(jax_dispatcher or self._call)
         self._by_key = Route(self._call_like_before)
         self._acquire = self._by_jax.acquire
@@ -99,34 +99,35 @@ class JitFunction(SizedFunction[JaxFamily]):
     if TYPE_CHECKING:
 
         def __call__(self, /, *args: object, **named: object) -> Any:
-            """The results for these arguments."""
+            """Compute the results for these arguments."""
 
     else:
         __call__ = acquiring("The results, as `jax.jit` of the function gives them.")
 
     @hiding
     def _call(self, /, *args: object, **named: object) -> object:
-        """A call where JAX does not dispatch: it is not to compile, or has changed."""
+        """Run a call that JAX does not dispatch: it may not compile, or has changed."""
         if runs_plainly():
             self._uncounted += 1
             return self._function(*args, **named)
         return self._missed(*args, **named)[0]
 
     def _call_like_before(self, /, *args: object, **named: object) -> object:
-        """A call by a program for many sizes, as the last one; or one by JAX.
+        """Run a call by the program for many sizes that ran the last one, or by JAX.
 
-        Calls that JAX dispatches have keys here too, so that one between others needs
-        no search in both ways; after two in a row it has all calls first.
+        Calls that JAX dispatches have keys here too, so that one of them in between
+        does not cause a search in both places. After two of them in a row, JAX gets
+        every call first.
         """
         known = None
-        if traces_nothing():  # JAX's other settings are in the keys
+        if traces_nothing():  # the keys hold JAX's other settings
             known = self._known.find(args, named)
             if known is not None and known[0] is not self._dispatcher:
                 run, leaves = known
                 self._in_a_row = False
                 try:
                     return run(*leaves)
-                except FloatingPointError:  # a NaN: JAX finds the line of the user
+                except FloatingPointError:  # a NaN: JAX finds the user's line
                     pass
                 except GraphError as error:
                     self._doubt(error, args, named)
@@ -147,10 +148,10 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _doubt(
         self, error: GraphError, args: tuple[object, ...], named: Mapping[str, object]
     ) -> None:
-        """Let calls like one that failed take the slow path, which says why.
+        """Send calls like one that failed down the slow path, which tells why.
 
-        Raises those that are no fault of the program: a call needs a compilation where
-        there is to be none, or processes differ.
+        Raises the errors that are not the program's fault: a call needs a compilation
+        while none is allowed, or processes differ.
         """
         if isinstance(error, NoCompileError):
             raise self._refused(error, args, named) from None
@@ -160,18 +161,18 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _remember(
         self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
     ) -> None:
-        """Run calls like this one at once from now on."""
+        """Run calls like this one directly by `run` from now on."""
         if not self._arguments.have_statics and self._known.remember(args, named, run):
             self._acquire = self._by_key.acquire
 
     def _missed(self, /, *args: object, **named: object) -> Any:
-        """A call that JAX has no program for: results, and what it shall keep."""
+        """Run a call new to JAX; return the results and what JAX may keep of it."""
         if not traces_nothing():
             self._uncounted += 1
             return self._plain(*args, **named), None, False
         known = self._known.find(args, named)
         if known is not None and known[0] is not self._dispatcher:
-            self._acquire = self._by_key.acquire  # between calls that JAX dispatches
+            self._acquire = self._by_key.acquire  # among calls that JAX dispatches
             return self._call_like_before(*args, **named), None, False
         if known is not None:  # JAX has forgotten what it compiled
             self._known.forget(args, named)
@@ -188,7 +189,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _compiled(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> object:
-        """As `_missed`, outside of transformations of JAX."""
+        """Run a call as `_missed` does, outside of JAX's transformations."""
         leaves = jax.tree.leaves((args, dict(named)))
 
         def sizes() -> tuple[object, ...]:
@@ -217,12 +218,12 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _for_sizes(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> object:
-        """As `_missed`, by a program for many sizes where there is one."""
+        """Run a call as `_missed` does, by a program for many sizes if there is one."""
         try:
             call = self._arguments.call(args, named)
             specs = call.specs()
             family = self._family(call, specs, shapes_of(specs))
-        except TypeError:  # arguments that are no arrays: JAX says which
+        except TypeError:  # an argument is no array: JAX says which
             return self._miss(*args, **named)
         mesh = self._options.mesh
         left = next(filter(None, [why_left(x, mesh) for x in call.leaves]), "")
@@ -243,7 +244,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         args: ArgumentValues,
         named: Mapping[str, object],
     ) -> object:
-        """As `_for_sizes`, for a call of this family."""
+        """Run a call of this family as `_for_sizes` does."""
         sizes = shapes_of(specs)
         program = self._program_at(family, sizes)
         if program is not None:
@@ -253,7 +254,7 @@ class JitFunction(SizedFunction[JaxFamily]):
                 results_of_run = run(*call.leaves)
             except NoCompileError:
                 raise
-            except FloatingPointError:  # a NaN: JAX finds the line of the user
+            except FloatingPointError:  # a NaN: JAX finds the user's line
                 return self._miss_plainly(*args, **named)
             except GraphError as error:
                 raise_of_processes(error)
@@ -268,7 +269,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _by_first(
         self, family: JaxFamily, program: JaxProgram, call: JaxCall, specs: list[Spec]
     ) -> OnLeaves | None:
-        """The run by the first program; None where it does not do this call."""
+        """Return a run of the first program; None if it does not serve this call."""
         first = family.first_for(program, shapes_of(specs))
         if first is None or self._as_jax.donates:
             return None
@@ -284,9 +285,10 @@ class JitFunction(SizedFunction[JaxFamily]):
         return run
 
     def _planned(self, /, *args: object, **named: object) -> object:
-        """The function as JAX traces it; raises SizesVary where it need not.
+        """The function for JAX to trace; raises SizesVary if JAX need not trace it.
 
-        Where JAX seeks a NaN that it was told to report, it runs the function op by op.
+        While JAX looks for a NaN that it was told to report, it runs the function op by
+        op.
         """
         if traces_nothing():
             return self._function(*args, **named)
@@ -332,7 +334,7 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     @called_first
     def stats(self) -> JitStats:
-        """Calls and compilations so far, and what is compiled exactly for a reason."""
+        """Calls and compilations so far, and the reasons for exact compilations."""
         calls = self._by_jax.calls + self._by_key.calls
         return stats_of(calls - self._uncounted, self._families.values())
 
@@ -353,7 +355,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         return self._plain.eval_shape(*args, **named)
 
     def clear_cache(self) -> None:
-        """Forget what is compiled, as in JAX, and the sizes that were seen."""
+        """Forget what was compiled, as in JAX, and the sizes seen so far."""
         self._families.clear()
         self._known.clear()
         self._varies = self._shapes is not None

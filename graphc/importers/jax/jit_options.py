@@ -1,4 +1,4 @@
-"""The options of `graphc.jit` that are those of `jax.jit`."""
+"""The options that `graphc.jit` shares with `jax.jit`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ OF_JAX = (*OF_PROGRAMS, "donate_argnums", "donate_argnames", "keep_unused", "inl
 
 @dataclass(frozen=True)
 class JitOptions:
-    """The options of `jit` in the words of `jax.jit`; `others` are for JAX alone."""
+    """Options of `jit`, named as in `jax.jit`; `others` concern JAX alone."""
 
     static_argnums: StaticNumbers | None
     static_argnames: Texts | None
@@ -36,15 +36,16 @@ class JitOptions:
     def read(
         cls, numbers: Positional, names: StaticNames, of_jax: Mapping[str, object]
     ) -> "JitOptions":
-        """The options as they are written: static arguments, and those for JAX.
+        """Read static arguments and the options meant for JAX.
 
-        Raises TypeError for what is no option of `jax.jit`, GraphError for no device.
+        Raises TypeError for an option that `jax.jit` does not have, and GraphError for
+        a `device` that is not JAX's.
         """
         _check(of_jax)
         return cls(numbers_of(numbers), texts_of(names), of_jax)
 
     def jitted(self, function: Callable[..., object]) -> Any:
-        """The function as JAX jits it."""
+        """Return the function as `jax.jit` wraps it."""
         options: dict[str, Any] = dict(self.others)
         for name in ("static_argnums", "static_argnames"):
             if getattr(self, name) is not None:
@@ -53,19 +54,19 @@ class JitOptions:
 
     @property
     def donates(self) -> bool:
-        """Whether arguments are given away, so that results may take their memory."""
+        """Whether arguments are donated, so that results may reuse their memory."""
         names = "donate_argnums", "donate_argnames"
         return any(self.others.get(name) not in (None, ()) for name in names)
 
     @property
     def reason(self) -> str:
-        """Why JAX is to compile each size; "" where it need not."""
+        """Why JAX must compile each size; "" if it need not."""
         names = [n for n in OF_PROGRAMS if self.others.get(n) is not None]
         return f"programs for many sizes have no {', '.join(names)}" if names else ""
 
 
 def _referable(function: Callable[..., object]) -> Callable[..., object]:
-    """A function that JAX can refer to weakly: it crashes once it has failed to."""
+    """Wrap a function that has no weak references, without which JAX would crash."""
     try:
         ref(function)
     except TypeError:

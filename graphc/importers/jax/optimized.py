@@ -1,4 +1,4 @@
-"""`graphc.optimize`: a function of JAX, rewritten, for users to transform."""
+"""`graphc.optimize`: rewrite a JAX function, for users to transform further."""
 
 from collections.abc import Callable, Hashable
 from functools import update_wrapper
@@ -21,7 +21,7 @@ from graphc.runtime.compile import check_options
 
 
 class OptimizedFunction(Decorated):
-    """A function of JAX that is rewritten when it is called; see `optimize`."""
+    """A JAX function that is rewritten when it is called; see `optimize`."""
 
     def __init__(self, function: Callable[..., object], options: Options) -> None:
         check_function(function, "optimize")
@@ -36,7 +36,7 @@ class OptimizedFunction(Decorated):
 
     @hiding
     def __call__(self, /, *args: object, **named: object) -> Any:
-        """The results, by the rewritten program; arguments may be traced."""
+        """Compute the results with the rewritten program; arguments may be traced."""
         call = self._arguments.call(args, named)
         specs = call.specs()
         sizes = [n for leaf in call.leaves for n in jnp.shape(leaf)]
@@ -51,7 +51,7 @@ class OptimizedFunction(Decorated):
         return self._known[key]([_as_array(leaf) for leaf in call.leaves])
 
     def explain(self) -> str:
-        """The rules that were applied, for each kind of call."""
+        """The rules that were applied to each kind of call."""
         lines = [f"optimize of {getattr(self._function, '__name__', 'the function')}"]
         for one in self._known.values():
             applied = [] if one.rewritten is None else one.rewritten.rewrites
@@ -80,10 +80,10 @@ def optimize(
     >>> print(slope(np.array([1, 2, 3], "float32")))
     [5. 4. 3.]
 
-    It is what `graphc.jit` compiles for the sizes of a call: loops stack less, arrays
-    that need not be made are not made. Functions that have derivative rules of their
-    own keep these, under the transformations of JAX too. The rest is as JAX traces it;
-    `explain()` tells what was done.
+    The rewritten function is what `graphc.jit` compiles for the sizes of a call: loops
+    stack less, and needless arrays are not made. Functions with derivative rules of
+    their own keep these, under the transformations of JAX too. The rest stays as JAX
+    traces it; `explain()` tells what was done.
     """
     check_options("optimize", "jax", rewrites, None)
     return OptimizedFunction(function, Options(None, rewrites, "jax"))

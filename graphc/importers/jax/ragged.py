@@ -1,4 +1,4 @@
-"""`graphc.ragged` of functions of JAX: of one example, called with many."""
+"""`graphc.ragged` for JAX functions: written for one example, called with many."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ from graphc.ir.tracebacks import hiding
 from graphc.ir.types import ConcreteArray
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
 
-CHECKED = 3  # sizes of two or more that are compared with a trace of their own
+CHECKED = 3  # sizes of two or more that are compared with their own trace
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Examples:
     """The examples of a call, each as a call of its own."""
 
     calls: list[JaxCall]
-    shared: list[bool]  # which leaves are the same in all
+    shared: list[bool]  # which leaves all examples have in common
 
     @property
     def sizes(self) -> list[ShapesOfCall]:
-        """The shapes of the leaves of each."""
+        """The shapes of the leaves of each example."""
         return [shapes_of(call.specs()) for call in self.calls]
 
 
@@ -58,9 +58,10 @@ class RaggedProgram:
     checked: dict[ShapesOfCall, bool] = field(default_factory=dict)
 
     def serves(self, sizes: ShapesOfCall, specs: list[Spec]) -> bool:
-        """Whether it computes what JAX traces for an example of these sizes.
+        """Whether the program computes what JAX traces for an example of these sizes.
 
-        Each size of one or none is looked at, which JAX may trace otherwise.
+        Examples with a size of one or none are always compared, since JAX may trace
+        these differently.
         """
         if sizes not in self.checked:
             named = self.pattern.sizes(sizes) or {}
@@ -81,14 +82,14 @@ class RaggedProgram:
 
 @dataclass
 class RaggedFamily:
-    """Examples that differ in sizes alone, and their program."""
+    """Examples that differ only in sizes, and the program for them."""
 
     seen: list[ShapesOfCall] = field(default_factory=list)
     program: RaggedProgram | None = None
 
 
 class RaggedFunction(Decorated):
-    """A function of one example, compiled for lists of them; see `ragged`."""
+    """A function of one example, compiled for lists of examples; see `ragged`."""
 
     def __init__(
         self,
@@ -110,9 +111,9 @@ class RaggedFunction(Decorated):
 
     @hiding
     def __call__(self, /, *args: object) -> Any:
-        """The results per example, in lists, or their sums.
+        """Compute lists of the results of each example, or their sums.
 
-        Raises CallError where the arguments are no examples of one kind.
+        Raises CallError if the arguments are not examples of one kind.
         """
         self._calls += 1
         examples = self._examples(args)
@@ -130,7 +131,7 @@ class RaggedFunction(Decorated):
         return self._joined(program, columns, together, alone)
 
     def _examples(self, args: tuple[object, ...]) -> Examples:
-        """The calls for single examples. Raises CallError for different numbers."""
+        """Make a call for each example; raises CallError if their numbers differ."""
         shared_positions = {i % len(args) if args else i for i in self._shared}
         lists = {
             i: _listed(a, i) for i, a in enumerate(args) if i not in shared_positions
@@ -165,13 +166,13 @@ class RaggedFunction(Decorated):
     def _program(
         self, family: RaggedFamily, examples: Examples, specs: list[Spec]
     ) -> RaggedProgram:
-        """The program so far, or one for more sizes."""
+        """Return the program so far, or a new one that serves more sizes."""
         distinct = list(dict.fromkeys(examples.sizes))
         program = family.program
         if program is None or not all(map(program.pattern.has, distinct)):
             seen = list(dict.fromkeys((*family.seen, *distinct)))
             program = family.program = self._made(seen, examples, specs)
-            family.seen = seen  # not what has raised
+            family.seen = seen  # only now: making it may have raised
         return program
 
     def _made(
@@ -184,7 +185,7 @@ class RaggedFunction(Decorated):
         sizes = [n for s in seen for n in (pattern.sizes(s) or {}).values()]
         pattern = replace(pattern, least=min([LEAST, *sizes]))
         names = [f"x{i}" for i in range(len(specs))]
-        subject.read(specs)  # errors of the function itself are those of JAX
+        subject.read(specs)  # raises the function's own errors, as JAX does
         recorder = Recorder(max((pattern.sizes(s) or {} for s in seen), key=_least))
         try:
             read = read_for(subject, pattern, specs, names, recorder)
@@ -206,9 +207,10 @@ class RaggedFunction(Decorated):
     def _by_itself(
         self, program: RaggedProgram, examples: Examples, number: int
     ) -> list[ConcreteArray]:
-        """The results of one example that is not like the others, as a list.
+        """Compute one example that the program does not serve; return its leaves.
 
-        Raises CallError where their structure is that of no other example.
+        Raises CallError if the results have a different structure from the other
+        examples'.
         """
         args, _ = examples.calls[number].arguments(examples.calls[number].leaves)
         results = self._alone(*args)
@@ -226,7 +228,7 @@ class RaggedFunction(Decorated):
         together: list[int],
         alone: Mapping[int, list[Any]],
     ) -> object:
-        """The results of all examples, in the structure of those of one."""
+        """Join the results of all examples, in the structure of one example's."""
         tree = program.results.tree
         parts = []
         for k in range(tree.num_leaves):
@@ -243,7 +245,7 @@ class RaggedFunction(Decorated):
         return jax.tree.unflatten(tree, parts)
 
     def stats(self) -> JitStats:
-        """Calls and compilations so far, those of single examples included."""
+        """Calls and compilations so far, including those for single examples."""
         alone = self._alone.stats()
         stats = JitStats(self._calls, fallbacks=alone.fallbacks, foreign=alone.foreign)
         for family in self._families.values():
@@ -279,7 +281,7 @@ def _listed(argument: Any, position: int) -> list[ConcreteArray]:
 def _run(
     program: RaggedProgram, examples: Examples, numbers: Sequence[int]
 ) -> Sequence[ConcreteArray] | None:
-    """The results of some of the examples by one program; None of no examples."""
+    """Run some of the examples by one program; None if there are none."""
     if not numbers:
         return None
     calls = [examples.calls[i] for i in numbers]
@@ -295,7 +297,7 @@ def _run(
 
 
 def _types(call: JaxCall) -> str:
-    """The arguments of an example as text, with types in the place of arrays."""
+    """Show the arguments of an example, with types in place of arrays."""
     shown = [f"{s.dtype}{list(s.shape)}" for s in call.specs()]
     return str(call.arguments(shown)[0])[1:-1].replace("'", "")
 

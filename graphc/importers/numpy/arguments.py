@@ -1,4 +1,4 @@
-"""Arguments of functions of NumPy: arrays, and Python numbers, of NumPy's dtypes."""
+"""Arguments of functions for NumPy: arrays and Python numbers, in NumPy's dtypes."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ PYTHON: dict[type, str] = {int: "int64", float: "float64", complex: "complex128"
 
 
 def specs_of(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
-    """The types of the leaves. Raises TypeError for a leaf that is no array."""
+    """The types of the leaves. Raises TypeError for a leaf that is not an array."""
     specs = [_spec(leaf) for leaf in call.leaves]
     if None not in specs:
         return specs  # type: ignore[return-value]
@@ -32,7 +32,10 @@ def specs_of(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
 
 
 def _spec(leaf: ConcreteArray) -> Spec | None:
-    """The type of an array, or of a Python number; None for anything else."""
+    """The type of an array or a Python number; None for anything else.
+
+    Raises GraphError for arrays of special classes.
+    """
     if type(leaf) in PYTHON:
         return Spec((), np.dtype(PYTHON[type(leaf)]), True)
     _require_plain(leaf)
@@ -45,7 +48,7 @@ def _spec(leaf: ConcreteArray) -> Spec | None:
 
 
 def _require_plain(leaf: object) -> None:
-    """Raise GraphError for arrays of classes that may compute in a way of their own."""
+    """Raise GraphError for arrays of classes that may compute in their own way."""
     if not isinstance(leaf, np.ndarray) or type(leaf) in (np.ndarray, np.memmap):
         return
     name = type(leaf).__name__
@@ -58,7 +61,7 @@ def _require_plain(leaf: object) -> None:
 
 
 def _path(call: JaxCall, number: int) -> str:
-    """How a leaf is written: `args[0]['x']`, `named['y']`."""
+    """Show how a leaf is reached: `args[0]['x']`, `named['y']`."""
     numbered = jax.tree.unflatten(call.form, range(len(call.leaves)))
     paths = [
         path for path, _ in jax.tree_util.tree_leaves_with_path(in_order(numbered))
@@ -71,8 +74,8 @@ def _path(call: JaxCall, number: int) -> str:
 def arrays_of(leaves: Sequence[object], specs: Sequence[Spec]) -> list[object]:
     """The leaves of a call as arrays.
 
-    Python numbers have the dtypes that NumPy gives them. Arrays of bytes in another
-    order are converted, as programs have none.
+    Python numbers get the dtypes that NumPy gives them. Arrays in a different byte
+    order are converted, since programs have no such arrays.
     """
     pairs = zip(leaves, specs, strict=True)
     return [

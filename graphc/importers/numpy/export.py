@@ -1,4 +1,4 @@
-"""Functions of `graphc.jit(frontend="numpy")` as models in files."""
+"""Export functions of `graphc.jit(frontend="numpy")` as models in files."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -29,7 +29,7 @@ from graphc.transform.planning.forecast import sizes_of_calls
 
 
 def numpy_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
-    """The types of the leaves, as NumPy has them."""
+    """The types of the leaves in NumPy's dtypes. Raises GraphError for other leaves."""
     specs = [struct_spec(leaf) for leaf in call.leaves]
     pairs = zip(call.leaves, specs, strict=True)
     examples = [x if spec is None else np.zeros((), spec.dtype) for x, spec in pairs]
@@ -44,7 +44,7 @@ def numpy_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
 def contents(
     asking: Asked, sizes: NamedSizes, platforms: Sequence[str], graph: bool
 ) -> tuple[Contents, Graph | None]:
-    """The contents of a file of a function of NumPy; its graph, if it is asked for."""
+    """Return the contents of a function's file, and its graph if `graph` is set."""
     known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
     axis_sizes = {name: n for name, n in known.items() if name in asking.pattern.names}
     calls = sizes_of_calls(asking.pattern.names, axis_sizes, "export")
@@ -63,7 +63,11 @@ def contents(
 def _trace(
     asking: Asked, calls: Sequence[Mapping[str, int]]
 ) -> tuple[SizePattern, NumpyTrace]:
-    """The function at names for sizes, or at the numbers of the only call."""
+    """Trace the function at named sizes, or at the numbers of a single call.
+
+    Returns the pattern too. Raises GraphError if neither way works, and for small sizes
+    among others.
+    """
     least = asking.pattern.least
     small = any(n < least for call in calls for n in call.values())
     unlike = [call for call in calls if call != calls[0]]
@@ -76,7 +80,7 @@ def _trace(
     for pattern in patterns[:-1]:
         try:
             return pattern, _traced(asking, pattern)
-        except GraphError:  # of Python that decides by a size
+        except GraphError:  # from Python code that decides by a size
             continue
     try:
         return patterns[-1], _traced(asking, patterns[-1])
@@ -95,7 +99,7 @@ def _traced(asking: Asked, pattern: SizePattern) -> NumpyTrace:
 def _require_types(
     asking: Asked, trace: NumpyTrace, calls: Sequence[Mapping[str, int]]
 ) -> None:
-    """Raise GraphError where results have other types at the first of the sizes."""
+    """Raise GraphError if results have different types at the first few sizes."""
     for sizes in calls[:CHECKED]:
         shapes = shapes_of(asking.at(sizes))
         if _traced(asking, SizePattern(shapes)).types != trace.types:
@@ -105,7 +109,7 @@ def _require_types(
 
 
 def _integers(asking: Asked, trace: NumpyTrace, known: NamedSizes) -> dict[str, int]:
-    """Integers that are sizes, as the examples of arguments tell them."""
+    """The integers that are sizes, taken from the examples of arguments."""
     unknown = {s.name for s in trace.graph.asked} - known.keys()
     pairs = zip(asking.names, asking.call.leaves, strict=True)
     return {n: int(x) for n, x in pairs if n in unknown and struct_spec(x) is None}

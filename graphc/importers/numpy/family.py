@@ -1,4 +1,4 @@
-"""The calls of a function of NumPy that differ in sizes alone, and their programs."""
+"""Calls of a function for NumPy that differ only in sizes, and their programs."""
 
 import operator
 from collections.abc import Iterator, Sequence
@@ -32,14 +32,14 @@ from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 from graphc.transform.policies import names_in
 
-CHECKED = 3  # sizes at which a program is compared with a trace of their own
+CHECKED = 3  # sizes at which a program is compared with their own trace
 
 
 @dataclass(frozen=True, eq=False)
 class NumpyProgram:
-    """A function of NumPy for all sizes of a pattern, which may be numbers.
+    """A function for NumPy at all sizes of a pattern, which may be numbers.
 
-    It holds for sizes by which the function takes the same `decisions`.
+    The program holds for sizes by which the function takes the same `decisions`.
     """
 
     pattern: SizePattern
@@ -56,30 +56,33 @@ class NumpyProgram:
 
     @property
     def facts(self) -> list[str]:
-        """The facts about sizes that it holds for, with the lines that ask for them."""
+        """The facts about sizes that the program relies on, with the lines that ask."""
         return self.decisions.described(self.decisions.taken)
 
     @property
     def asked(self) -> Sequence[Decision]:
-        """The questions about sizes by whose answers it is chosen."""
+        """The questions about sizes whose answers choose this program."""
         return self.decisions.taken
 
     @property
     def is_compared(self) -> bool:
-        """Whether it serves sizes only after a comparison, each by itself."""
+        """Whether each new size is compared with its own trace: never."""
         return False
 
     def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
-        """The arguments of the graph after the leaves of a call: there are none."""
+        """The graph's arguments that follow the leaves in a call: there are none."""
         return []
 
     def __call__(self, call: JaxCall, specs: list[Spec]) -> object:
-        """The results of a call, in their structure."""
+        """Compute the results of a call, in their structure."""
         results = self.compiled(*arrays_of(call.leaves, specs))
         return jax.tree.unflatten(self.trace.tree, results)
 
     def runner(self, call: JaxCall, specs: list[Spec]) -> OnLeaves:
-        """The function that runs calls like this one, now done, on their leaves."""
+        """Return a function of the leaves that runs calls like this one.
+
+        The call has just run, so its plan is known.
+        """
         unflatten = in_structure(self.trace.tree)
 
         def by_driver(*inputs: object) -> object:
@@ -92,11 +95,11 @@ class NumpyProgram:
         return lambda *leaves: run(*arrays_of(leaves, specs))
 
     def in_jax(self, call: JaxCall, specs: list[Spec]) -> object:
-        """The results of a call that JAX traces; in one segment, or an error.
+        """Compute the results of a call that JAX traces, in one segment or not at all.
 
-        Nothing is checked then: JAX raises no errors of data.
+        Data are not checked, since JAX raises no errors of data.
         """
-        with jax.enable_x64(True):  # dtypes are those of the graph, not of the mode
+        with jax.enable_x64(True):  # dtypes are the graph's, whatever the mode
             results = self._unchecked.jax_callable(*arrays_of(call.leaves, specs))
         return jax.tree.unflatten(self.trace.tree, results)
 
@@ -112,26 +115,26 @@ class NumpyProgram:
         return self.compiled.source
 
     def compilations(self) -> list[Compilation]:
-        """Each of them."""
+        """The compilations of the program."""
         return self.compiled.stats().compilations
 
     def report(self, full: bool) -> Iterator[str]:
-        """Lines about how it is compiled."""
+        """Yield lines about how the program is compiled."""
         yield "on values of graphc"
         yield self.compiled.explain(full)
 
 
 def _compiled(how: Options, graph: Graph) -> Function:
-    """The function of a graph, whose sizes have the policies of their names."""
+    """Compile a graph, with the part of `dims` that names its sizes."""
     return compiled_by(replace(how, dims=dims_of(how.dims, names_in(graph))), graph)
 
 
 @dataclass
 class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
-    """The calls of one function of NumPy that differ in nothing but sizes."""
+    """The calls of one function for NumPy that differ only in sizes."""
 
     def alone(self, sizes: ShapesOfCall) -> NumpyProgram:
-        """The program for these very sizes."""
+        """The program for exactly these sizes."""
         if sizes not in self.compiled:
             pattern = SizePattern(sizes)
             self.compiled[sizes] = self._program(pattern, self._trace(pattern))
@@ -144,7 +147,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
     def _trace(
         self, pattern: SizePattern, sizes: ShapesOfCall | None = None
     ) -> NumpyTrace:
-        """The trace for a pattern, with the decisions by these sizes."""
+        """Trace the function for a pattern, with decisions as for these sizes."""
         subject = self.function, self.call, pattern, self.specs, self.names()
         named = None if sizes is None else pattern.sizes(sizes)
         return traced(*subject, named, self.names_of_axes(pattern.shapes))
@@ -152,13 +155,13 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
     def _program(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram:
         how = self.options_for(pattern)
         graph = trace.checked(how.check)
-        if pattern.names:  # at true sizes, only what is counted has one
+        if pattern.names:  # else only sizes that depend on data have names
             axes = dict.fromkeys(names_in(graph), "") | self.axes_named(pattern)
             require_names(how.dims, axes)
         return NumpyProgram(pattern, trace, _compiled(how, graph), how)
 
     def _serves(self, program: NumpyProgram, sizes: ShapesOfCall) -> bool:
-        """Whether the function takes the decisions of a program at these sizes too."""
+        """Whether the function decides by these sizes as the program assumes."""
         return super()._serves(program, sizes) and self._decides(program, sizes)
 
     def _decides(self, program: NumpyProgram, sizes: ShapesOfCall) -> bool:
@@ -178,7 +181,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             program = self._like(pattern, trace) or self._program(pattern, trace)
         except (GraphError, Unsupported, CallersError):
             raise
-        except Exception as error:  # of a library that takes no size by a name
+        except Exception as error:  # of a library that accepts no symbolic size
             self._require(sizes)
             raise Unsupported(f"{type(error).__name__}: {error}") from error
         self.checked: set[ShapesOfCall] = set()
@@ -187,7 +190,10 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         return program
 
     def _like(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram | None:
-        """The program that a trace would make, where something outside has changed."""
+        """Return an existing program that equals the trace, or None.
+
+        One may exist if only something captured has changed.
+        """
         for program in self.programs:
             unwritten = self.captured[id(program)].is_unwritten()
             if (
@@ -203,14 +209,14 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         return one.compiled, ""
 
     def _require(self, sizes: ShapesOfCall) -> None:
-        """Raise the error of the function itself at these sizes, if it has one."""
+        """Raise the error that the function itself raises at these sizes, if any."""
         self.alone(sizes)
 
     def _check(self, program: NumpyProgram, sizes: ShapesOfCall) -> None:
-        """Compare types with a trace at these sizes, where they are numbers of Python.
+        """Compare types with a trace at these sizes, where they are Python numbers.
 
-        Python code that needs the number of a size which has only a name is an error;
-        whether it decides as for the program is known.
+        Only types need comparing: code that needs the number of a named size raises an
+        error, and decisions by sizes are recorded.
         """
         done = sizes in self.checked or len(self.checked) >= CHECKED
         if done or not program.pattern.has(sizes) or not self._decides(program, sizes):

@@ -25,7 +25,7 @@ from graphc.runtime.driver.stance import Refused
 
 
 class NumpyFunction(SizedFunction[NumpyFamily]):
-    """A function of NumPy that is compiled when it is called; see `jit`."""
+    """A function for NumPy that is compiled when it is called; see `jit`."""
 
     _contents = staticmethod(contents)
 
@@ -33,12 +33,12 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         return self._function, (self._arguments, self._shapes, self._options)
 
     def __call__(self, /, *args: object, **named: object) -> object:
-        """The results for these arguments, as the function itself gives them.
+        """Compute the results for these arguments, as the function itself would.
 
-        Where JAX traces the arguments, they are those of the program as plain JAX.
+        If JAX traces the arguments, the program runs as plain JAX.
         """
         known = None
-        if not named and traces_nothing():  # JAX's other settings are in the keys
+        if not named and traces_nothing():  # the keys hold JAX's other settings
             known = self._known.find_by_places(args)
         if known is None and (runs_plainly() or self._is_within(args, named)):
             return self._function(*args, **named)
@@ -54,7 +54,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         return results
 
     def _is_within(self, args: tuple[object, ...], named: Mapping[str, object]) -> bool:
-        """Whether a function that is traced calls this one, which is a part of it."""
+        """Whether a traced function calls this one, which then becomes part of it."""
         if not is_tracing():
             return False
         leaves = jax.tree.leaves(in_order((args, named)))
@@ -66,16 +66,16 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         args: tuple[object, ...],
         named: Mapping[str, object],
     ) -> object:
-        """The results of a call that is compiled, by the function for calls like it."""
+        """Compute the results of a call, by the function for calls like it if known."""
         if known is not None:
             try:
                 return known(*args)
             except NoCompileError:
                 raise
-            except GraphError:  # what comes now says why
+            except GraphError:  # the slow path below tells why
                 self._known.forget(args, named)
         results, run = self._computed(args, named)
-        # Dicts keep the order of their keys, which no key of a call has.
+        # Dicts keep the order of their keys, which the key of a call does not record.
         may_have_key = self._may_have_keys and not named and traces_nothing()
         if may_have_key and run is not None and jax.tree_util.all_leaves(args):
             self._known.remember(args, named, run)
@@ -88,7 +88,10 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
     def _computed(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> tuple[object, OnLeaves | None]:
-        """The results of a call, and the function for calls like it; None if none."""
+        """Compute the results of a call; return the function for calls like it, too.
+
+        The function is None if JAX traces the call.
+        """
         call = self._arguments.call(args, named)
         specs = specs_of(call, self._function)
         sizes = shapes_of(specs)
@@ -108,7 +111,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         specs: list[Spec],
         sizes: ShapesOfCall,
     ) -> tuple[object, OnLeaves]:
-        """As `_computed`, for a call of this family."""
+        """Do what `_computed` does, for a call of this family."""
         program = self._program_at(family, sizes)
         if program is not None:
             try:

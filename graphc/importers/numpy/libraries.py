@@ -1,4 +1,4 @@
-"""Code of libraries, or of JAX, that fails on a traced array: what to write instead."""
+"""Explain failures of libraries, or of JAX, on traced arrays: what to write instead."""
 
 import re
 from collections.abc import Generator, Iterator
@@ -23,10 +23,10 @@ from graphc.ir.namespace import FUNCTIONS, OTHER_NAMES
 from graphc.ir.types import DTYPES
 
 _HINT = "use a function of NumPy or gt, or call it outside of the function"
-_WRITING = "setting an array element"  # of an array in memory, in NumPy's words
+_WRITING = "setting an array element"  # in memory: the words of NumPy's errors
 _WRITING_FLAT = "setting single item of array"
 _OF_JAX = "JAX "
-_INTERNAL = re.compile(  # or a value, as it is printed
+_INTERNAL = re.compile(  # or a value as it is printed
     rf"TracedArray|_method_|symbolic value|<[^<>]*: (?:weak )?(?:{'|'.join(DTYPES)})\["
 )
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*")
@@ -35,7 +35,7 @@ _REST = "write it with the names of numpy, or leave frontend out for a function 
 
 @contextmanager
 def explaining_libraries() -> Generator[None]:
-    """Within: errors of libraries that speak of our classes name the user's line."""
+    """Within, make errors of libraries about our classes name the user's line."""
     try:
         yield
     except GraphError:
@@ -50,7 +50,7 @@ def explaining_libraries() -> Generator[None]:
         if _OF_JAX in text or not _INTERNAL.search(text):
             raise
         place, library = _blamed(error.__traceback__)
-        of_jax = library.startswith("jax.")  # another error names what to write
+        of_jax = library.startswith("jax.")  # a later error tells what to write
         if of_jax or (not library and "TracedArray" not in text):
             raise
         reader = library or "code of C"
@@ -60,14 +60,14 @@ def explaining_libraries() -> Generator[None]:
 
 
 def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and those that it was raised for."""
+    """An error, and the errors that caused it."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _blamed(trace: TracebackType | None) -> tuple[SourceLocation, str]:
-    """The user's innermost line, and the function of a library that it called."""
+    """The user's innermost line, and the library function that it called."""
     place, library = SourceLocation("<unknown>", 0), ""
     for frame, line in walk_tb(trace):
         file = frame.f_code.co_filename
@@ -82,7 +82,7 @@ def _blamed(trace: TracebackType | None) -> tuple[SourceLocation, str]:
 
 
 def tell_names_of_numpy(error: Exception) -> None:
-    """Add what to write where a function of JAX was given an array that is traced."""
+    """Add what to write to the error of a JAX function that got a traced array."""
     if not isinstance(error, TypeError) or TracedArray.__name__ not in str(error):
         return
     name, meant = next(_calls(error), ("a function of JAX", ""))
@@ -92,7 +92,7 @@ def tell_names_of_numpy(error: Exception) -> None:
 
 
 def _calls(error: Exception) -> Iterator[tuple[str, str]]:
-    """The functions of JAX in the user's expression that raised."""
+    """The JAX functions in the user's expression that raised."""
     innermost, step = None, error.__traceback__
     while step is not None:
         if not is_library(step.tb_frame.f_code.co_filename):
@@ -103,7 +103,7 @@ def _calls(error: Exception) -> Iterator[tuple[str, str]]:
 
 
 def _expression(step: TracebackType) -> str:
-    """The text of the expression that a traceback is at, on its first line."""
+    """The text of the expression that a traceback is at; only its first line."""
     code = step.tb_frame.f_code
     first, last, start, end = list(code.co_positions())[step.tb_lasti // 2]
     line = getline(code.co_filename, step.tb_lineno)
@@ -111,7 +111,7 @@ def _expression(step: TracebackType) -> str:
 
 
 def _of_jax(frame: FrameType, line: str) -> Iterator[tuple[str, str]]:
-    """The functions of JAX that a line names, and what to write in their place."""
+    """The JAX functions that a line names, and what to write instead of each."""
     known = {**frame.f_globals, **frame.f_locals}
     for text in _DOTTED.findall(line):
         first, *parts = text.split(".")
@@ -124,7 +124,7 @@ def _of_jax(frame: FrameType, line: str) -> Iterator[tuple[str, str]]:
 
 
 def _meant(path: list[str]) -> str:
-    """The function of NumPy, or of graphc, that does the same as one of JAX."""
+    """The function of NumPy or graphc that does the same as one of JAX; "" if none."""
     space, *names = path
     member: Any = np
     for name in names if space == "numpy" else ["no such name"]:

@@ -1,11 +1,11 @@
-"""NumPy's functions of values, where NumPy does not ask its arguments.
+"""NumPy's functions for values, in cases where NumPy does not ask its arguments.
 
-A value answers for most functions of NumPy, but `np.zeros(x.shape)`, `np.arange(n)` and
-`np.take(table, i)` are not asked of it. While a function is traced, Python code that
-writes `np.zeros` gets a function that gives a value where an argument is symbolic.
-Nothing changes for other arguments, nor in other threads, nor for code of C, as that of
-NumPy's random numbers: it writes into the memory of what `numpy.empty` gives it, and an
-array that is traced has none.
+A value answers for most functions of NumPy, but NumPy does not ask it in
+`np.zeros(x.shape)`, `np.arange(n)` and `np.take(table, i)`. While a function is traced,
+Python code that writes `np.zeros` gets a function that returns a value if an argument
+is symbolic. Nothing changes for other arguments, nor in other threads, nor for C code
+such as NumPy's random numbers: that writes into the memory of what `numpy.empty`
+returns, and a traced array has no memory.
 """
 
 import math
@@ -55,30 +55,30 @@ from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
 from graphc.ir.types import DTYPES, DType
 
-# Others of `scipy.special` that are no ufuncs have other dtypes, or raise for numbers.
+# The other non-ufuncs in `scipy.special` have other dtypes, or raise for numbers.
 OF_SPECIAL = "logsumexp", "log_softmax", "softmax"
-ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
+ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, in C order
 OUTSIDE = "an array from outside of the function would be written"
 ITERATING = "reads and writes memory, which arrays that are traced have not"
 
 
 class _Tracing(threading.local):
-    """How many functions this thread traces, one within the other."""
+    """The number of functions that this thread traces, one within the other."""
 
     depth = 0
 
 
 _TRACING = _Tracing()
 _LOCK = RenewedLock()
-_tracers: set[object] = set()  # one for each function that any thread traces
+_tracers: set[object] = set()  # one for each function being traced in any thread
 
 
 class _WatchedModule(ModuleType):
-    """NumPy while a thread traces: Python code looks names up here, and C too.
+    """NumPy while a thread traces: Python code looks names up here, and so does C code.
 
-    Both ask the module. The instruction that the calling frame stands at distinguishes
-    them: Python code that looks a name up stands at that name, and code of C has been
-    called by an instruction of another kind.
+    Both ask the module. The current instruction of the calling frame distinguishes
+    them: Python code that looks a name up stands at that name, while C code was called
+    by an instruction of another kind.
     """
 
     def __getattribute__(self, name: str) -> object:
@@ -98,9 +98,10 @@ class _WatchedModule(ModuleType):
 
 
 def _is_asked_by_text(asking: FrameType, name: str) -> bool:
-    """Whether a line of the user's is `getattr(np, name)`.
+    """Whether a line of the user's code is `getattr(np, name)`.
 
-    Code of C that the line calls would crash with memory that is none.
+    Names that begin with "empty" are excluded: C code called in that line would crash
+    with an array that has no memory.
     """
     is_users = not name.startswith("empty") and is_in_file_of_user(asking)
     return is_users and may_ask(asking, name)
@@ -108,9 +109,9 @@ def _is_asked_by_text(asking: FrameType, name: str) -> bool:
 
 @contextmanager
 def numpy_of_values() -> Generator[None]:
-    """Within: NumPy's functions take values, and floats are float64 as they are there.
+    """Within, NumPy's functions accept values, and floats are float64 as in NumPy.
 
-    It is so in this thread, and of names that are looked up in NumPy.
+    This holds in this thread, and for names that are looked up in NumPy.
     """
     token, depth = object(), _TRACING.depth
     try:
@@ -143,7 +144,7 @@ def _enter(token: object) -> None:
             _replaced["fft"] = _NamesOf(np.fft, of_sizes)
             _replaced["nditer"] = _nditer
             _replaced["isscalar"] = _isscalar
-        # Modules have it, which pyright does not know.
+        # Modules allow this, which pyright does not know.
         np.__class__ = _WatchedModule  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -156,10 +157,11 @@ def _leave(token: object) -> None:
 
 @contextmanager
 def names_of_user(function: Callable[..., object]) -> Generator[None]:
-    """Within: functions of NumPy that the user has under other names take values too.
+    """Within, NumPy functions that the user has under other names accept values too.
 
-    Those that NumPy asks arguments about stay: user code may compare them with what it
-    keeps elsewhere. `len(x)` is `x.shape[0]` there; Python's own gives a number.
+    Functions through which NumPy asks its arguments stay: user code may compare them
+    with functions that it keeps elsewhere. `len(x)` becomes `x.shape[0]`, since
+    Python's own `len` must return a number.
     """
     members = ((vars(np)[name], item) for name, item in _replaced.items())
     taking = {id(f): item for f, item in members if not isinstance(f, _ASKING)}
@@ -171,7 +173,7 @@ def names_of_user(function: Callable[..., object]) -> Generator[None]:
 
 
 def _classes(function: Callable[..., object]) -> dict[str, object]:
-    """Python's classes of numbers, but those that the user's code may test by `is`."""
+    """Replacements for Python's number classes that user code cannot test by `is`."""
     functions = (f for f in (function, *reached(function)) if type(f) is FunctionType)
     codes = (f.__code__ for f in functions if is_user_file(f.__code__.co_filename))
     used = {name for code in codes for name in tested(code)}
@@ -179,7 +181,7 @@ def _classes(function: Callable[..., object]) -> dict[str, object]:
 
 
 def _len(items: Sized, /) -> object:
-    """Python's `len`; of an array that is traced, the size of its first axis."""
+    """Python's `len`; for a traced array, the size of its first axis."""
     if type(items) is TracedArray and items.ndim:
         return items.shape[0]
     return len(items)
@@ -189,7 +191,7 @@ _len.__name__ = "len"
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
-    """The functions of NumPy that there are of values too; ufuncs ask by themselves."""
+    """The NumPy functions that exist for values too; ufuncs ask their arguments."""
     for name, member in vars(np).items():
         plain = hasattr(member, "__name__") and not isinstance(member, (np.ufunc, type))
         is_of_numpy = plain and callable(member) and member.__module__ == "numpy"
@@ -202,21 +204,21 @@ def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
 
 
 def _ufuncs() -> Iterator[tuple[str, UfuncOfUser]]:
-    """The ufuncs of NumPy as the user has them, who makes arrays by them too."""
+    """NumPy's ufuncs as the user gets them, which make arrays that can be written."""
     for name, member in vars(np).items():
         if isinstance(member, np.ufunc):
             yield name, UfuncOfUser(member, _made_by_user)
 
 
 def _dtypes() -> Iterator[tuple[str, Callable[[object], object]]]:
-    """The classes of numbers of NumPy as functions, which cast what they are given."""
+    """NumPy's number classes as functions that cast their argument."""
     for name, member in vars(np).items():
         if isinstance(member, type) and member in _NUMBERS:
             yield name, _casting_to(member)
 
 
 def _casting_to(kind: type) -> Callable[[object], object]:
-    """Numbers and arrays of a class of NumPy's numbers; of arguments, cast."""
+    """Return a function that makes numbers of a class, or casts symbolic ones."""
 
     def cast(number: object = 0) -> object:
         content = content_of(number)
@@ -230,9 +232,9 @@ def _casting_to(kind: type) -> Callable[[object], object]:
 
 
 def _of_values(function: Callable[..., object]) -> Callable[..., object]:
-    """A function of NumPy that leaves values to ours.
+    """Wrap a NumPy function so that graphc computes for symbolic arguments.
 
-    Arrays that users make have a memory of ours, since values may be written there.
+    Arrays that users make get a memory of ours, since values may be written there.
     """
     name = function.__name__
     makes_arrays = name_of(function) == "asarray"
@@ -262,14 +264,14 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
             _written_later(result, args, options, name) if called_by_user() else result
         )
 
-    asked.__code__ = asked.__code__.replace(co_name=name)  # as errors call it
+    asked.__code__ = asked.__code__.replace(co_name=name)  # the name shown in errors
     kind = type(name, (EqualToPlain,), {"__call__": asked})
     of_user: Any = kind(function)
     return update_wrapper(of_user, function)
 
 
 class _NamesOf:
-    """A module as the user has it, with other members in the places of some."""
+    """A module as the user sees it, with some members replaced."""
 
     def __init__(self, module: ModuleType, members: Mapping[str, object]) -> None:
         self._module, self._members = module, members
@@ -279,7 +281,7 @@ class _NamesOf:
 
 
 def _of_scipy() -> list[tuple[object, object]]:
-    """Functions of SciPy that are no ufuncs, and its modules, as they take values."""
+    """SciPy's non-ufuncs and modules, each with a replacement that accepts values."""
     special = sys.modules.get("scipy.special")
     if special is None:
         return []
@@ -295,7 +297,7 @@ def _of_scipy() -> list[tuple[object, object]]:
 
 
 def _of_points(function: Callable[..., object]) -> Callable[..., object]:
-    """The frequencies of so many points, by which NumPy divides."""
+    """Wrap a function of frequencies, which divides by the number of points."""
     frequencies = _of_values(function)
 
     @wraps(function)
@@ -308,7 +310,7 @@ def _of_points(function: Callable[..., object]) -> Callable[..., object]:
 
 
 class _FourierOfScipy:
-    """A backend of `scipy.fft`: its transforms, as NumPy has them."""
+    """A backend of `scipy.fft` that computes its transforms as NumPy does."""
 
     __ua_domain__ = "numpy.scipy.fft"
 
@@ -333,28 +335,29 @@ class _FourierOfScipy:
         array = np.asarray(taken.pop("x"))
         for about_memory in ("overwrite_x", "workers", "plan"):
             taken.pop(about_memory, None)
-        if array.dtype == np.float16:  # of which NumPy's results are float16
+        if array.dtype == np.float16:  # NumPy would return float16
             array = array.astype(np.float32)
         return of_numpy(namesake, (array,), taken)
 
 
 def _fourier_of_scipy() -> AbstractContextManager[object]:
-    """Within: `scipy.fft` takes arrays that are traced, if it is imported."""
+    """Within, `scipy.fft` accepts traced arrays, if it has been imported."""
     module = sys.modules.get("scipy.fft")
     return nullcontext() if module is None else module.set_backend(_FourierOfScipy)
 
 
 def _made_by_user(result: object) -> object:
-    """New arrays, which code of the user may write while a function is traced."""
+    """Make new arrays writeable by user code while a function is traced."""
     return _written_later(result, (), {}, "") if _TRACING.depth else result
 
 
 def _written_later(
     result: object, args: tuple[object, ...], options: Mapping[str, object], name: str
 ) -> object:
-    """Results for code of the user: arrays as ours, since values may be written there.
+    """Turn arrays for user code into ours, since values may be written there.
 
-    One that shares memory with an argument, which is from outside, is not written.
+    An array that shares memory with an argument, which comes from outside, is
+    read-only.
     """
     if isinstance(result, (list, tuple)):
         items = [_written_later(item, args, options, name) for item in result]
@@ -372,7 +375,7 @@ def _written_later(
 
 
 def _with_arrays(items: object, dtype: DType | None) -> object:
-    """Nested lists in which numbers are arrays: these have dtypes in NumPy's lists."""
+    """Turn numbers in nested lists into arrays, whose dtypes NumPy's lists have."""
     if isinstance(items, (list, tuple)):
         return [_with_arrays(item, dtype) for item in items]
     number = content_of(items)
@@ -382,7 +385,7 @@ def _with_arrays(items: object, dtype: DType | None) -> object:
 
 
 def _nditer(*args: Any, **options: Any) -> object:
-    """`np.nditer`, of arrays that are not traced."""
+    """`np.nditer`, which raises GraphError for traced arrays."""
     if holds_arrays([*args, *options.values()]):
         hint = "write an expression of whole arrays, or a loop over rows"
         raise graph_error(ITERATING, op="numpy.nditer", hint=hint)
@@ -390,14 +393,14 @@ def _nditer(*args: Any, **options: Any) -> object:
 
 
 def _ndenumerate(array: object) -> object:
-    """`np.ndenumerate`, of traced arrays too."""
+    """`np.ndenumerate`, which accepts traced arrays."""
     if isinstance(array, TracedArray):
         return in_place.elements_with_places(array)
     return _PLAIN_NDENUMERATE(array)
 
 
 def _isscalar(element: object) -> bool:
-    """`np.isscalar`, also of numbers that are traced."""
+    """`np.isscalar`, which recognizes traced numbers."""
     if type(element) is TracedArray:
         return element.memory.fixed == NUMBER
     return _PLAIN_ISSCALAR(element)
@@ -409,5 +412,5 @@ _PLAIN_NDITER, _PLAIN_NDENUMERATE = np.nditer, np.ndenumerate
 _PLAIN_ISSCALAR = np.isscalar
 
 
-_replaced: dict[str, Any] = {}  # what names of NumPy stand for in a trace
+_replaced: dict[str, Any] = {}  # replacements of NumPy's names in a trace
 _functions_of_scipy: list[tuple[object, object]] = []

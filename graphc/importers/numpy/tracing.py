@@ -1,4 +1,4 @@
-"""The graph of a function of NumPy: what it does to values, at sizes of a pattern."""
+"""Trace a function of NumPy into the graph of its values, for sizes of a pattern."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ from graphc.transform.planning.bounds_checks import asking, unread
 
 @dataclass(frozen=True)
 class NumpyTrace:
-    """A function as a graph of its leaves; `tree` is the structure of its results.
+    """The graph of a function of its leaves; `tree` is the structure of its results.
 
-    `unread` is what the function computes too, and no result needs. It holds for sizes
-    by which the function takes the same `decisions`.
+    `unread` holds nodes that the function computes although no result needs them. The
+    trace is valid for all sizes by which the function takes the same `decisions`.
     """
 
     graph: Graph
@@ -49,11 +49,11 @@ class NumpyTrace:
     decisions: Decisions
 
     def checked(self, check: Checking) -> Graph:
-        """The graph, with checks of what no result needs, where there are checks."""
+        """The graph; if `check` is set, with the checks that no result needs."""
         return asking(self.graph, self.unread, check) if check else self.graph
 
     def is_like(self, other: "NumpyTrace") -> bool:
-        """Whether another is proved to compute the same at the same sizes."""
+        """Whether another trace provably computes the same at the same sizes."""
         facts, other_facts = ({*map(str, x.decisions.taken)} for x in (self, other))
         if self.types != other.types or facts != other_facts:
             return False
@@ -61,7 +61,7 @@ class NumpyTrace:
 
     @property
     def types(self) -> tuple[object, list[tuple[DType, int]]]:
-        """The structure, and the dtypes and ranks, of the results."""
+        """The structure of the results, with their dtypes and ranks."""
         return self.tree, [(v.dtype, v.type.rank) for v in self.graph.outputs]
 
 
@@ -74,10 +74,11 @@ def traced(
     sizes: Mapping[str, int] | None = None,
     words: Mapping[str, str] = MappingProxyType({}),
 ) -> NumpyTrace:
-    """The graph of a function, of arguments whose sizes are those of a pattern.
+    """Trace a function for arguments whose sizes follow a pattern.
 
-    Where it decides by sizes, it is that of `sizes`, for which the user has `words`.
-    Raises GraphError, with the user's line, where it does what values cannot do.
+    Where the function decides by sizes, the trace is that for `sizes`; `words` says how
+    the user knows them. Raises GraphError, at the user's line, where the function does
+    what values cannot do.
     """
     symbols = {name: Symbol(name, lower=pattern.least) for name in pattern.names}
     answers = None if sizes is None else Answers(symbols, sizes, words)
@@ -124,7 +125,7 @@ def inputs_of(
     specs: Sequence[Spec],
     names: Sequence[str],
 ) -> list[Value]:
-    """New variables for the leaves of a call."""
+    """Make new variables for the leaves of a call."""
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     variables, named = [], JaxSizes(sizes)
     for name, spec, shape in zip(names, specs, pattern.shapes, strict=True):
@@ -136,7 +137,7 @@ def inputs_of(
 
 
 def _derivatives(how: Differentiated, tree: Any, args: Sequence[object]) -> object:
-    """A structure like that of the derivatives of results of a structure."""
+    """A tree with the structure that the derivatives of results in `tree` have."""
     several = not isinstance(how.argnums, int)
     slopes = tuple(args[i] for i in how.argnums) if several else args[how.argnums]  # type: ignore[union-attr,index]
     inner = jax.tree.structure(in_order(slopes))

@@ -1,8 +1,8 @@
-"""The types that functions accept where they ask for values, sizes, indices, dtypes.
+"""The types that functions accept for values, sizes, indices and dtypes.
 
-Each is turned into one form where it comes in: see `as_value`, `as_size`, `as_shape`
-and `dtype_of`. When the program runs, each is a name by itself, so that `help` shows
-`ArrayLike` and no list of types.
+Functions convert each argument to one form on entry: see `as_value`, `as_size`,
+`as_shape` and `dtype_of`. At run time each of these types is only a name, so that
+`help` shows `ArrayLike` instead of a list of types.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
     ItemT = TypeVar("ItemT", covariant=True)
 
     class HasArray(Protocol):
-        """An array of another library, which NumPy can read."""
+        """An array of another library that NumPy can read."""
 
         def __array__(self) -> NDArray: ...
 
     class HasDLPack(Protocol):
-        """An array of another library, which gives its memory away."""
+        """An array of another library that shares its memory by DLPack."""
 
         def __dlpack__(self, /, *, stream: None = ...) -> Any: ...
 
         def __dlpack_device__(self) -> tuple[int, int]: ...
 
     class StandsForValue(Protocol):
-        """An object that gives the value it stands for."""
+        """An object that stands for a value and can return it."""
 
         def __graphc_value__(self) -> Value: ...
 
     class Items(Protocol[ItemT]):
-        """A list or a tuple: a sequence that is no text."""
+        """A list or a tuple: a sequence other than text."""
 
         def __len__(self) -> int: ...
 
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 else:
 
     class _Accepted:
-        """An alias when the program runs: its name, which `help` shows."""
+        """The form of an alias at run time: a name, which `help` shows."""
 
         def __init__(self, name: str) -> None:
             self._name = name

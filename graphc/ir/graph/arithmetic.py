@@ -1,4 +1,4 @@
-"""A formula of sizes as arithmetic on values, for what differs between examples."""
+"""Compute a formula of sizes by arithmetic on values, as sizes differ per example."""
 
 import operator
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Number = Any  # an integer, or a value
 
 
 def arithmetic(size: Size, number_of: Callable[[Symbol], Number]) -> Number:
-    """`size` computed from values for its symbols, which may be arrays."""
+    """Compute `size` from the values of its symbols, which may be arrays."""
     value_of: dict[Atom, Number] = {}
 
     def formula(part: Size) -> Number:

@@ -1,4 +1,4 @@
-"""Graphs inside of nodes: the bodies of loops and branches."""
+"""Bodies: the graphs inside the nodes of loops and branches."""
 
 import operator
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -29,9 +29,10 @@ StepFunction = Callable[[list[Value], list[Value]], StepResult]  # of carries an
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A graph of its own: neither a value nor a size in it is of the graph around it.
+    """A closed graph: no value and no size in it belongs to the graph around it.
 
-    A size is one of `size_params`, that of an axis of an input, or computed within.
+    Each of its sizes is one of `size_params`, the size of an axis of an input, or
+    computed within the body.
     """
 
     inputs: tuple[Value, ...]
@@ -40,29 +41,29 @@ class Body:
 
     @property
     def graph(self) -> Graph:
-        """It as a program, whose outputs have no names."""
+        """The body as a program whose outputs have no names."""
         names = tuple([v.name for v in self.inputs]), ("",) * len(self.outputs)
         return Graph(self.inputs, self.outputs, *names)
 
     @cached_property
     def nodes(self) -> list[Node]:
-        """Its nodes in topological order, without the inputs."""
+        """The nodes of the body in topological order, without the inputs."""
         inputs = {v.node for v in self.inputs}
         return [n for n in ancestors(self.outputs) if n not in inputs]
 
     @cached_property
     def computed(self) -> set[Symbol]:
-        """The sizes that are computed within, which differ from step to step."""
+        """The sizes that the body computes, which differ from step to step."""
         known = {*axes_of(self.inputs), *self.size_params}
         return {s for node in self.nodes for s in symbols_needed(node)} - known
 
     @cached_property
     def in_python(self) -> bool:
-        """Whether it cannot be compiled as a whole, for such sizes in it."""
+        """Whether sizes computed in the body keep it from being compiled as a whole."""
         return bool(self.computed) or any(map(runs_in_python, self.nodes))
 
     def call(self, values: Sequence[Value], size_args: Sequence[Size]) -> list[Value]:
-        """The outputs, of these values and sizes."""
+        """Rebuild the outputs for these values and sizes."""
         new = dict(zip(self.inputs, values, strict=True))
         return substituted(
             self.outputs, new, self.sizes([v.type for v in values], size_args)
@@ -71,7 +72,7 @@ class Body:
     def sizes(
         self, types: Iterable[TensorType], size_args: Sequence[Size]
     ) -> dict[Symbol, Size]:
-        """The replacements of the sizes of the body, for inputs of these types."""
+        """The replacements for sizes of the body, given inputs of these types."""
         replacements = dict(zip(self.size_params, size_args, strict=True))
         for value, type in zip(self.inputs, types, strict=True):
             for symbol, size in named_axes(value.type.shape, type.shape):
@@ -79,7 +80,7 @@ class Body:
         return replacements
 
     def changed(self, outputs: Sequence[Value]) -> "Body | None":
-        """The body with other outputs; None if they depend on more than its inputs."""
+        """The body with other outputs; None if these depend on more than its inputs."""
         changed = Body(self.inputs, self.size_params, tuple(outputs))
         if any(node.primitive is INPUT for node in changed.nodes):
             return None
@@ -90,7 +91,7 @@ class Body:
     def types(
         self, input_types: Sequence[TensorType], size_args: Sequence[Size]
     ) -> list[TensorType]:
-        """The types of the outputs for inputs of these types. In a type rule only."""
+        """The types of the outputs for inputs of these types. For type rules only."""
         for value, type in zip(self.inputs, input_types, strict=True):
             if value.dtype != type.dtype or value.type.rank != type.rank:
                 raise type_error(f"the body takes {value.type}, not {type}")
@@ -99,7 +100,7 @@ class Body:
 
 
 class BodyCall(NamedTuple):
-    """A body, and the types of the inputs and the sizes that a node gives it."""
+    """A body with the input types and size arguments that a node gives it."""
 
     body: Body
     types: Sequence[TensorType]
@@ -107,7 +108,7 @@ class BodyCall(NamedTuple):
 
     @property
     def sizes(self) -> dict[Symbol, Size]:
-        """The replacements of the sizes of the body."""
+        """The replacements for the sizes of the body."""
         return self.body.sizes(self.types, self.size_args)
 
 
@@ -120,7 +121,7 @@ def _size(size: Size, known: Mapping[Symbol, Size]) -> Size:
 
 
 def _made_in(body: Body) -> set[Symbol]:
-    """The symbols of values of a body, inputs included."""
+    """The symbols that values of a body stand for, inputs included."""
     region = region_between(body.outputs, body.inputs)
     values = [*body.inputs, *(v for node in region for v in node.outputs)]
     return {v._symbol for v in values if v._symbol is not None}
@@ -135,13 +136,13 @@ def close(
 ) -> tuple[Body, list[Value], list[Size]]:
     """Close the graph between values: the body, its captures, and its size arguments.
 
-    The first inputs of the body replace `inputs`, the others the captures. Sizes
-    from outside become new ones without an origin, with the same bounds.
+    The first inputs of the body replace `inputs`, the others the captures. Sizes from
+    outside become new symbols without an origin, with the same bounds.
 
-    Values that do not depend on `inputs` or `roots`, nor have the size that is their
-    own, stay outside: they are computed once. Raises GraphError if a size of the
-    outputs depends on `inputs`; and if one within does, unless it is of a scan: that
-    may run in Python.
+    Values that depend on neither `inputs` nor `roots`, and do not have the size
+    `own_size`, stay outside and are computed once. Raises GraphError if a size of the
+    outputs depends on `inputs`, and if a size within does, except in a scan, which may
+    run in Python.
     """
     region = region_between(outputs, inputs, roots)
     if own_size is not None:
@@ -182,9 +183,9 @@ def close(
 def _with_sized(
     region: list[Node], outputs: Sequence[Value], inputs: Sequence[Value], size: Symbol
 ) -> list[Node]:
-    """A region, with the nodes whose size only its inputs determine.
+    """Extend a region by nodes that need `size`, which only the inputs determine.
 
-    The symbol is as new as they are, and so are nodes with it.
+    The symbol is as new as the inputs, so only newer nodes can have it.
     """
     oldest = min(v.node.serial for v in inputs)
     new = ancestors(
@@ -198,7 +199,7 @@ def _with_sized(
 
 
 def _with_transposes(region: Sequence[Node]) -> list[Node]:
-    """A region, and the transposes that it takes: products need no copies of these."""
+    """Extend a region by the transposes it reads, which products need not copy."""
     inputs = {v.node for node in region for v in node.inputs}
     views = {node for node in inputs if node.primitive.layout}
     return sorted({*region, *views}, key=lambda n: n.serial)
@@ -207,7 +208,7 @@ def _with_transposes(region: Sequence[Node]) -> list[Node]:
 def _require_compiled(
     node: Node, inside: set[Node], own_inputs: set[Value], op: str
 ) -> None:
-    """Raise GraphError where a node of a body needs a size that is computed within."""
+    """Raise GraphError where a node of a body needs a size computed in that body."""
     for value in node.demands:
         if value.node in inside or value in own_inputs:
             raise graph_error(
@@ -229,7 +230,7 @@ def _require_compiled(
 
 
 def runs_in_python(node: Node) -> bool:
-    """Whether a node has a graph inside of it that cannot be compiled as a whole."""
+    """Whether a node has a body that cannot be compiled as a whole."""
     if not node.primitive.nests:
         return False
     return any(body.in_python for body in bodies_of(node))
@@ -283,7 +284,7 @@ def _closed(
 def _nodes_of_body(
     outputs: Sequence[Value], outer_values: Iterable[Value], inside: set[Node]
 ) -> list[Node]:
-    """The nodes between values, and the literals that they take."""
+    """The nodes between values, and the literals that these nodes read."""
     known = set(outer_values)
 
     def edges(node: Node) -> list[Value]:
@@ -294,7 +295,7 @@ def _nodes_of_body(
 
 
 def _late(nodes: Iterable[Node], captures: Iterable[Value]) -> set[Node]:
-    """The nodes that depend on captures of a body."""
+    """The nodes that depend on captures."""
     taken, late = set(captures), set[Node]()
     for node in nodes:
         if any(v in taken or v.node in late for v in operands(node)):
@@ -303,12 +304,12 @@ def _late(nodes: Iterable[Node], captures: Iterable[Value]) -> set[Node]:
 
 
 def _is_of(symbol: Symbol, inside: set[Node]) -> bool:
-    """Whether a size is computed by one of these nodes."""
+    """Whether one of the nodes in `inside` computes the size."""
     return isinstance(symbol.origin, Value) and symbol.origin.node in inside
 
 
 def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
-    """New symbols for these and for the symbols of their bounds, without an origin."""
+    """New symbols without an origin for `symbols` and the symbols of their bounds."""
     params: dict[Symbol, Dim] = {}
     for symbol in with_bounds(symbols):
         upper = symbol.upper
@@ -321,7 +322,7 @@ def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
 
 
 def with_bounds(symbols: Iterable[Symbol]) -> list[Symbol]:
-    """The symbols, and the symbols of their bounds, the oldest first."""
+    """The symbols and the symbols of their bounds, oldest first."""
     closed = set(symbols)
     stack = list(closed)
     while stack:
@@ -337,9 +338,9 @@ def _inputs_of_body(
     params: Mapping[Symbol, Dim],
     known: Container[Symbol],
 ) -> list[Value]:
-    """Variables for values from outside, of new sizes.
+    """Make variables, with new sizes, for values from outside.
 
-    A formula of sizes that the body does not know otherwise is a size of its own.
+    A formula with symbols that the body does not know becomes a size of its own.
     """
     others: dict[Dim, Dim] = {}
 
@@ -362,13 +363,13 @@ def _inputs_of_body(
 
 
 def axes_of(inputs: Iterable[Value]) -> set[Symbol]:
-    """The symbols that are sizes of axes."""
+    """The symbols that are by themselves the size of an axis."""
     shapes = [v.type.shape for v in inputs]
     return {symbol for shape in shapes for symbol, _ in named_axes(shape, shape)}
 
 
 def within(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The nodes, in order, each before those of the graphs inside of it."""
+    """Yield the nodes in order, each before the nodes of its bodies."""
     stack = list(nodes)[::-1]
     if not any([p.nests for p in {node.primitive for node in stack}]):
         yield from reversed(stack)
@@ -381,7 +382,7 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def within_sized(nodes: Iterable[Node]) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
-    """As `within`, each with the replacements of the sizes of its body."""
+    """Like `within`, but with the replacements for the sizes of each node's body."""
     none: Mapping[Symbol, Size] = {}
     stack = [(node, none) for node in nodes][::-1]
     while stack:
@@ -393,13 +394,13 @@ def within_sized(nodes: Iterable[Node]) -> Iterator[tuple[Node, Mapping[Symbol, 
 
 
 def bodies(nodes: Iterable[Node]) -> Iterator[Body]:
-    """The graphs inside of nodes, each before those inside of it."""
+    """Yield the bodies of nodes, each before the bodies inside it."""
     for node in within(nodes):
         yield from bodies_of(node)
 
 
 def with_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
-    """Params with `make` of the graphs in them."""
+    """Apply `make` to the bodies among the params."""
 
     def one(param: Any) -> Any:
         content = param.content if isinstance(param, Opaque) else None
@@ -418,9 +419,9 @@ def with_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
 def with_new_bodies(
     node: Node, make: Callable[[Body], Body], place: SourceLocation
 ) -> Node:
-    """A node with `make` of its bodies, built for a line of the user.
+    """Rebuild a node with `make` applied to its bodies, for the user's line `place`.
 
-    The node itself where they stay as they are.
+    Returns the node itself where no body changes.
     """
     params = with_bodies(node.params, make)
     if all(params[name] is param for name, param in node.params.items()):
@@ -430,12 +431,12 @@ def with_new_bodies(
 
 
 def has_inner(node: Node) -> bool:
-    """Whether there are graphs inside of a node."""
+    """Whether a node has bodies."""
     return node.primitive.nests and bool(bodies_of(node))
 
 
 def bodies_of(node: Node) -> list[Body]:
-    """The graphs inside of a node."""
-    if not node.primitive.nests:  # as mostly
+    """The bodies of a node."""
+    if not node.primitive.nests:  # most nodes
         return []
     return [call.body for call in node.primitive.body_calls(node)]

@@ -1,4 +1,4 @@
-"""From user input (numbers, arrays, lists, values) to values and sizes."""
+"""Convert user input (numbers, arrays, lists, values) to values and sizes."""
 
 import reprlib
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from graphc.ir.types import (
 
 SIZE = np.dtype("int64")
 Shape = tuple[Size, ...]
-MOST_AXES = 64  # of an array of NumPy
+MOST_AXES = 64  # the most that an array of NumPy has
 
 
 class Data:
@@ -105,13 +105,13 @@ def print_size(p: Printing) -> str:
 _constant.emit(print_literal)
 _size.emit(print_size)
 INPUT, CONSTANT, SIZE_OP = _input, _constant, _size
-_size.demanding = False  # where it is not on the host, it is computed there
+_size.demanding = False  # a size that is not on the host is computed by the node
 _size.no_gradient("its result is an integer")
 
 
 @_size.batch
 def _(n: Size, batched: Sequence[bool], *values: Value, size: Dim) -> Value:
-    """A number per example, computed from those of its origins; they are int64."""
+    """A number per example, as int64, computed from the origins of the size."""
     numbers: dict[Symbol, Any] = dict.fromkeys(size.symbols)
     for symbol in size.symbols:
         numbers[symbol] = size_value(symbol_dim(symbol))
@@ -122,12 +122,12 @@ def _(n: Size, batched: Sequence[bool], *values: Value, size: Dim) -> Value:
 
 
 def variable(name: str, type: TensorType) -> Value:
-    """A new input variable; never the same as another, whatever its name."""
+    """A new input variable, distinct from any other, even one of the same name."""
     return _variable(name, type, of_body=False)
 
 
 def body_input(name: str, type: TensorType) -> Value:
-    """A variable that a body of a loop or branch is traced with, or is made of."""
+    """A variable for tracing the body of a loop or branch, or for an input of one."""
     return _variable(name, type, of_body=True)
 
 
@@ -138,24 +138,24 @@ def _variable(name: str, type: TensorType, of_body: bool) -> Value:
 
 
 def at_least(value: Value, least: int | None) -> None:
-    """A number that a body is given is never below another, where it is a size."""
+    """Set a lower bound for a number given to a body, where it is used as a size."""
     if least is not None and value._symbol is None:
         name = value.node.params["name"].content
         value._symbol = Symbol(name, value, least)
 
 
 def is_body_input(node: Node) -> bool:
-    """Whether a node is an input of a body, no argument of a program."""
+    """Whether a node is the input of a body, as opposed to an argument of a program."""
     return node.primitive is INPUT and bool(node.params["of_body"])
 
 
 def constant(array: Any, weak: bool = False) -> Value:
-    """The value of a literal array, kept with its dtype."""
+    """Return the value of a literal array, with the array's dtype."""
     return CONSTANT(data=Data(array), weak=weak)
 
 
 def size_value(size: Size) -> "int | Value":
-    """A size as users meet it: an int where static, else a symbolic integer."""
+    """A size as users see it: an int where static, else a symbolic integer."""
     if isinstance(size, int):
         return size
     value: Value = SIZE_OP(*origins(size), size=size)
@@ -173,13 +173,13 @@ def literal_of(value: Value) -> NDArray | None:
 
 
 _WEAK = {float: "float64", complex: "complex128"}
-NUMBERS = frozenset((int, *_WEAK))  # the types of Python numbers; bool is none
+NUMBERS = frozenset((int, *_WEAK))  # the types of Python numbers, without bool
 
 
 def as_value(x: Any) -> Value:
-    """Numbers, arrays, sizes, and nested lists of values, as one value.
+    """Convert a number, array, size, or nested list of values to one value.
 
-    An object that stands for a value gives it by its method `__graphc_value__`.
+    An object that stands for a value returns it by its method `__graphc_value__`.
     """
     if isinstance(x, Value):
         return x
@@ -197,7 +197,7 @@ def as_value(x: Any) -> Value:
 
 
 def number_constant(x: int | float | complex, dtype: DType) -> Value:
-    """A Python number as a constant of `dtype`; raises where it does not fit."""
+    """Make a constant of `dtype` from a Python number; raises if it does not fit."""
     return constant(_cast_number(_number(x), dtype))
 
 
@@ -214,7 +214,7 @@ def _number(x: int | float | complex) -> NDArray:
 
 
 def _integer_dtype(x: int) -> "DType | None":
-    """The dtype of a Python integer as NumPy 2 has it; None where no dtype holds it."""
+    """The dtype that NumPy 2 gives a Python integer; None where no dtype holds it."""
     if -(2**63) <= x < 2**63:
         return SIZE
     return np.dtype("uint64") if 0 <= x < 2**64 else None
@@ -245,7 +245,7 @@ def _literal_array(x: Any) -> NDArray:
         raise graph_error(problem, got=f"matrix of shape {x.shape}", hint=hint)
     try:
         array = np.asarray(x)
-    except GraphError:  # of what is in it
+    except GraphError:  # raised for an item of `x`
         raise
     except TypeError as error:
         if not type(error).__name__.startswith("Tracer"):
@@ -265,7 +265,7 @@ def _literal_array(x: Any) -> NDArray:
 
 
 def _no_array(x: object, array: NDArray) -> GraphError:
-    """The error of what NumPy takes for an array of objects, text, times or records."""
+    """The error for input that NumPy reads as objects, text, times or records."""
     library = type(x).__module__.partition(".")[0]
     is_array = hasattr(x, "dtype") or (isinstance(x, (list, tuple)) and x)
     if is_array and library != "pytensor":
@@ -303,7 +303,7 @@ def _is_masked(x: object) -> bool:
 
 
 def as_size(x: object, what: str = "a size") -> Size:
-    """An integer, integer scalar value or dim, as a size (its sign unchecked)."""
+    """Convert an integer, integer scalar value or dim to a size; may be negative."""
     if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
         if not -(2**63) <= x < 2**63:
             raise graph_error(f"{what} must fit int64", got=str(x))
@@ -329,18 +329,18 @@ def as_size(x: object, what: str = "a size") -> Size:
 
 
 def integer_like(x: SizeLike, what: str) -> SizeLike:
-    """`x` where it is an integer of the graph, and else an int, which it must be."""
+    """Return `x` if it is an integer of the graph; otherwise it must be an int."""
     size = as_size(x, what)
     return size if isinstance(size, int) else x
 
 
 def _shown(x: object) -> str:
-    """A repr that is not deep."""
+    """The repr of an object, shortened for nested containers."""
     return reprlib.repr(x) if isinstance(x, (list, tuple, dict)) else repr(x)
 
 
 def as_shape(x: object) -> Shape:
-    """A shape: one size, a sequence of sizes, or an integer vector value."""
+    """Convert one size, a sequence of sizes, or an integer vector value to a shape."""
     if isinstance(x, Value) and x.type.rank == 1:
         length = x.type.shape[0]
         if not isinstance(length, int):
@@ -357,7 +357,7 @@ def as_shape(x: object) -> Shape:
 
 
 def no_device(device: object, op_name: str) -> None:
-    """The `device` of the Array API must be None, which is that of every value."""
+    """Raise GraphError unless the Array API's `device` is None, as for all values."""
     if device is not None:
         raise graph_error(
             "a graph names no device",
@@ -368,7 +368,7 @@ def no_device(device: object, op_name: str) -> None:
 
 
 def check_shape(shape: Shape, op_name: str) -> Shape:
-    """`shape`, which must not be provably negative anywhere."""
+    """Return `shape`; raises GraphError for a size that is surely negative."""
     for n in shape:
         if isinstance(n, int) and n < 0:
             raise graph_error(
@@ -387,7 +387,7 @@ def shape_text(shape: Sequence[Size]) -> str:
 
 
 def normal_axis(axis: object, rank: int, op_name: str) -> int:
-    """One axis in 0..rank-1; raises GraphError when it is out of range."""
+    """Normalise one axis to 0..rank-1; raises GraphError when it is out of range."""
     number = integer_or_none(axis)
     if number is None:
         raise graph_error(
@@ -404,7 +404,7 @@ def normal_axis(axis: object, rank: int, op_name: str) -> int:
 
 
 def normal_axes(axis: object, rank: int, op_name: str) -> tuple[int, ...]:
-    """Sorted, distinct axes; None stands for all."""
+    """Normalise axes to sorted, distinct ones; None stands for all axes."""
     if axis is None:
         return tuple(range(rank))
     listed = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -416,7 +416,7 @@ def normal_axes(axis: object, rank: int, op_name: str) -> tuple[int, ...]:
 
 
 def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
-    """`x` as another dtype: folded for constants, the same value if nothing changes."""
+    """Cast `x` to a dtype: folds constants, and returns `x` if nothing changes."""
     if x.dtype == dtype and x.type.weak == weak:
         return x
     array = literal_of(x)
@@ -439,12 +439,12 @@ def _cast_number(array: NDArray, dtype: DType) -> NDArray:
 
 
 def strong(x: Value) -> Value:
-    """`x` without weakness: a Python number becomes an array of its default dtype."""
+    """Make `x` strong: a Python number becomes an array of its default dtype."""
     return cast(x, default_dtype(x.dtype)) if x.type.weak else x
 
 
 def default_dtype(dtype: DType) -> DType:
-    """The dtype of a Python number of this kind where none is given."""
+    """The dtype of a Python number of this kind where no dtype is given."""
     if dtype.kind == "f":
         return config.float
     if dtype.kind == "c" and config.float.itemsize < 8:

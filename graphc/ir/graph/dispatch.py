@@ -1,4 +1,4 @@
-"""NumPy's functions of values: `np.sin(x)` is `gt.sin(x)`, or says what to use."""
+"""NumPy's functions on values: `np.sin(x)` is `gt.sin(x)`, or names an alternative."""
 
 import inspect
 import sys
@@ -14,14 +14,14 @@ from graphc.ir.params.concrete import meant
 from graphc.ir.tracebacks import meant_keyword
 from graphc.ir.types import DType, TensorType
 
-RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
+RENAMED = {"a_min": "min", "a_max": "max"}  # keywords of np.clip
 SPACES = {
     "numpy": "",
     "numpy.linalg": "linalg.",
     "numpy.fft": "fft.",
     "numpy.lib.stride_tricks": "",
 }
-OTHERWISE = {  # functions of NumPy that have another name here
+OTHERWISE = {  # functions of NumPy with another name here
     "around": "round",
     "identity": "eye",
     **dict.fromkeys(
@@ -29,10 +29,10 @@ OTHERWISE = {  # functions of NumPy that have another name here
         "asarray",
     ),
 }
-LAYOUT = frozenset(  # of arrays in memory, and of the way to the result
+LAYOUT = frozenset(  # options about memory layout, or the way to the result
     ["copy", "kind", "like", "order", "overwrite_input", "subok"]
 )
-_ON_ONE: Mapping[str, Callable[..., object]] = {  # NumPy says what options it has
+_ON_ONE: Mapping[str, Callable[..., object]] = {  # by which NumPy checks an option
     "sort": partial(np.sort, np.zeros(1)),
     "argsort": partial(np.argsort, np.zeros(1)),
     "partition": partial(np.partition, np.zeros(1), 0),
@@ -41,7 +41,7 @@ _ON_ONE: Mapping[str, Callable[..., object]] = {  # NumPy says what options it h
     "order": partial(np.array, 0),
     "casting": partial(np.can_cast, "int8", "int8"),
 }
-METHODS = {  # of ufuncs
+METHODS = {  # of ufuncs, by the function that does the same
     ("add", "reduce"): "sum",
     ("multiply", "reduce"): "prod",
     ("maximum", "reduce"): "max",
@@ -58,7 +58,7 @@ METHODS = {  # of ufuncs
 def apply_ufunc(
     ufunc: np.ufunc, method: str, inputs: tuple[object, ...], options: dict[str, object]
 ) -> object:
-    """The answer of `__array_ufunc__`, for operators of NumPy's arrays too."""
+    """Answer `__array_ufunc__`, which NumPy's arrays also ask for their operators."""
     name = _name_of_ufunc(ufunc)
     if "out" in options:
         hint = "write a = a + x, which gives a new value"
@@ -79,7 +79,7 @@ def apply_ufunc(
 def _in_dtypes_of_loop(
     ufunc: np.ufunc, inputs: tuple[object, ...]
 ) -> tuple[object, ...]:
-    """Inputs with values cast as SciPy casts them: its loops are of 32 bits or more."""
+    """Cast inputs as SciPy does, whose loops compute with 32 bits or more."""
     kinds = [*map(_kind_of_input, inputs), *[None] * ufunc.nout]
     try:
         dtypes = ufunc.resolve_dtypes(tuple(kinds))
@@ -93,7 +93,7 @@ def _in_dtypes_of_loop(
 
 
 def _kind_of_input(x: object) -> type | DType:
-    """The dtype of an input, or the class of a number, which takes that of others."""
+    """The dtype of an input, or the class of a number, which adapts to the others."""
     of_value = _type_of(x)
     if of_value is not None:
         dtype = of_value.dtype
@@ -102,13 +102,13 @@ def _kind_of_input(x: object) -> type | DType:
 
 
 def _type_of(x: object) -> TensorType | None:
-    """The type of a value; None of other inputs."""
+    """The type of a value; None for other inputs."""
     type_of_value = getattr(x, "type", None)
     return type_of_value if isinstance(type_of_value, TensorType) else None
 
 
 def _name_of_ufunc(ufunc: np.ufunc) -> str:
-    """The name, here, of a ufunc of NumPy or SciPy."""
+    """The name that a ufunc of NumPy or SciPy has in graphc."""
     name, of_scipy = ufunc.__name__, _is_of_scipy(ufunc)
     if getattr(np, name, None) is ufunc or (of_scipy and name in FUNCTIONS):
         return name
@@ -116,7 +116,7 @@ def _name_of_ufunc(ufunc: np.ufunc) -> str:
 
 
 def _as_arrays(results: Any) -> object:
-    """Results as NumPy's functions give them, whose numbers are no Python numbers."""
+    """Make results strong, as NumPy's functions return no Python numbers."""
     if isinstance(results, tuple):
         return tuple(map(_as_arrays, results))
     return FUNCTIONS["asarray"](results) if results.type.weak else results
@@ -125,7 +125,7 @@ def _as_arrays(results: Any) -> object:
 def _by_method(
     name: str, method: str, inputs: tuple[object, ...], options: dict[str, object]
 ) -> object:
-    """A method of a ufunc; it goes along the first axis where none is said."""
+    """Apply a method of a ufunc, along the first axis where none is given."""
     function_name = METHODS.get((name, method))
     if function_name is None:
         raise _unknown(f"{name}.{method}")
@@ -137,7 +137,7 @@ def _by_method(
 def _outer(
     function: Callable[..., object], a: object, b: object, **options: object
 ) -> object:
-    """A function of each element of one array with each of another."""
+    """Apply a function to each pair of elements of two arrays."""
     left, right = FUNCTIONS["asarray"](a), FUNCTIONS["asarray"](b)
     new = tuple(range(left.ndim, left.ndim + right.ndim))
     wide = FUNCTIONS["expand_dims"](left, new) if new else left
@@ -149,7 +149,7 @@ def apply_function(
     args: tuple[object, ...],
     options: dict[str, object],
 ) -> object:
-    """The answer of `__array_function__`."""
+    """Answer `__array_function__`."""
     name = name_of(function)
     ours = FUNCTIONS.get(name)
     if ours is None:
@@ -163,7 +163,7 @@ def apply_function(
 
 
 def _integers(widths: object) -> Iterator[int]:
-    """The integers in structures of widths that are known."""
+    """Yield the known integers in nested widths."""
     if isinstance(widths, (list, tuple, np.ndarray)):
         for width in widths:
             yield from _integers(width)
@@ -176,9 +176,9 @@ def by_position(
     args: tuple[object, ...],
     options: dict[str, object],
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """The arguments that a function of NumPy needs, by position.
+    """Pass by position the arguments that a function of NumPy requires.
 
-    They have other names here: `np.sum(a=x)` is `gt.sum(x)`.
+    Their names differ here: `np.sum(a=x)` is `gt.sum(x)`.
     """
     missing = _needed(function)[len(args) :]
     if not missing or missing[0] not in options:
@@ -193,7 +193,7 @@ def by_position(
 
 @lru_cache(maxsize=1024)
 def _needed(function: Callable[..., object]) -> tuple[str, ...]:
-    """The names of arguments without defaults that a function may be given by name."""
+    """The names of required arguments that may be passed by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # written in C
@@ -203,7 +203,7 @@ def _needed(function: Callable[..., object]) -> tuple[str, ...]:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """The name, here, of a function of NumPy or of a library that extends it."""
+    """The name in graphc of a function of NumPy or of a library that extends it."""
     name, module = function.__name__, function.__module__
     elsewhere = "special." if _is_of_scipy(function) else f"{module}."
     name = SPACES.get(module, elsewhere) + name
@@ -211,7 +211,7 @@ def name_of(function: Callable[..., object]) -> str:
 
 
 def _is_of_scipy(function: Callable[..., object]) -> bool:
-    """Whether a function is one of `scipy.special`; others may be called alike."""
+    """Whether a function is from `scipy.special`, and not another of the same name."""
     special = sys.modules.get("scipy.special")
     return getattr(special, function.__name__, None) is function
 
@@ -221,7 +221,7 @@ def _by_name(
     args: tuple[object, ...],
     options: dict[str, object],
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Optional arguments as keywords: NumPy has some in between that we have not."""
+    """Pass optional arguments by keyword, as NumPy has some that are missing here."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:  # written in C
@@ -248,7 +248,7 @@ def _called(
 
 
 def check_options(name: str, options: Mapping[str, object]) -> None:
-    """Raise GraphError for options that NumPy refuses, and that change no result."""
+    """Raise GraphError for options that NumPy refuses and that affect no result."""
     for key in options.keys() & {"kind", "order", "casting"}:
         asked = _ON_ONE.get(name) or _ON_ONE.get(key)
         try:
@@ -264,7 +264,7 @@ def apply_method(
     args: Sequence[object],
     options: Mapping[str, object],
 ) -> object:
-    """The results of a method. Raises GraphError for arguments that it has not."""
+    """Call a method. Raises GraphError for arguments that it does not have."""
     try:
         signature = inspect.signature(method)
     except ValueError:  # written in C
@@ -292,7 +292,7 @@ def _fitted(
     args: tuple[object, ...],
     options: Mapping[str, object],
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Arguments that are positional here by position; none about memory layout."""
+    """Pass positional-only arguments by position, and drop options about layout."""
     parameters = signature.parameters
     known_options = {
         k: v
@@ -310,13 +310,13 @@ def _fitted(
 
 
 def _unknown(name: str) -> GraphError:
-    """The error of a function of NumPy, or of a library that extends it."""
+    """The error for a function of NumPy, or of a library that extends it."""
     last = name.split(".")[-1]
     return graph_error("takes no symbolic values", op=_shown(name), hint=meant(last))
 
 
 def _shown(name: str) -> str:
-    """The name of a function as its library has it."""
+    """The name of a function in its own library."""
     own_name = name.removeprefix("numpy.")
     if own_name.startswith("special."):
         return f"scipy.{own_name}"

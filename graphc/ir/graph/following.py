@@ -1,8 +1,8 @@
-"""Integers that are followed as sizes: which ones a new value holds, as formulas.
+"""Follow integers as sizes: which sizes a new value holds, as formulas.
 
-They are computed when the value is made, by the rule of its primitive. Formulas of
-axes alone are followed through arithmetic of 32 bits too; a guard has the program
-refuse shapes for which that would wrap around.
+The rule of a primitive computes them when a value is made. Formulas of axes alone are
+also followed through arithmetic of 32 bits; a guard makes the program refuse shapes for
+which that would wrap around.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ from graphc.ir.types import DType, TensorType
 if TYPE_CHECKING:
     from graphc.ir.graph.op import Primitive
 
-MOST_TERMS = 32  # of a formula that is followed further
-MOST_SIZES = 16  # an integer vector of at most so many elements can hold sizes
+MOST_TERMS = 32  # longer formulas are not followed further
+MOST_SIZES = 16  # the most elements of an integer array that can hold sizes
 
 Sizes = np.ndarray[Any, Any]  # an object array
 
 
 class Followed(NamedTuple):
-    """The sizes that a value holds, and what must hold so that it does."""
+    """The sizes that a value holds, and the guards under which it holds them."""
 
     sizes: Sizes | None = None
     guards: tuple[Guard, ...] = ()
@@ -47,12 +47,12 @@ def followed(
     is_condition = type.dtype.kind == "b"
     if is_condition and any(map(_may_wrap, known)):
         return OPAQUE
-    with np.errstate(invalid="ignore"):  # of other code: sizes are Python's numbers
+    with np.errstate(invalid="ignore"):  # other code may warn: sizes are Python numbers
         most_terms = inf if primitive.long_sizes else MOST_TERMS
         sizes = _bounded(primitive.sizes(*known, **params), most_terms)
     if is_condition and sizes is not None and any(_symbols_of_data(sizes)):
-        return OPAQUE  # unless it is proved, a condition of data is computed there
-    # A size that is converted does not wrap around: the program refuses it.
+        return OPAQUE  # not proved, so it is computed from the data
+    # A converted size cannot wrap around: the program refuses one that would.
     wide = type.dtype.itemsize >= 4 and all(v.type.weak for v in inputs)
     if sizes is None or not primitive.wraps or wide:
         return Followed(sizes)
@@ -60,18 +60,18 @@ def followed(
 
 
 def _symbols_of_data(sizes: Sizes) -> Iterator[Symbol]:
-    """The integers of a program, and no axes, of which these sizes are computed."""
+    """The symbols in these sizes that are integers of a program, not axes."""
     all_symbols = (n.symbols for n in sizes.flat if isinstance(n, Dim))
     return (s for symbols in all_symbols for s in symbols if s.origin is not None)
 
 
 def _may_wrap(sizes: Sizes) -> bool:
-    """Whether data may be so large that sums of it are no longer those of formulas."""
+    """Whether unbounded data may make computed sums wrap, unlike formulas."""
     return any(s.lower is None or s.upper is None for s in _symbols_of_data(sizes))
 
 
 def holds_sizes(type: TensorType) -> bool:
-    """Whether a value of this type is small enough to be followed as sizes."""
+    """Whether values of this type may be followed as sizes: small, of no floats."""
     if type.dtype.kind not in "biu":
         return False
     size = type.size if all(isinstance(n, int) for n in type.shape) else None
@@ -79,7 +79,7 @@ def holds_sizes(type: TensorType) -> bool:
 
 
 def _bounded(result: Any, most_terms: float) -> Sizes | None:
-    """Sizes as an object array; None where one is not known, or has more terms."""
+    """The sizes as an object array; None where one is unknown or has too many terms."""
     array = np.empty(np.shape(result), dtype=object)
     array[...] = result
     flat = array.reshape(-1)  # a view
@@ -92,7 +92,7 @@ def _bounded(result: Any, most_terms: float) -> Sizes | None:
 
 
 def _as_computed(sizes: Sizes, dtype: DType) -> Followed:
-    """The sizes as arithmetic of a dtype gives them, if that is known."""
+    """The sizes as computed in `dtype`, with guards; opaque where these are unknown."""
     guards: dict[Guard, None] = {}
     for place, size in np.ndenumerate(sizes):
         computed = wrapped(size, dtype)
@@ -107,7 +107,7 @@ def _as_computed(sizes: Sizes, dtype: DType) -> Followed:
 
 
 def _is_of_axes(size: Size, dtype: DType) -> bool:
-    """Whether a formula of axes alone may be taken not to wrap around."""
+    """Whether a formula consists of axes only, so that a guard may exclude wrapping."""
     assert isinstance(size, Dim)
     signed = dtype.kind == "i" and dtype.itemsize >= 4
     return signed and all(s.origin is None for s in size.symbols)

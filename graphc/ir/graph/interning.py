@@ -1,4 +1,4 @@
-"""Hash-consing: a node that is built again is the one that is there."""
+"""Hash-consing: building a node again gives the existing one."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
 
 def _home() -> str:
-    """The user's file: nodes without inputs keep the lines of one program."""
+    """The user's file, so that nodes without inputs keep the lines of one program."""
     return user_place().filename
 
 
 class _InternedNode(ref[Node]):
-    """A node in the table, for as long as it lives.
+    """An entry of the table: a weak reference to a node.
 
-    As in a `WeakValueDictionary`, whose entries take five times as long to make.
+    The table works as a `WeakValueDictionary` does, whose entries take five times as
+    long to make.
     """
 
     __slots__ = ("key",)
@@ -31,12 +32,12 @@ class _InternedNode(ref[Node]):
 
 
 _INTERNED: dict[tuple[Any, ...], _InternedNode] = {}
-# Nodes die at any time, in the thread that makes one as well.
+# Nodes may die at any time, also in a thread that is just making one.
 _CHANGING = RenewedLock()
 
 
 def _gone(entry: ref[Node]) -> None:
-    """A node is dead: its key may be that of another by now."""
+    """Remove the entry of a dead node, unless its key has a new entry by now."""
     key = cast(_InternedNode, entry).key
     with _CHANGING:
         if _INTERNED.get(key) is entry:
@@ -50,13 +51,13 @@ def intern_node(
     types: tuple[TensorType, ...],
     guards: tuple[Guard, ...],
 ) -> Node:
-    """The one node of this primitive, these inputs and these params.
+    """Return the one node with this primitive, these inputs and these params.
 
-    Keys hold ids: those of a live node's inputs cannot be reused, and the entry of
-    a dead node is gone.
+    Keys hold ids, which is safe: the ids of a live node's inputs cannot be reused, and
+    the entry of a dead node is gone.
     """
     made_of = map(id, inputs) if inputs else (primitive.inline or _home(),)
-    # Params have an order. Where all are there, their values tell which is which.
+    # Params are in a fixed order, so values alone identify them where none is missing.
     complete = len(params) == len(primitive.kinds.names)
     key = (primitive.name, *made_of, *(params.values() if complete else params.items()))
     entry = _INTERNED.get(key)
@@ -70,7 +71,7 @@ def intern_node(
 
 
 class _Recording(local):
-    """The records, of this thread, of nodes that are asked for once more."""
+    """Sets, in this thread, that record nodes which are built again."""
 
     records: tuple[set[Node], ...] = ()
 
@@ -80,7 +81,7 @@ _RECORDING = _Recording()
 
 @contextmanager
 def recording_shared() -> Generator[set[Node]]:
-    """Within: nodes that were there before, and are built again, are in this set."""
+    """Yield a set that records existing nodes which are built again within."""
     outer, record = _RECORDING.records, set[Node]()
     _RECORDING.records = (*outer, record)
     try:
@@ -90,7 +91,7 @@ def recording_shared() -> Generator[set[Node]]:
 
 
 def _interned(key: tuple[object, ...], node: Node) -> Node:
-    """A new node, or that of another thread which made it at the same time."""
+    """Enter a new node, or return the one that another thread entered meanwhile."""
     reference = _InternedNode(node, _gone)
     reference.key = key
     with _CHANGING:

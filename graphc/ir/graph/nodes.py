@@ -57,10 +57,11 @@ _JAX_CORE = str(Path("jax", "_src", "core.py"))
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A relation of two sizes that must hold at call time: a cheap host check.
+    """A relation of two sizes that must hold at each call: a cheap check on the host.
 
-    `kind` is that of the error where it does not. `memory`: that an array fits into it,
-    which is no question of an array at a capacity that follows from other arrays.
+    `kind` is the kind of the error that is raised otherwise. `memory` says that the
+    guard is about an array fitting into memory, which need not be asked of an array at
+    a capacity that follows from other arrays.
     """
 
     relation: Literal["==", "<="]
@@ -77,9 +78,9 @@ class Guard:
 class Node:
     """One application of a primitive to values.
 
-    `params` are static; a `Dim` in them demands the values that its symbols stand
-    for (`demands`) on the host before the node can be compiled. `serial` grows in
-    the order of creation, so that sorting by it is a topological order.
+    `params` are static. A `Dim` in them demands that the values which its symbols stand
+    for (`demands`) are on the host before the node can be compiled. `serial` grows in
+    the order of creation, so that sorting by it gives a topological order.
     """
 
     __slots__ = (
@@ -116,19 +117,19 @@ class Node:
 
     @property
     def asking(self) -> str:
-        """The op that messages about sizes name: the function that the user called."""
+        """The op in messages about sizes: the function that the user called."""
         asking = self.params.get("asking")
         if asking is not None:
             return str(asking.content)
         return op_as_written(self.place.called, self.primitive.name)
 
     def message_of(self, guard: Guard) -> str:
-        """The message of an error where a guard of this node does not hold."""
+        """The error message for a call in which a guard of this node does not hold."""
         return f"{self.asking}: {guard.reason}: needs {guard}"
 
     @property
     def reported(self) -> str:
-        """The op that reports name: as `asking`, but an index by its form."""
+        """The op in reports: as `asking`, but indexing by its primitive."""
         return self.primitive.name if self.asking == "index" else self.asking
 
     def __repr__(self) -> str:
@@ -136,7 +137,7 @@ class Node:
 
 
 def entries_of(params: Params) -> Iterator[object]:
-    """The params of a node; of those that are tuples, each entry."""
+    """The params of a node, with each entry of those that are tuples."""
     for param in params.values():
         if isinstance(param, tuple):
             yield from param
@@ -145,7 +146,7 @@ def entries_of(params: Params) -> Iterator[object]:
 
 
 def divisors_of(node: Node) -> list[Size]:
-    """The sizes that may be 0 by which those in the params of a node are divided."""
+    """The divisors in sizes among a node's params that may be 0."""
     return [by for size in entries_of(node.params) for by in divisors(size)]
 
 
@@ -158,7 +159,7 @@ def _demands(params: Params) -> "tuple[Value, ...]":
 
 
 def origins(size: Size) -> "list[Value]":
-    """The values whose integers `size` is computed from."""
+    """The values from whose integers `size` is computed."""
     if not isinstance(size, Dim):
         return []
     return [cast(Value, s.origin) for s in size.symbols if s.origin is not None]
@@ -172,8 +173,9 @@ class Value(Operators, Methods):
     >>> x.sum(axis=0) + 1
     <add: float32[3]>
 
-    Operators and methods build new values, `==` as well; the compiler itself compares
-    by identity. A gradient that can be derived in two ways has its `derivation`.
+    Operators and methods build new values, and so does `==`; the compiler itself
+    compares values by identity. A gradient that can be derived in two ways has a
+    `derivation`.
     """
 
     __slots__ = "__weakref__", "_symbol", "derivation", "index", "node", "sizes", "type"
@@ -188,17 +190,17 @@ class Value(Operators, Methods):
 
     @property
     def symbol(self) -> Symbol:
-        """The dim symbol that stands for this integer scalar used as a size."""
+        """The symbol that stands for this integer scalar where it is used as a size."""
         if self._symbol is None:
             name, lower, upper = self.node.primitive.range_of(self)
             symbol = Symbol(label(name), self, lower, upper)
-            with _NAMING:  # constants and sizes of axes are shared by threads
+            with _NAMING:  # threads share constants and sizes of axes
                 self._symbol = self._symbol or symbol
         return self._symbol
 
     @property
     def name(self) -> str:
-        """The name of an input, else of the variable it was assigned to, or ""."""
+        """The name of an input, else of the variable assigned to the value, or ""."""
         name = self.node.params.get("name")
         return self.node.place.assigned if name is None else str(name.content)
 
@@ -224,7 +226,7 @@ class Value(Operators, Methods):
 
     @property
     def device(self) -> None:
-        """None: arrays are where the compiled function puts them."""
+        """Always None: the compiled function decides where arrays are."""
         return None
 
     @property
@@ -258,7 +260,7 @@ class Value(Operators, Methods):
         return f"<{self._called()}: {self.type}>"
 
     def _called(self) -> str:
-        """The name of an input; of another value, its op after the name it has."""
+        """The name of an input; for other values the op, after their name, if any."""
         name, op = shortened(printable(self.name)), self.node.primitive.name
         if self.node.primitive is OP.input:
             return name or op
@@ -268,7 +270,7 @@ class Value(Operators, Methods):
         return f"<code>{escape(repr(self))}</code>"
 
     def __copy__(self) -> "Value":
-        return self  # a value never changes, and there is one of each
+        return self  # a value never changes and exists only once
 
     def __deepcopy__(self, _: object) -> "Value":
         return self
@@ -281,7 +283,7 @@ class Value(Operators, Methods):
             hint="keep graphc.dump(value), which is text, or save a compiled function",
         )
 
-    if not TYPE_CHECKING:  # whose stub lists the methods
+    if not TYPE_CHECKING:  # the stub lists the methods
 
         def __getattr__(self, name: str) -> Any:
             if name in METHODS:
@@ -289,7 +291,7 @@ class Value(Operators, Methods):
             raise AttributeError(self._unknown(name))
 
     def _unknown(self, name: str) -> str:
-        """The message about an attribute that values have not."""
+        """The message for an attribute that values lack."""
         message = f"a symbolic value has no attribute {name!r}"
         if name in UPDATES:
             return f"{message}; write x.at[index].{name}(value)"
@@ -354,7 +356,7 @@ class Value(Operators, Methods):
         raise no_number(self, "numpy.asarray", "use a function of graphc.tensor")
 
     def __str__(self) -> str:
-        """As `repr`; JAX asks for it where it refuses an argument of a primitive."""
+        """Like `repr`; JAX calls it where it refuses an argument of a primitive."""
         code = sys._getframe(1).f_code
         if code.co_name == "bind" and code.co_filename.endswith(_JAX_CORE):
             raise foreign(self, otherwise="jax")
@@ -362,9 +364,9 @@ class Value(Operators, Methods):
 
     @property
     def __jax_array__(self) -> Any:
-        """Read by JAX before it takes an object that is no array of its own."""
+        """Refuse JAX, which reads this on objects that are not its own arrays."""
         if sys._getframe(1).f_code.co_filename.endswith("array_methods.py"):
-            raise AttributeError  # its operators: they leave the rest to ours
+            raise AttributeError  # JAX's operators, which then leave the rest to ours
         raise foreign(self, otherwise="jax")
 
     @classmethod
@@ -394,7 +396,7 @@ class Value(Operators, Methods):
 def known_sizes(value: Value) -> NDArray | None:
     """The integers that `value` holds as sizes, or None where they are not known.
 
-    An integer scalar is always known: if by no rule, then as its own symbol.
+    An integer scalar is always known: where no rule tells it, as its own symbol.
     """
     if value.sizes is not None:
         return value.sizes
@@ -407,7 +409,7 @@ def known_sizes(value: Value) -> NDArray | None:
 
 @dataclass(frozen=True)
 class Graph:
-    """A program: input values, output values and the names of both."""
+    """A program: its input and output values, and the names of both."""
 
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
@@ -421,17 +423,17 @@ class Graph:
 
     @cached_property
     def primitives(self) -> "frozenset[Primitive]":
-        """The primitives of its nodes, without those inside of nodes."""
+        """The primitives of the nodes, not counting those in bodies."""
         return frozenset([node.primitive for node in self.nodes])
 
     @property
     def nested(self) -> bool:
-        """Whether some primitive may have a graph inside of its nodes."""
+        """Whether some primitive may have bodies in its nodes."""
         return any([primitive.nests for primitive in self.primitives])
 
     @property
     def asked(self) -> tuple[Symbol, ...]:
-        """The sizes that arguments have, and the integers among them."""
+        """The symbols that arguments determine: sizes, and integers among them."""
         symbols: dict[Symbol, None] = {}
         for value in self.inputs:
             for n in value.type.shape:
@@ -442,7 +444,7 @@ class Graph:
         return tuple(symbols)
 
     def giving(self, outputs: Iterable[Value]) -> "Graph":
-        """The program with other outputs; itself where they are the same."""
+        """The program with other outputs, or itself where they are the same."""
         new = tuple(outputs)
         same = all([a is b for a, b in zip(new, self.outputs, strict=True)])
         return self if same else replace(self, outputs=new)

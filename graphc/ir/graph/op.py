@@ -1,4 +1,4 @@
-"""Primitives: all that is known about an op, declared in one place."""
+"""Primitives: everything known about an op, declared in one place."""
 
 import inspect
 import threading
@@ -17,7 +17,7 @@ from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size, equal, less_equal, may_be_one
 from graphc.ir.types import TensorType
 
-Array = Value  # in a type rule: an input, needed at run time only
+Array = Value  # in a type rule: an input needed at run time only
 TypeRule = Callable[..., TensorType | tuple[TensorType, ...]]
 NamedRange = tuple[str, int | None, Size | None]
 
@@ -30,15 +30,15 @@ class Printing(NamedTuple):
     inputs: tuple[str, ...]  # an expression per input
     code: Callable[[Any], str]  # a param (size, shape, dtype, text ...) as source
     helper: Callable[[Callable[..., Any]], str]  # print this function too: its name
-    inner: Callable[..., str]  # print a graph as a function, perhaps jitted: its name
-    foreign: Callable[[str, Callable[..., Any]], str]  # name a function without text
+    inner: Callable[..., str]  # print a graph as a function, maybe jitted: its name
+    foreign: Callable[[str, Callable[..., Any]], str]  # names a function without text
     in_body: bool = False  # JAX traces a body even where it is never run
-    tells_misfits: bool = False  # a branch here may report that its sizes do not fit
-    on_mesh: str = ""  # the function that makes shardings, where there is a mesh
-    lays_by_hand: bool = False  # the user says where some arrays lie on it
-    is_lowered_later: bool = False  # by a function around it, perhaps with 32 bits
-    is_shift: bool = False  # of exponentials, whose sum is NaN where an element is
-    wraps: bool = True  # there may be arithmetic of 8 bits beside it
+    tells_misfits: bool = False  # a branch may report that its sizes do not fit
+    on_mesh: str = ""  # the name of the function that makes shardings, on a mesh
+    lays_by_hand: bool = False  # the user says where some arrays lie on the mesh
+    is_lowered_later: bool = False  # a function around lowers it, perhaps with 32 bits
+    is_shift: bool = False  # of exponentials, whose sum is NaN if an element is
+    wraps: bool = True  # arithmetic of 8 bits may stand beside it
 
 
 Emit = Callable[[Printing], str]
@@ -71,7 +71,7 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """A param that is no data: it has a name in texts, which cannot be read back."""
+    """A param that is not data: texts show its name and cannot be read back."""
 
     name: str
     content: Any
@@ -81,22 +81,22 @@ KINDS[Opaque] = ParamKind("opaque", lambda x: type(x) is Opaque)
 
 
 def none_beside(node: Node) -> Iterable[Node]:
-    """An op whose rules look at no other node."""
+    """The default of `beside`: the rules of the op look at no other node."""
     return ()
 
 
 def no_views(node: Node) -> tuple[()]:
-    """Every output is an array of its own."""
+    """The default of `views`: every output is an array of its own."""
     return ()
 
 
 def no_bodies(node: Node) -> tuple[()]:
-    """No graph is inside of the node."""
+    """The default of `body_calls`: the node has no bodies."""
     return ()
 
 
 def views_of_inputs(node: Node) -> Iterable[tuple[Value, Value]]:
-    """Output i may be a view of input i, or input i itself."""
+    """The `views` of an op where output i may be input i itself or a view of it."""
     return zip(node.outputs, node.inputs, strict=False)
 
 
@@ -104,42 +104,40 @@ def views_of_inputs(node: Node) -> Iterable[tuple[Value, Value]]:
 class Primitive:
     """A primitive op and its rules; calling it builds a node.
 
-    `infer` is the type rule: inputs positional, normalised params keyword-only, whose
-    annotations are the kinds that they are of: see `graphc.ir.params.kinds`.
-    Rules of gradients, batching, padding and the text of each backend stand in tables,
-    which its decorators fill. `sizes`, where given, computes integers and bools as
-    sizes (see `ops.common.known`); where the op `wraps`, these may leave the range of
-    its dtype, and with `long_sizes` they are followed whatever their length. `inline`
-    ops are printed inside the expressions that use them.
-    `literals`: where a scalar constant may be printed as a bare Python number, since
-    another input of its dtype stands beside it, or always. `imports` names a module
-    that the printed text needs, by backend. `bounds_check` gives the conditions, with
-    messages, that `check=True` must find true (see `ops.common.conditions`);
-    `bounds_kind` is the kind of the error where it does not.
+    `infer` is the type rule: inputs are positional, normalised params keyword-only. The
+    annotations of params are their kinds: see `graphc.ir.params.kinds`. The rules for
+    gradients, batching, padding and the text of each backend are in tables, which the
+    decorators of the primitive fill; the conditions that `check=True` must find true
+    are in a table too (see `ops.common.conditions`). `sizes`, where given, computes
+    integers and bools as sizes (see `ops.common.known`); where the op `wraps`, these
+    may leave the range of its dtype, and with `long_sizes` they are followed whatever
+    their length. `inline` ops are printed inside the expressions that use them.
+    `literals` says where a scalar constant may be printed as a bare Python number:
+    beside another input of its dtype, or always. `imports` names a module that the
+    printed text needs, by backend.
 
-    Of gradient and batching each primitive has a rule or a reason for having none.
-    `elementwise`: the inputs broadcast, and an element of the result depends on one of
+    For gradients and batching, each primitive has a rule or a reason for having none.
+    `elementwise`: inputs broadcast, and an element of the result depends on one of
     each. `linear`: the derivative holds no element of an input, so none can spoil it.
-    `no_gradient_for`: inputs, by their names, for which the rule has none, and why.
-    `chooses`: elements that the first input does not choose count for nothing.
-    `picks`: the gradient rule compares elements of the inputs, or finds them again.
-    `jumps`: a float that changes in its last bit may change the result by much.
-    `rounding`: how often elements are rounded on the way; "none" where they are exact,
-    "stored" where XLA keeps the result and computes it once (see `recomputed`).
-    `selective`: the gradient rule gets as `needed` of which inputs one is needed.
-    `size_remedy`: what to do where its result is needed as a size and cannot be.
-    `driven`: the driver runs it, in pieces of which each is compiled.
-    `checks`: the driver checks its condition, so that no body can hold it.
-    `for_gradients`: its outputs are its first inputs, once all gradients are taken.
-    `layout`: the elements stand in another order, which products take as it is.
-    `beside`: nodes that stand beside it in a body, though they are the same in each
-    step, since its rules look at them.
+    `no_gradient_for`: the names of inputs for which the rule has no gradient, and why.
+    `chooses`: elements that the first input does not choose have no effect. `picks`:
+    the gradient rule compares elements of the inputs, or finds them again. `jumps`: a
+    change in the last bit of a float may change the result by much. `rounding`: how
+    often elements are rounded on the way; "none" where they are exact, "stored" where
+    XLA keeps the result and computes it once (see `recomputed`). `selective`: the
+    gradient rule gets `needed`, which says whose gradients are needed. `size_remedy`: a
+    hint for where the result is needed as a size and cannot be one. `driven`: the
+    driver runs the op, in pieces that are each compiled. `checks`: the driver checks
+    its condition, so no body can hold the op. `for_gradients`: the outputs are the
+    first inputs, once all gradients are taken. `layout`: the elements are in another
+    order, which products accept as it is. `beside`: nodes that a body also holds,
+    although they are the same in each step, since the rules of the op look at them.
 
-    `views`: pairs of values of which in NumPy programs the first may be a view of the
-    second, also of values in bodies; other outputs are arrays of their own. Where the
-    op `stretches`, several elements of an output may be one in memory.
-    `body_calls`: the graphs inside of a node, each with the types and sizes that it is
-    given there: see `graphc.ir.graph.bodies.BodyCall`.
+    `views`: pairs of values of which, in NumPy programs, the first may be a view of the
+    second, also for values in bodies; other outputs are arrays of their own. Where the
+    op `stretches`, several elements of an output may be one in memory. `body_calls`:
+    the bodies of a node, each with the types and sizes that the node gives it: see
+    `graphc.ir.graph.bodies.BodyCall`.
     """
 
     name: str
@@ -193,15 +191,15 @@ class Primitive:
         return f"<primitive {self.name}>"
 
     def __call__(self, *inputs: Value, **params: Param) -> Any:
-        """Build the node; its one value, or a tuple of several.
+        """Build a node; returns its one value, or a tuple of several.
 
-        Raises GraphError where the inputs do not fit, naming op and types.
+        Raises GraphError, naming the op and types, where the inputs do not fit.
         """
         outputs = self.bind(inputs, params).outputs
         return outputs[0] if len(outputs) == 1 else outputs
 
     def bind(self, inputs: tuple[Value, ...], params: dict[str, Param]) -> Node:
-        """The interned node for these inputs and normalised params.
+        """Return the interned node for these inputs and normalised params.
 
         Raises GraphError where a param is not of its kind.
         """
@@ -236,12 +234,13 @@ class Primitive:
         return self
 
     def vjp(self, rule: VjpRule) -> VjpRule:
-        """Decorator: how cotangents of the outputs become cotangents of the inputs.
+        """Decorator: the rule from cotangents of the outputs to those of the inputs.
 
-        `rule(g, *inputs, **params)` gives one per input: a value of its type (of the
-        type of the output where elementwise), or None for zero. `g` is the cotangent
-        of the output; of several outputs a tuple, with None where it is zero. Complex
-        numbers follow JAX: rules are the transpose of the derivative, unconjugated.
+        `rule(g, *inputs, **params)` returns one per input: a value of its type (of the
+        output's type where the op is elementwise), or None for zero. `g` is the
+        cotangent of the output, or for several outputs a tuple, with None where it is
+        zero. Complex numbers follow JAX: rules are the transpose of the derivative,
+        unconjugated.
         """
         GRADIENTS.define(self, rule)
         return rule
@@ -257,38 +256,38 @@ class Primitive:
         return self
 
     def batch(self, rule: BatchRule) -> BatchRule:
-        """Decorator: the node for each element of a new first axis of its inputs.
+        """Decorator: the rule that applies the op along a new first axis of its inputs.
 
-        `rule(n, batched, *inputs, **params)` gives the outputs, all with a new first
-        axis of size `n`; or `Shared`, one output without it. `batched` says which
+        `rule(n, batched, *inputs, **params)` returns the outputs, all with a new first
+        axis of size `n`, or `Shared`, for one output without it. `batched` says which
         inputs have it.
         """
         BATCHING.define(self, rule)
         return rule
 
     def no_batch(self, reason: str) -> "Primitive":
-        """Declare that it cannot be done for each element of an axis, and why."""
+        """Declare that the op cannot be batched, and why."""
         BATCHING.refuse(self, reason)
         return self
 
     def padding(self, rule: PaddingRule) -> PaddingRule:
-        """Decorator: the node on inputs with padding at the end of some axes.
+        """Decorator: the rule for inputs with padding at the end of some axes.
 
-        `rule(pad, *inputs, **params)` gives the outputs at their capacities, or None
+        `rule(pad, *inputs, **params)` returns the outputs at their capacities, or None
         where it has no answer; see `graphc.ops.common.padding`. Sizes in `params` are
-        capacities already; those in `pad.node.params` are true.
+        capacities already; those in `pad.node.params` are true sizes.
         """
         PADDING.define(self, rule)
         return rule
 
     def no_padding(self, reason: str) -> "Primitive":
-        """Declare that it needs true sizes, and why."""
+        """Declare that the op needs true sizes, and why."""
         PADDING.refuse(self, reason)
         return self
 
     @property
     def nests(self) -> bool:
-        """Whether graphs may be inside of its nodes."""
+        """Whether nodes of this primitive may have bodies."""
         return self.body_calls is not no_bodies
 
     def range_of(self, value: Value) -> NamedRange:
@@ -304,7 +303,7 @@ PRIMITIVES: dict[str, Primitive] = REGISTRY
 def op(
     *, inline: bool = False, interned: bool = True
 ) -> Callable[[TypeRule], Primitive]:
-    """Decorator: the primitive whose type rule is the decorated function."""
+    """Decorator: make a primitive of its type rule."""
 
     def declare(infer: TypeRule) -> Primitive:
         name = infer.__name__.strip("_")
@@ -318,11 +317,11 @@ def op(
 def _template(primitive: Primitive, text: str) -> Emit:
     arguments = primitive.arguments
     plain = not any(name.startswith("*") for name in arguments) and "{{" not in text
-    of_inputs: dict[str, Callable[..., str]] = {}  # where inputs alone are asked for
+    of_inputs: dict[str, Callable[..., str]] = {}  # for texts without params
 
     def printed(p: Printing) -> str:
         params = p.node.params
-        if plain and not params:  # as most nodes of most programs
+        if plain and not params:  # most nodes of most programs
             if p.xp not in of_inputs:
                 places = [f"{{{i}}}" for i in range(len(arguments))]
                 named = dict(zip(arguments, places, strict=True))
@@ -336,7 +335,7 @@ def _template(primitive: Primitive, text: str) -> Emit:
 
 
 def named_inputs(primitive: Primitive, inputs: tuple[str, ...]) -> dict[str, str]:
-    """The printed inputs by argument name; a starred argument joins its share."""
+    """The printed inputs by argument name; a starred argument joins several."""
     named: dict[str, str] = {}
     for i, name in enumerate(primitive.arguments):
         if name.startswith("*"):
@@ -347,7 +346,7 @@ def named_inputs(primitive: Primitive, inputs: tuple[str, ...]) -> dict[str, str
 
 
 class _Inference(threading.local):
-    """The node being inferred: what `require_*` report and collect."""
+    """The node whose types are inferred, to which errors and guards belong."""
 
     now: tuple[str, tuple[Value, ...], list[Guard] | None] = ("", (), None)
 
@@ -358,7 +357,7 @@ _CURRENT = _Inference()
 def infer_types(
     primitive: Primitive, inputs: tuple[Value, ...], params: Params
 ) -> tuple[tuple[TensorType, ...], tuple[Guard, ...]]:
-    """Run the type rule: the types of the outputs, and the guards it needs."""
+    """Run the type rule: returns the types of the outputs, and guards."""
     outer = _CURRENT.now
     guards: list[Guard] = []
     _CURRENT.now = primitive.name, inputs, guards
@@ -371,12 +370,12 @@ def infer_types(
     for type in outputs:
         first = inputs[0] if inputs else None
         if first is None or type is not first.type or not first.node.inputs:
-            _require_countable(primitive, type)  # else it has been looked at
+            _require_countable(primitive, type)  # other types have been checked
     return outputs, unique
 
 
 def _require_countable(primitive: Primitive, type: TensorType) -> None:
-    """XLA ends the process where the number of bytes is none of int64."""
+    """Refuse arrays whose bytes int64 cannot count: XLA would end the process."""
     count = type.dtype.itemsize
     for n in type.shape:
         count *= n if isinstance(n, int) and n else 1
@@ -386,9 +385,9 @@ def _require_countable(primitive: Primitive, type: TensorType) -> None:
 
 
 def type_error(problem: str, *, hint: str = "") -> GraphError:
-    """The error of a type rule: names the op and the types of its inputs.
+    """The error of a type rule, with the op and the types of its inputs.
 
-    The op is the function that the user called, where that is one of the public ones.
+    The op is the function that the user called, where it is a public one.
     """
     op, inputs, _ = _CURRENT.now
     got = ", ".join(str(v.type) for v in inputs)
@@ -411,9 +410,9 @@ def _guard(
 def require_equal(
     a: Size, b: Size, reason: str, hint: str = "", kind: ErrorKind = "shape"
 ) -> Size:
-    """`a` and `b` must be equal: proved, refuted (raises) or checked at call time.
+    """Require that `a` and `b` are equal: proved, refuted (raises) or checked by calls.
 
-    Returns the simpler of the two. `kind` is that of the error of a call.
+    Returns the simpler of the two. `kind` is the kind of the error that a call raises.
     """
     if a is b:
         return a
@@ -426,7 +425,7 @@ def require_equal(
 
 
 def _simplicity(size: Size) -> tuple[bool, int, int]:
-    """Numbers are simplest, and what may turn out to be 1, then short formulas."""
+    """The sort key of a size: numbers, then what may be 1, then short formulas."""
     if isinstance(size, int):
         return False, 0, 0
     return not may_be_one(size), size.weight, len(str(size))
@@ -435,7 +434,7 @@ def _simplicity(size: Size) -> tuple[bool, int, int]:
 def require_at_most(
     a: Size, b: Size, reason: str, kind: ErrorKind = "shape", memory: bool = False
 ) -> None:
-    """`a <= b` must hold: proved, refuted (raises) or checked at call time."""
+    """Require that `a <= b`: proved, refuted (raises) or checked by calls."""
     answer = less_equal(a, b)
     if answer is False:
         raise type_error(f"{reason}: {a} is more than {b}")
@@ -444,5 +443,5 @@ def require_at_most(
 
 
 def rebuild(node: Node, inputs: tuple[Value, ...], params: Params) -> Node:
-    """The node of the same primitive on other inputs and params."""
+    """Build a node of the same primitive for other inputs and params."""
     return node.primitive.bind(inputs, dict(params))

@@ -1,6 +1,6 @@
-"""The operators of values: each is a function of `graphc.tensor`, bound late.
+"""The operators of values: each calls a function of `graphc.tensor`, bound late.
 
-NumPy's arrays and functions leave expressions that have a value in them to us.
+NumPy's arrays and functions leave expressions that contain a value to these operators.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
-"""`[0] * k` with a symbolic k: Python repeats a list by a number, which there is not.
+"""`[0] * k` with a symbolic k: Python would repeat the list, but k has no number yet.
 
-Values multiply lists as arrays, as NumPy's do, and a program that means to repeat would
-go on with an array of the wrong length. So it has to say which of both it means.
+Values multiply lists as arrays do, like those of NumPy, so a program that means to
+repeat would go on with an array of the wrong length. It therefore has to say which it
+means.
 """
 
 import ast
@@ -22,13 +23,13 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def refuse_repeating(count: "Value", sequence: object) -> None:
-    """Raise GraphError for a sequence times an integer, which may mean to repeat it."""
+    """Raise GraphError for a sequence times an integer, which may mean repetition."""
     if not count.type.rank and is_integer(count.dtype):
         raise no_repeating(count, sequence)
 
 
 def no_repeating(count: "Value", sequence: object) -> GraphError:
-    """The error of a sequence that is to be repeated by a symbolic number."""
+    """The error for a sequence to be repeated a symbolic number of times."""
     op = f"{type(sequence).__name__} *"
     return graph_error(
         NO_NUMBER, op=op, got=shown(count), hint=_hint(sequence), entry="number"
@@ -36,7 +37,7 @@ def no_repeating(count: "Value", sequence: object) -> GraphError:
 
 
 def _hint(sequence: object) -> str:
-    """Code for both that may be meant, in the words of the user's line."""
+    """Code for both possible meanings, in the words of the user's line."""
     if isinstance(sequence, _TEXT):
         return "text has a length that is known when the graph is built"
     items, number = _written(sequence)
@@ -45,7 +46,7 @@ def _hint(sequence: object) -> str:
 
 
 def _repeated(sequence: Any, items: str, number: str) -> str:
-    """Code for the array of the repeated items."""
+    """Code for an array of the repeated items."""
     rank = _rank(sequence)
     if len(sequence) != 1 or not isinstance(sequence[0], _NUMBERS):
         times = number if rank == 1 else f"({number}{', 1' * (rank - 1)})"
@@ -58,14 +59,14 @@ def _repeated(sequence: Any, items: str, number: str) -> str:
 
 
 def _rank(items: object) -> int:
-    """The rank of the array of some items."""
+    """The rank of the array that some items make."""
     if not isinstance(items, (list, tuple)):
         return int(getattr(items, "ndim", 0))
     return 1 + (_rank(items[0]) if items else 0)
 
 
 def _written(sequence: object) -> tuple[str, str]:
-    """The sequence and the number as the user's line has them."""
+    """The sequence and the number as written in the user's line."""
     path = around(user_place())
     last = path[-1] if path else None
     if not (isinstance(last, ast.BinOp) and isinstance(last.op, ast.Mult)):

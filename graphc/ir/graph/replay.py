@@ -1,4 +1,4 @@
-"""Rebuilding part of a graph on other values."""
+"""Rebuild parts of a graph on other values."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -14,7 +14,8 @@ from graphc.ir.params.kinds import is_record
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
 
-# The node that does the same once the sizes that it asks about are known.
+# Rules that give a node with the same result once the sizes that a node asks for are
+# known.
 SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")
 
 
@@ -23,8 +24,9 @@ def region_between(
 ) -> list[Node]:
     """The nodes through which `outputs` depend on `inputs`, in topological order.
 
-    Neither inputs are walked through, nor nodes that are older than all of them: none,
-    where there are no inputs. Nodes of `roots` are as nodes that take an input.
+    The walk ends at inputs, and at nodes that are older than all inputs and roots.
+    Nodes of `roots` count as nodes that read an input. Without inputs and roots, the
+    region is empty.
     """
     first, inside = set(inputs), set(roots)
     if not (first or inside):
@@ -52,7 +54,7 @@ def replayed(
 ) -> list[Value]:
     """Rebuild `outputs`, with the nodes of `region` on the values of `new`.
 
-    `sizes` replace symbols of axes.
+    `sizes` replaces symbols of axes.
     """
     replacements = dict(new)
     for node in region:
@@ -63,7 +65,7 @@ def replayed(
 
 
 def rebuilt(outputs: Sequence[Value], new: Mapping[Value, Value]) -> list[Value]:
-    """Rebuild `outputs` on the values of `new`, each in place of its key."""
+    """Rebuild `outputs` with each key of `new` replaced by its value."""
     return replayed(outputs, new, region_between(outputs, new))
 
 
@@ -72,7 +74,7 @@ def substituted(
 ) -> list[Value]:
     """Rebuild `outputs` with values and sizes substituted.
 
-    Nodes that depend on no value but have such a size are rebuilt, too.
+    Nodes that have such a size are rebuilt even if they depend on no replaced value.
     """
     return replayed(outputs, new, region_substituted(outputs, new, sizes), sizes)
 
@@ -94,7 +96,7 @@ def region_substituted(
 
 
 def symbols_needed(node: Node) -> list[Symbol]:
-    """The symbols whose sizes must be known when a node is compiled."""
+    """The symbols whose sizes must be known when the node is compiled."""
     symbols = symbols_of(node)
     if node.primitive.demanding:
         return symbols
@@ -113,10 +115,10 @@ def symbols_of(node: Node) -> list[Symbol]:
 def copied(
     outputs: Sequence[Value], new: Mapping[Value, Value], region: Iterable[Node]
 ) -> list[Value]:
-    """Rebuild `outputs` on values that have the types of those that they replace.
+    """Rebuild `outputs` on values that have the types of the values they replace.
 
-    Nothing is asked of the rules of primitives: no node of `region`, in topological
-    order, may be about an integer that is known as a size.
+    No rules of primitives are run, so no node of `region`, which is in topological
+    order, may compute integers that are known as sizes.
     """
     replacements = dict(new)
     for node in region:
@@ -136,9 +138,9 @@ def renewed(
     place: SourceLocation,
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Node:
-    """A node on the replacements of its operands, rebuilt for a line of the user."""
+    """Rebuild a node on replaced operands, for the user's line `place`."""
     params = for_sizes(node, replacements, sizes)
-    if node.primitive is SIZE_OP:  # a size with replaced symbols has other origins
+    if node.primitive is SIZE_OP:  # replaced symbols change the origins of a size
         if isinstance(params["size"], int):
             return as_value(params["size"]).node
         inputs = origins(params["size"])
@@ -151,9 +153,9 @@ def renewed(
 
 
 def follow(node: Node, replacements: dict[Value, Value], place: SourceLocation) -> Node:
-    """A node on the replacements of its operands, to which its own values are added.
+    """Rebuild a node on replaced operands, and add its outputs to `replacements`.
 
-    The node itself where no operand is replaced.
+    Returns the node itself where no operand is replaced.
     """
     if not any(v in replacements for v in operands(node)):
         return node
@@ -167,9 +169,9 @@ def exchange(
     replacements: dict[Value, Value],
     change: Callable[[Node, SourceLocation], Sequence[Value]],
 ) -> None:
-    """Add to `replacements` what `change` makes of nodes, which come in order.
+    """Add to `replacements` the values that `change` makes of nodes, taken in order.
 
-    It is given each node on the replacements of its operands, and the node's place.
+    `change` is given each node, rebuilt on replaced operands, and the node's place.
     """
     for node in nodes:
         new = follow(node, replacements, node.place)
@@ -183,8 +185,8 @@ def for_sizes(
     replacements: Mapping[Value, Value],
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Params:
-    """The params of a node, with sizes of replaced values replaced."""
-    # A node that does not demand its sizes on the host has them as inputs.
+    """The params of a node, with the sizes of replaced values replaced."""
+    # A node that does not demand sizes on the host has them among its inputs.
     known = node.demands if node.primitive.demanding else node.inputs
     changed: dict[Symbol, Size] = {}
     changed.update(
@@ -197,13 +199,13 @@ def for_sizes(
 
 
 def _size_of(integer: Value) -> Size:
-    """The size that an integer is: a number if it is constant, else its symbol."""
+    """The size that an integer stands for: a number if constant, else its symbol."""
     number = None if integer.sizes is None else integer.sizes[()]
     return number if isinstance(number, int) else symbol_dim(integer.symbol)
 
 
 def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, object]:
-    """Params with `resize` of the sizes in them."""
+    """Apply `resize` to the sizes in params."""
 
     def one(param: object) -> Any:
         if isinstance(param, tuple):

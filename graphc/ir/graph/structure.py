@@ -1,8 +1,8 @@
-"""The structure of graphs: what decides whether two of them are the same.
+"""The structure of graphs, which decides whether two of them are the same.
 
-A *form* is equal for graphs that are isomorphic, bodies included: the same nodes on the
-same operands, in whatever order they were made and whatever their symbols are called.
-Sharing, rolling, patterns, `block` and the importers compare graphs by it.
+Isomorphic graphs, bodies included, have equal *forms*: the same nodes on the same
+operands, in whatever order they were made and whatever their symbols are called.
+Sharing, rolling, patterns, `block` and the importers compare graphs by their forms.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -19,37 +19,37 @@ from graphc.ir.types import TensorType
 
 
 class Structure:
-    """How a graph is read: all that is written in it counts.
+    """A way to read graphs, in which everything written in a graph counts.
 
-    A subclass leaves out what does not matter for its question.
+    Subclasses leave out what does not matter for their question.
     """
 
     def of(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Hashable:
-        """The form of a graph."""
+        """Return the form of a graph."""
         return GraphReading(self, inputs, {}).form(outputs)
 
     def params(self, node: Node, reading: "GraphReading") -> Hashable:
-        """The params of a node within a graph that is read."""
+        """The form of a node's params, within a graph that is being read."""
         return tuple([(k, reading.param(p)) for k, p in node.params.items()])
 
     def type(self, value: Value, reading: "GraphReading") -> Hashable:
-        """The type of a value within a graph that is read."""
+        """The form of a value's type, within a graph that is being read."""
         return reading.type(value.type)
 
     def passed_on(self, node: Node) -> Sequence[Value]:
-        """The values that the outputs of a node are, if it does nothing to them."""
+        """The values that a node passes on as its outputs; empty for most nodes."""
         return ()
 
     def literals(self, node: Node) -> Mapping[int, int]:
-        """The inputs of a node that count as if they stood in its bodies.
+        """The inputs of a node that count as if they were literals in its bodies.
 
-        Each is the place among the inputs of the node, with that among those of its
-        bodies.
+        Maps the position of each among the node's inputs to its position among the
+        inputs of the bodies.
         """
         return {}
 
     def opaque(self, content: object) -> Hashable:
-        """A content of a param that is no graph."""
+        """The form of the content of a param that is not a graph."""
         return content
 
 
@@ -57,20 +57,20 @@ EXACT = Structure()
 
 
 def kind_of(node: Node) -> tuple[Hashable, ...]:
-    """Equal for nodes that do the same to operands of the same types."""
+    """A key that is equal for nodes that do the same to operands of the same types."""
     types = tuple([v.type for v in (*node.inputs, *node.outputs)])
     return node.primitive, params_form(node), types
 
 
 def params_form(node: Node) -> Hashable:
-    """The params of a node, with forms in place of the bodies in them."""
+    """The params of a node, with bodies replaced by their forms."""
     if not any([type(p) is Opaque for p in node.params.values()]):
         return tuple(node.params.items())
     return tuple([(name, param_form(p)) for name, p in node.params.items()])
 
 
 def param_form(param: object) -> Hashable:
-    """A param, with forms in place of the bodies in it."""
+    """A param, with bodies replaced by their forms."""
     if type(param) is not Opaque:
         return param
     content = param.content
@@ -84,7 +84,7 @@ _forms: WeakKeyDictionary[Body, Hashable] = WeakKeyDictionary()
 
 
 def _form_of(body: Body) -> Hashable:
-    """The form of a body, which is read once: pass after pass asks for it."""
+    """The form of a body, kept because pass after pass asks for it."""
     form = _forms.get(body)
     if form is None:
         reading = GraphReading(EXACT, body.inputs, {}, body)
@@ -95,9 +95,9 @@ def _form_of(body: Body) -> Hashable:
 def with_operands(
     labels: Mapping[Node, int], nodes: Iterable[Node], rounds: int
 ) -> dict[Node, int]:
-    """Labels of nodes that tell also what they take, so many nodes back.
+    """Extend the labels of nodes by those of their operands, `rounds` nodes back.
 
-    Nodes that are not among these keep their labels.
+    Nodes that are not in `nodes` keep their labels.
     """
     known, nodes = dict(labels), list(nodes)
     for _ in range(rounds):
@@ -111,8 +111,8 @@ def with_operands(
 class GraphReading:
     """The walk over one graph.
 
-    Values are numbered where they are first met, and so are symbols, unless they are
-    those of values. `literals` are what is known of some inputs of a body.
+    Values are numbered where they are first met. So are symbols, except those that
+    stand for values. `literals` are the known forms of some inputs of a body.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class GraphReading:
         self._bounds: list[Hashable] = []
         self._numbers: dict[Value, int] = {}
         self._rows: dict[Hashable, int] = {}
-        self._inner: dict[int, Hashable] = {}  # literals of the node that is read
+        self._inner: dict[int, Hashable] = {}  # literals of the node being read
         for symbol in () if body is None else body.size_params:
             self._symbol(symbol)
         for value in inputs:
@@ -138,14 +138,14 @@ class GraphReading:
                 self._number(value, ("input", len(self._rows), how.type(value, self)))
 
     def form(self, outputs: Sequence[Value]) -> Hashable:
-        """The form of the graph that ends in these."""
+        """The form of the graph that ends in `outputs`."""
         for node in depth_first([v.node for v in outputs], self._operands):
             self._read(node)
         ends = tuple([self._numbers[v] for v in outputs])
         return ends, tuple(self._rows), tuple(self._bounds)
 
     def _operands(self, node: Node) -> Sequence[Value]:
-        """The values that count of those which a node needs."""
+        """The operands of a node that count."""
         passed_on = self._how.passed_on(node)
         if passed_on:
             return passed_on
@@ -158,7 +158,7 @@ class GraphReading:
         self._numbers[value] = self._rows.setdefault(row, len(self._rows))
 
     def _read(self, node: Node) -> None:
-        """Number the outputs of a node, whose operands are numbered."""
+        """Number the outputs of a node whose operands are numbered already."""
         passed_on = self._how.passed_on(node)
         computation: Hashable = None
         for value in node.outputs:
@@ -168,17 +168,17 @@ class GraphReading:
                 self._number(value, self._literals[value])
             elif passed_on:
                 self._numbers[value] = self._numbers[passed_on[value.index]]
-            else:  # what is inside of the node is read once, for all of its outputs
+            else:  # read the node once, for all of its outputs
                 if computation is None:
                     computation = self._computation(node)
                 self._number(value, self._row(value, computation))
 
     def _row(self, value: Value, computation: Hashable) -> Hashable:
-        """A value by the node that computes it."""
+        """The form of a value, given that of the node that computes it."""
         return computation, value.index, self._how.type(value, self)
 
     def _computation(self, node: Node) -> Hashable:
-        """The primitive of a node, its params, and what it takes and requires."""
+        """The form of a node: its primitive, operands, params and guards."""
         literals = self._how.literals(node)
         self._inner = {at: self._literal(node.inputs[i]) for i, at in literals.items()}
         taken = [v for i, v in enumerate(node.inputs) if i not in literals]
@@ -191,7 +191,7 @@ class GraphReading:
         return self._row(value, self._computation(value.node))
 
     def type(self, type: TensorType) -> Hashable:
-        """A type, its symbols by their numbers."""
+        """The form of a type, with symbols by their numbers."""
         return type.dtype, self._sizes(type.shape), type.weak
 
     def _sizes(self, sizes: Iterable[object]) -> Hashable:
@@ -201,7 +201,7 @@ class GraphReading:
         return expression(size, self._symbol) if isinstance(size, Dim) else size
 
     def _symbol(self, symbol: Symbol) -> str:
-        """The name of a symbol: that of its value, or of the place where it is met."""
+        """The name of a symbol, by its value or the order in which symbols are met."""
         name = self._symbols.get(symbol)
         if name is None:
             origin: Any = symbol.origin
@@ -211,7 +211,7 @@ class GraphReading:
         return name
 
     def param(self, param: object) -> Hashable:
-        """A param: of another type it is another, and so is 0.0 than -0.0."""
+        """The form of a param; other types differ, and so do 0.0 and -0.0."""
         if isinstance(param, tuple):
             return tuple(map(self.param, param))
         if isinstance(param, Dim):

@@ -1,4 +1,4 @@
-"""The checker of the IR: every node is inferred again and compared with its record."""
+"""The checker of the IR: it infers every node again and compares it with its record."""
 
 from collections.abc import Hashable, Iterable
 
@@ -16,10 +16,10 @@ from graphc.ir.types import TensorType, same_size
 def verify(graph: Graph) -> None:
     """Check a graph: names, order, params, and the types and guards of every node.
 
-    The bodies of its nodes are checked likewise, and that they are closed: no value and
-    no size in them is of the graph around them. Passes call this on what they made.
-    Raises GraphError that names the node, what it holds, what it should hold, and the
-    user's line.
+    The bodies of nodes are checked too, and must be closed: no value and no size in
+    them belongs to the graph around them. Passes call this on their results. Raises
+    GraphError that names the node, what it holds, what it should hold, and the user's
+    line.
     """
     _verify_signature(graph)
     nodes = ancestors((*graph.inputs, *graph.outputs))
@@ -43,7 +43,7 @@ def _verify_nodes(nodes: Iterable[Node], inputs: Iterable[Value], what: str) -> 
 
 
 def verify_closed(body: Body) -> None:
-    """Each size is a parameter, an axis of an input, or computed within."""
+    """Require each size to be a parameter, an axis of an input, or computed within."""
     known = {*axes_of(body.inputs), *body.size_params}
     inside = {*(v.node for v in body.inputs), *body.nodes}
     for node in inside:
@@ -87,7 +87,7 @@ def _distinct(what: str, items: tuple[Hashable, ...]) -> None:
 
 
 def _verify_order(node: Node) -> None:
-    """Operands are older than the node and hold it to be what it is."""
+    """Require that operands are older than the node and outputs of their own nodes."""
     if PRIMITIVES.get(node.primitive.name) is not node.primitive:
         raise _wrong(node, "its primitive is not a registered one")
     for value in operands(node):
@@ -98,7 +98,7 @@ def _verify_order(node: Node) -> None:
 
 
 def _verify_params(node: Node) -> None:
-    """Params are of their kinds and stand in the order of the rule."""
+    """Require that params are of their kinds, and in the order of the type rule."""
     params = dict(node.params)
     try:
         expected = node.primitive.kinds.checked(params, node.inputs)
@@ -111,7 +111,7 @@ def _verify_params(node: Node) -> None:
 
 
 def _verify_types(node: Node) -> None:
-    """The rule gives the recorded types and guards once more."""
+    """Require that the type rule gives the recorded types and guards again."""
     try:
         types, guards = infer_types(node.primitive, node.inputs, node.params)
     except GraphError as error:

@@ -1,4 +1,4 @@
-"""Walks over graphs: iterative, in the order in which nodes were made."""
+"""Walks over graphs: iterative, mostly in the order in which the nodes were made."""
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
@@ -11,7 +11,7 @@ Edges = Callable[["Node"], Iterable["Value"]]
 
 
 def operands(node: "Node") -> "tuple[Value, ...]":
-    """All values that a node needs: its inputs, and those that give it sizes."""
+    """All values that a node needs: its inputs, and the values behind its sizes."""
     return node.inputs + node.demands
 
 
@@ -21,7 +21,7 @@ def inputs_of(node: "Node") -> "tuple[Value, ...]":
 
 
 def ancestors(values: "Iterable[Value]", edges: Edges = operands) -> "list[Node]":
-    """The nodes that `values` depend on, themselves included, in topological order."""
+    """The nodes that `values` depend on, their own included, in topological order."""
     stack = [v.node for v in values]
     seen: set[Node] = set(stack)
     while stack:
@@ -36,10 +36,11 @@ def ancestors(values: "Iterable[Value]", edges: Edges = operands) -> "list[Node]
 def in_program_order(
     nodes: "Iterable[Node]", used_by: "Callable[[Node], Iterable[Node]]"
 ) -> "list[Node]":
-    """Nodes, inputs left out, as they were made, but for those of constants alone.
+    """Order nodes, inputs left out, as they were made, except those of constants only.
 
-    These stand before the first node that uses them: another program may have made
-    equal ones long before, and whether it did is not to be seen in the order.
+    A node that depends on constants only goes right before the first node that uses it.
+    Another program may have made an equal node long before, and the order must not show
+    whether it did.
     """
     order = sorted(nodes, key=attrgetter("serial"))
     constant: set[Node] = set()
@@ -55,7 +56,7 @@ def in_program_order(
     for root in sorted(order, key=constant.__contains__):
         if root in ordered:
             continue
-        if constant.isdisjoint(used_by(root)):  # as most: there is nothing to wait for
+        if constant.isdisjoint(used_by(root)):  # most nodes: nothing to wait for
             ordered[root] = None
             continue
         stack = [root]
@@ -70,9 +71,9 @@ def in_program_order(
 
 
 def depth_first(roots: "Iterable[Node]", edges: Edges = operands) -> "list[Node]":
-    """The nodes behind `roots`, operands first, in an order that this walk alone gives.
+    """The nodes behind `roots`, operands first, in an order set by this walk alone.
 
-    The order of `ancestors` also shows which nodes other graphs have made before.
+    The order of `ancestors` also depends on which nodes other graphs have made before.
     """
     ordered: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(list(roots))]

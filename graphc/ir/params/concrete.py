@@ -1,7 +1,7 @@
-"""Uses of a symbolic value that need its number: the written code, and a remedy.
+"""Errors for uses of a symbolic value that need its number: the code, and a remedy.
 
-Python asks for the number by `bool`, `int`, `float` or an iterator, and other libraries
-by their protocols. The error names the syntax or the function that asks.
+Python asks for a number by `bool`, `int`, `float` or an iterator, and other libraries
+ask by their protocols. The error names the syntax or the function that asks.
 """
 
 import ast
@@ -59,7 +59,7 @@ _ANY = {
     "float": 'use x.astype("float64"); for math.sqrt(x) and the like, gt.sqrt(x)',
 }
 _TRUNCATED = 'use x.astype("int64")'
-# But for gt.asarray, which makes values of arrays.
+# The function gt.asarray is left out: it makes values of arrays.
 _OF_GRAPHC = re.compile(r"gt\.(?!asarray)((?:\w+\.)*\w+)")
 _SPACE = {True: "np", False: "gt"}
 _INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
@@ -68,7 +68,7 @@ _SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class _Words(threading.local):
-    """Whether the user writes NumPy's names, in this thread."""
+    """Whether the user of this thread writes NumPy's names."""
 
     of_numpy = False
 
@@ -78,7 +78,7 @@ _WORDS = _Words()
 
 @contextmanager
 def words_of_numpy() -> Generator[None]:
-    """Within: hints name functions of NumPy, where it has them."""
+    """Make hints name functions of NumPy, where it has them."""
     outer, _WORDS.of_numpy = _WORDS.of_numpy, True
     try:
         yield
@@ -87,7 +87,7 @@ def words_of_numpy() -> Generator[None]:
 
 
 def in_words(hint: str) -> str:
-    """A hint in the words of the user."""
+    """Rewrite a hint in the names that the user writes."""
     if not _WORDS.of_numpy:
         return hint
     hint = hint.replace(_IF, "use np.where(condition, a, b)")
@@ -95,7 +95,7 @@ def in_words(hint: str) -> str:
 
 
 def _is_in_numpy(name: str) -> bool:
-    """Whether NumPy has a function of this name, which may be dotted."""
+    """Whether NumPy has a function with this name, which may be dotted."""
     try:
         return callable(attrgetter(name)(np))
     except AttributeError:
@@ -103,9 +103,9 @@ def _is_in_numpy(name: str) -> bool:
 
 
 def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
-    """The error of a use that needs the number of a value at once.
+    """The error for a use that needs the number of a value at once.
 
-    `op` is the type that Python asks for; the user's source shows the reason.
+    `op` is the type that Python asks for; the user's source code shows why it asks.
     """
     caller = own_caller()
     if caller:  # a function of ours was given a value where it needs a number
@@ -131,7 +131,7 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
 
 
 def no_items(value: "Value", problem: str, op: str, hint: str) -> GraphError:
-    """The error of a use that needs the elements of a value one by one."""
+    """The error for a use that needs the elements of a value one by one."""
     function = "" if own_caller() else _called(around(user_place()))
     if function and function not in vars(builtins):
         return foreign(value, function)
@@ -139,7 +139,7 @@ def no_items(value: "Value", problem: str, op: str, hint: str) -> GraphError:
 
 
 def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphError:
-    """The error of another library's function that a value was given to."""
+    """The error for a value that is passed to a function of another library."""
     function = function or _called(around(user_place())) or otherwise
     return graph_error(
         "takes arrays, no symbolic values",
@@ -150,7 +150,7 @@ def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphErr
 
 
 def shown(value: "Value") -> str:
-    """The type of a value, and its name in the user's program."""
+    """The type of a value, with its name in the user's program."""
     sizes = value.sizes
     if value.type.weak and sizes is not None:  # many functions may name it
         return f"{value.type}, the size {sizes[()]}"
@@ -160,7 +160,7 @@ def shown(value: "Value") -> str:
 
 
 def meant(name: str) -> str:
-    """A hint at our functions of this name, or else at all of them."""
+    """A hint at our functions with this name, or else at all of them."""
     if name in DTYPES:
         return f'cast it: x.astype("{name}")'
     namesakes = [f"gt.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
@@ -170,7 +170,7 @@ def meant(name: str) -> str:
 
 
 def around(place: SourceLocation) -> list[ast.AST]:
-    """The syntax around an instruction, the innermost last; [] without its source."""
+    """The syntax nodes around an instruction, innermost last; [] without a source."""
     at = place.span
     if at is None:
         return []
@@ -196,7 +196,7 @@ def _covers(node: ast.AST, at: tuple[int, int, int, int]) -> bool:
 
 
 def _called(path: list[ast.AST]) -> str:
-    """The function whose call the instruction is, as it is written."""
+    """The called function, as written, if the instruction is a call; else ""."""
     if path and isinstance(path[-1], ast.Call):
         name = ast.unparse(path[-1].func)
         return name if all(p.isidentifier() for p in name.split(".")) else ""
@@ -204,7 +204,7 @@ def _called(path: list[ast.AST]) -> str:
 
 
 def _written(path: list[ast.AST]) -> tuple[str, str]:
-    """The word that asks for a bool, and the hint; empty where there is none."""
+    """The syntax that asks for a bool or a text, and a hint; empty if there is none."""
     for node in reversed(path):
         key: ast.AST = node
         if isinstance(node, (ast.BoolOp, ast.UnaryOp)):

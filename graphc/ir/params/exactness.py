@@ -1,7 +1,7 @@
-"""Whether arithmetic of fixed width computes a formula exactly: limits of its parts.
+"""Whether arithmetic of fixed width computes a formula exactly, by bounds of its parts.
 
-Axes are taken to have at most 2**48 elements. Integers of 64 bits that are read as
-sizes must lie within as much, which programs check; so sums of a few are exact.
+Axes are assumed to have at most 2**48 elements. Programs check that integers of 64 bits
+which are read as sizes are within the same bound, so sums of a few of them are exact.
 """
 
 from collections.abc import Callable
@@ -25,14 +25,14 @@ from graphc.ir.types import DType
 Range = tuple[int, int]  # the least and the most
 MOST = 2**48  # elements of an axis, and the largest integer that is read as a size
 MOST_PADDED = 2**30  # elements along a padded axis: its capacity fits int32
-MOST_TERMS = 16  # of a formula that is proved to be cut off
-CUT = 2**49  # a bound of a slice beyond it is taken for it: it is beyond any axis
+MOST_TERMS = 16  # the longest formulas for which saturation is proved
+CUT = 2**49  # beyond it, the bound of a slice is past the end of any axis
 
 
 def parts_fit(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool:
     """Whether all arguments of functions in a formula lie within a range.
 
-    Its sums and products may leave the range and come back: they wrap around.
+    Sums and products may leave the range and come back, since arithmetic wraps around.
     """
     ranges = _ranges(range_of)
     return all(
@@ -48,14 +48,14 @@ def fits(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool
 
 
 def lies_within(size: Size, range_of: Callable[[Symbol], Range], within: Range) -> bool:
-    """Whether a formula lies within a range; its parts may leave it."""
+    """Whether a formula lies within a range, which its parts may leave."""
     return _inside(_ranges(range_of).of(size), within)
 
 
 def wrapped(size: Size, dtype: DType) -> Size | None:
-    """A formula as arithmetic of a dtype computes it, which drops the upper bits.
+    """The formula as arithmetic in `dtype` computes it, dropping upper bits.
 
-    None where it wraps around for some sizes only. The parts of the formula do not.
+    None if it wraps around for some sizes only. Parts of the formula must not wrap.
     """
     low, high = limits(dtype)
     period = high - low + 1
@@ -69,10 +69,10 @@ def wrapped(size: Size, dtype: DType) -> Size | None:
 
 
 def saturates(size: Dim, symbol: Symbol) -> bool:
-    """Whether a formula is provably the same for all of a symbol beyond `CUT`.
+    """Whether a formula provably does not change with a symbol beyond `CUT`.
 
-    So is the bound of a slice, as Python cuts it off. Other symbols that are cut off
-    lie within as much.
+    An example is the bound of a slice, which Python clips to the axis. Other symbols
+    with an origin are assumed to lie within `CUT`.
     """
     if size.weight > MOST_TERMS:
         return False
@@ -86,12 +86,12 @@ def saturates(size: Dim, symbol: Symbol) -> bool:
             equal(*(substitute(size, others | {symbol: n}) for n in pair)) is True
             for pair in ((CUT, CUT + more), (-CUT, -CUT - more))
         )
-    except GraphError:  # an axis that is sliced would have less than no elements
+    except GraphError:  # a sliced axis would have a negative size
         return False
 
 
 def limits(dtype: DType) -> Range:
-    """The least and the most of a dtype of integers; a bool has one bit."""
+    """The least and largest integer of a dtype; a bool has one bit."""
     if dtype.kind == "b":
         return 0, 1
     bounds = np.iinfo(dtype)
@@ -99,7 +99,7 @@ def limits(dtype: DType) -> Range:
 
 
 def _range(symbol: Symbol, most: int = MOST) -> Range:
-    """The least and the most that the integer of a symbol can be."""
+    """The least and largest integer that a symbol can stand for."""
     low, high = -most, most
     if symbol.lower is not None:
         low = max(low, symbol.lower)
@@ -117,6 +117,6 @@ def _ranges(range_of: Callable[[Symbol], Range]) -> SizeRanges:
 
 
 def _inside(sizes: SizeRange, within: Range) -> bool:
-    """Whether sizes surely lie within a range of numbers."""
+    """Whether sizes are proved to lie within a range of numbers."""
     ends = sizes.numbers
     return ends is not None and within[0] <= ends[0] and ends[1] <= within[1]

@@ -1,9 +1,10 @@
-"""Kinds of params: which objects each may be, as its annotation says.
+"""Kinds of params: the objects that a param may be, by its annotation.
 
 The type rule of an op declares its params: `*, axis: int, mode: Literal["r", "raw"]`.
-The annotations become checks when the op is declared, and these run whenever a node is
-built. After them no param is text that could be taken for code: words are of a closed
-set, and what people write freely is `Text`, which goes into no string by itself.
+The annotations become checks when the op is declared, and the checks run whenever a
+node is built. A checked param is never text that could be taken for code: words are
+from a closed set, and free text that people write is a `Text`, which cannot be
+formatted into a string by accident.
 """
 
 import inspect
@@ -29,17 +30,17 @@ from graphc.ir.params.concrete import no_number
 from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import DTYPES
 
-MOST_AXES = 64  # NumPy has no arrays of more
-LARGEST = 2**63  # an integer is below, as those of int64 are
+MOST_AXES = 64  # NumPy has no arrays with more axes
+LARGEST = 2**63  # integers are below it, as in int64
 _WORD = re.compile(r"\w[\w -]*|", re.ASCII)
 _SUPPORTED = frozenset(DTYPES.values())
 
 
 @dataclass(frozen=True, repr=False)
 class Text:
-    """Free text that people write: a name, a message. As a param it is this, no `str`.
+    """Free text that people write: a name or a message. Params hold it as this type.
 
-    It cannot be formatted: users of `content` must make it safe themselves.
+    It cannot be formatted: code that uses `content` must make it safe first.
     """
 
     content: str
@@ -59,21 +60,21 @@ class Text:
 
 @dataclass(frozen=True)
 class Letters:
-    """In an annotation: strings that a pattern matches, none of which is code."""
+    """In an annotation: strings that match a pattern, none of which is code."""
 
     pattern: str
-    text: str  # in words
+    text: str  # the pattern in words
 
 
 @dataclass(frozen=True)
 class AxisOf:
-    """In an annotation: an axis of that input, or of the result, which has it `new`."""
+    """In an annotation: an axis of that input, or a `new` axis that the result adds."""
 
     input: int = 0
     new: bool = False
 
 
-Param = Hashable  # of a node: nodes are equal where their params are
+Param = Hashable  # of a node: nodes with equal params are equal
 AxisParam = Annotated[int, AxisOf()]
 AxesParam = tuple[AxisParam, ...]
 NewAxisParam = Annotated[int, AxisOf(new=True)]
@@ -82,11 +83,11 @@ NewAxesParam = tuple[NewAxisParam, ...]
 
 @dataclass(frozen=True)
 class ParamKind:
-    """Which objects are of a kind, and what it is called."""
+    """A kind of param: a check for its objects, and a text that describes it."""
 
     text: str
     allows: Callable[[Any], bool]
-    record: Any = None  # what makes it of its parts: texts of graphs have a tuple
+    record: Any = None  # makes the object from the tuple in a graph's text
 
 
 def _is_integer(x: object) -> bool:
@@ -123,7 +124,7 @@ KINDS: dict[Any, ParamKind] = {  # by annotation
 
 
 def kind_of(annotation: object) -> ParamKind:
-    """The kind that an annotation stands for. Raises TypeError where it has none."""
+    """The kind for an annotation. Raises TypeError where there is none."""
     known = KINDS.get(annotation) if annotation is not Any else None
     if known is not None:
         return known
@@ -151,7 +152,7 @@ def kind_of(annotation: object) -> ParamKind:
 
 
 def _axis_of(annotation: object) -> AxisOf | None:
-    """Whose axes the params of an annotation are."""
+    """The mark that tells whose axes the params of an annotation are, if any."""
     args = get_args(annotation)
     if get_origin(annotation) is tuple:
         return _axis_of(args[0])
@@ -160,7 +161,7 @@ def _axis_of(annotation: object) -> AxisOf | None:
 
 
 def _with_sizes(args: tuple[object, ...]) -> list[object]:
-    """The parts of a union, an integer or a symbolic size as one."""
+    """The members of a union, with `int` and `Dim` joined into one."""
     if not {int, Dim} <= set(args):
         return list(args)
     return [int | Dim, *(a for a in args if a not in (int, Dim))]
@@ -195,7 +196,7 @@ def _tuple_of(item: ParamKind) -> ParamKind:
 
 
 def _texts(*words: object) -> tuple[object, ...]:
-    """Free texts, which are words in texts of graphs; what is no word is refused."""
+    """Convert words, which stand for free texts in texts of graphs, to `Text`."""
     return tuple([Text(word) if type(word) is str else word for word in words])
 
 
@@ -211,12 +212,12 @@ def _exactly(items: list[ParamKind]) -> ParamKind:
 
 
 def is_record(x: object) -> bool:
-    """Whether an object, or a class, is a named tuple, the form of several params."""
+    """Whether an object or class is a named tuple, which holds several params."""
     return hasattr(x, "_fields")
 
 
 def _named(cls: Any) -> ParamKind:
-    """A named tuple of params, of which each has its kind."""
+    """The kind for a named tuple of params, each field of its own kind."""
     checks = [kind_of(a).allows for a in get_type_hints(cls).values()]
 
     def allows(x: Any) -> bool:
@@ -228,7 +229,7 @@ def _named(cls: Any) -> ParamKind:
 
 
 def _record(cls: type) -> ParamKind:
-    """A data class of params: the fields are checked one by one."""
+    """The kind for a data class of params, whose fields are checked one by one."""
     parts = [(f.name, kind_of(f.type).allows) for f in fields(cls)]
 
     def allows(x: object) -> bool:
@@ -238,10 +239,10 @@ def _record(cls: type) -> ParamKind:
 
 
 class ParamKinds:
-    """The params that an op has, and the check of those that a node is to have."""
+    """The kinds of the params of an op, and the check of the params of a node."""
 
     def __init__(self, op: str, rule: Callable[..., object]) -> None:
-        """Raises TypeError where a param of the rule is of no kind."""
+        """Read the rule's annotations. Raises TypeError for one that is no kind."""
         self._op = op
         self._kinds: dict[str, ParamKind] = {}
         self._checks: tuple[tuple[str, Callable[[Any], bool]], ...] = ()
@@ -256,7 +257,7 @@ class ParamKinds:
                 self.declare(parameter.name, parameter.annotation, optional=optional)
 
     def declare(self, name: str, annotation: object, *, optional: bool = False) -> None:
-        """Let there be a param of the kind that an annotation says."""
+        """Add a param with the kind that its annotation stands for."""
         try:
             kind = kind_of(annotation)
         except TypeError as error:
@@ -272,9 +273,9 @@ class ParamKinds:
     def checked(
         self, params: dict[str, Param], inputs: Sequence[object] = ()
     ) -> dict[str, Any]:
-        """The params in the order of the rule. Raises GraphError for the first wrong.
+        """Return params in the rule's order. Raises GraphError for a wrong one.
 
-        It runs for each node: right params cost little.
+        This runs for each node, so checking correct params must be cheap.
         """
         if not params and not self._required:
             return params
@@ -313,7 +314,7 @@ class ParamKinds:
         raise graph_error(problem, op=self._op)
 
     def read(self, params: Mapping[str, Param]) -> dict[str, Param]:
-        """The params of a text, where free texts are words, and records are tuples."""
+        """Convert params read from a text: words to `Text`, tuples to records."""
         return {name: self._read(name, value) for name, value in params.items()}
 
     def _read(self, name: str, value: Param) -> Param:
@@ -325,7 +326,7 @@ class ParamKinds:
 
 
 def _shown(value: object) -> str:
-    """A value of any kind in a message: on one line, and not long."""
+    """A short text for any value in a message, on one line."""
     if type(value) is int and abs(value) >= LARGEST:
         return f"an integer of {value.bit_length()} bits"
     try:

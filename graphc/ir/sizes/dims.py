@@ -1,16 +1,16 @@
 """Sizes of axes: integer expressions in a normal form, with three-valued comparison.
 
 A size is a plain `int` or a `Dim`: a polynomial with integer coefficients over *atoms*,
-which are symbols, `a//b`, `min`, `max`, `clip` and `stretch`. Dims are hash-consed:
-equality is usually identity: (n + 1)*(n - 1) is n*n - 1. Where it is not, a small
-prover answers: equal(maximum(n, m) + minimum(n, m), n + m) is True, equal(n, n + 1) is
-False, equal(n, m) is None, and n == m raises GraphError.
+which are symbols, `a//b`, `min`, `max`, `clip` and `stretch`. Dims are hash-consed, so
+equality is usually identity: (n + 1)*(n - 1) is n*n - 1. For the rest a small prover
+answers: equal(maximum(n, m) + minimum(n, m), n + m) is True, equal(n, n + 1) is False,
+equal(n, m) is None, and n == m raises GraphError.
 
 Parts of sizes are shared, and each operation on a size looks at each part once, however
-often it occurs and however deep it stands. Products of long sums stay products.
+often it occurs and however deep it is nested. Products of long sums stay products.
 
-Three things are taken for granted, not checked: divisors are not zero, so (n*m)//m
-is n; the size of a clip is not negative; symbols lie within their bounds.
+Three things are assumed, not checked: divisors are not zero, so (n*m)//m is n; the size
+of a clip is not negative; symbols lie within their bounds.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from graphc.ir.sizes.text import expression
 
 PartT = TypeVar("PartT")
 MOST_SHOWN = 64  # terms of a formula in a message
-MOST_PRODUCTS = 1024  # of terms that are written out when formulas are multiplied
-MOST_FACTORS = 32  # of a term that is written out
-MOST_MAYBE_ONE = 6  # axes of which all sets are looked at
-DEEPEST_LOOKED_AT = 4  # of formulas for which they are
+MOST_PRODUCTS = 1024  # terms that a product may have when it is written out
+MOST_FACTORS = 32  # factors in a term that is written out
+MOST_MAYBE_ONE = 6  # axes that may be 1, of which all subsets are tried
+DEEPEST_LOOKED_AT = 4  # depth of formulas for which subsets are tried
 MOST_COMPARED = 16  # sizes of which all pairs are compared to find an extreme
 
-# Keys hold ids, not references. So a symbol dies even if its origin leads back to a Dim
-# of that symbol, and no id is reused as long as the entry's value lives.
+# Keys hold ids, not references, so a symbol can die even if its origin leads back to a
+# Dim of that symbol. No id is reused as long as the entry's value lives.
 _dims: WeakValueDictionary[frozenset[tuple[int, ...]], Dim] = WeakValueDictionary()
 _calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
 _axes: WeakValueDictionary[str, Symbol] = WeakValueDictionary()
@@ -71,7 +71,7 @@ def _call(op: str, *args: Size) -> Dim:
 
 
 def _made(op: str, *args: Size) -> Dim | None:
-    """The call if it was made before: then it was proved to be nothing simpler."""
+    """The call if it has been made before, and so cannot be simplified."""
     call = _calls.get(_key(op, args))
     return None if call is None else symbol_dim(call)
 
@@ -82,9 +82,9 @@ def _key(op: str, args: tuple[Size, ...]) -> Hashable:
 
 
 def _method(function: Callable[[Dim, Size], Size]) -> Callable[[Dim, Size], Size]:
-    """An operator that leaves operands which are no sizes to their own class.
+    """An operator that returns NotImplemented for operands that are not sizes.
 
-    Results with an int are kept by the Dim: they hold no symbols but its own.
+    The Dim keeps results with an int: they hold no symbols but its own.
     """
 
     def operate(a: Dim, b: Size) -> Size:
@@ -99,7 +99,7 @@ def _method(function: Callable[[Dim, Size], Size]) -> Callable[[Dim, Size], Size
 
 
 class Dim:
-    """A size that is not constant; `symbols` are all that occur, ordered by name.
+    """A size that is not constant; `symbols` are all that occur in it, ordered by name.
 
     >>> import graphc.tensor as gt
     >>> x = gt.tensor("x", "float32", ("n", 3))
@@ -107,9 +107,9 @@ class Dim:
     >>> 2 * n + 1, gt.reshape(x, -1)
     (Dim(2*n + 1), <reshape: float32[3*n]>)
 
-    `weight` is how many terms its formula has, those within its functions too. Parts
-    may occur in it often, so that it can be far more than the memory it takes: it is
-    counted up to a million. `depth` is that of the deepest atom.
+    `weight` is the number of terms in its formula, including those within functions.
+    Parts may occur often, so it can be far larger than the memory used; it is counted
+    up to a million. `depth` is the depth of the deepest atom.
     """
 
     __slots__ = (
@@ -159,11 +159,11 @@ class Dim:
 
     @property
     def is_symbol(self) -> bool:
-        """Whether it is one symbol, and nothing else."""
+        """Whether the size is a single symbol."""
         return self is symbol_dim(self.symbols[0])
 
     def compared(self, relation: Literal["at least", "at most"], n: int) -> bool | None:
-        """Whether it is so, as `less_equal`; kept, since type rules ask it often."""
+        """Compare with `n`, as `less_equal` does; kept, since type rules ask often."""
         key = relation, n
         if key not in self._compared:
             pair = (n, self) if relation == "at least" else (self, n)
@@ -171,7 +171,7 @@ class Dim:
         return self._compared[key]
 
     def __copy__(self) -> Dim:
-        return self  # a size never changes, and there is one of each
+        return self  # a size never changes and exists only once
 
     def __deepcopy__(self, _: object) -> Dim:
         return self
@@ -215,12 +215,12 @@ Size = int | Dim
 
 
 def weight(size: Size) -> int:
-    """How many terms a formula has."""
+    """The number of terms in a formula."""
     return size.weight if isinstance(size, Dim) else 1
 
 
 def axis(name: str) -> Dim:
-    """The size of all axes called `name`: one symbol, at least 0; of "b?", maybe 1."""
+    """The size of all axes called `name`: one symbol, at least 0; "b?" may be 1."""
     symbol = _axes.get(name)
     if symbol is None:
         fresh = Symbol(name, lower=0, may_be_one=is_of_maybe_one(name))
@@ -229,31 +229,31 @@ def axis(name: str) -> Dim:
 
 
 def is_declared(symbol: Symbol) -> bool:
-    """Whether a symbol is the size of all axes of its name, as users declare it."""
+    """Whether a symbol is the size that users declare for all axes of its name."""
     return _axes.get(symbol.name) is symbol
 
 
 def fresh_axis(name: str) -> Dim:
-    """The size of one axis, no other than itself even where the names agree."""
+    """The size of one axis, distinct from others even where the names agree."""
     return symbol_dim(Symbol(label(name), lower=0))
 
 
 def symbol_dim(symbol: Atom) -> Dim:
-    """The size that is just `symbol`."""
+    """The size that consists of `symbol` alone."""
     return _intern(Poly({(symbol,): 1}))
 
 
 def named_axes(
     shape: Iterable[Size], parts: Iterable[PartT]
 ) -> Iterator[tuple[Symbol, PartT]]:
-    """The symbols that are sizes of a shape, each with the part at its place."""
+    """Yield each symbol that is a size of `shape`, with the part at its position."""
     for size, part in zip(shape, parts, strict=True):
         if isinstance(size, Dim) and size.is_symbol:
             yield size.symbols[0], part
 
 
 def _multiply(a: Size, b: Size) -> Size:
-    """a*b, written out where that does not take too many terms."""
+    """a*b, written out unless that takes too many terms."""
     p, q = polynomial(a), polynomial(b)
     long = len(p) * len(q) > MOST_PRODUCTS and min(len(p), len(q)) > 1
     if long or p.degree() + q.degree() > MOST_FACTORS:
@@ -273,7 +273,7 @@ def _divide(a: Size, b: Size) -> Size:
 
 
 def _divide_rest(p: Poly, by: Poly) -> Size:
-    """p//by where no multiple of `by` can be taken out of p."""
+    """p//by, where p holds no multiple of `by` that could be divided out."""
     for atom in set[Atom].intersection(*map(set, (*p, *by))):
         return _divide(_size(p.collect(atom)[0]), _size(by.collect(atom)[0]))
     constant, c = p.get((), 0), by.get((), 0) if len(by) == 1 else 0
@@ -305,7 +305,7 @@ def _extreme(op: str, *sizes: Size) -> Size:
     for size in sizes:
         atom = polynomial(size).only_atom()
         flat += atom.args if isinstance(atom, Call) and atom.op == op else (size,)
-    # The simplest first: of two that are equal, it is the one that is kept.
+    # The simplest come first: of two that are equal, the first is kept.
     for x in sorted(dict.fromkeys(flat), key=lambda x: (weight(x), str(x))):
         near = candidates if len(flat) <= MOST_COMPARED else ()
         if not any(less_equal(side * y, side * x) for y in near):
@@ -330,7 +330,7 @@ _MIN, _MAX = partial(_extreme, "min"), partial(_extreme, "max")
 
 
 def _kept(function: Callable[..., Size], sizes: tuple[Size, ...]) -> Size:
-    """The extreme of sizes; of a Dim and an int, kept by the Dim as by `_method`."""
+    """The extreme of sizes; for a Dim and an int, the Dim keeps it as in `_method`."""
     a, b = sizes if len(sizes) == 2 else (0, 0)
     if isinstance(a, int):
         a, b = b, a
@@ -348,9 +348,9 @@ def is_one(n: Size) -> bool:
 
 
 def may_be_one(size: Size) -> bool:
-    """Whether a symbolic size is 1 where axes that may be 1 are, whatever the others.
+    """Whether a size is 1 if some of its axes that may be 1 are, whatever the others.
 
-    Such an axis stretches; `b` does, and `b*c`, but not `b + 1`, nor a plain `n`.
+    Such an axis stretches: `b` does, and `b*c`, but neither `b + 1` nor a plain `n`.
     """
     if isinstance(size, int):
         return False
@@ -364,7 +364,7 @@ def may_be_one(size: Size) -> bool:
 
 
 def _is_one_for_some(size: Dim, symbols: list[Symbol]) -> bool:
-    """Whether a size is 1 where some of the symbols are; where all, if it is long."""
+    """Whether a size is 1 if some of the symbols are; a long size, if all are."""
     long = len(symbols) > MOST_MAYBE_ONE or size.depth > DEEPEST_LOOKED_AT
     counts = range(len(symbols) if long else 1, len(symbols) + 1)
     chosen = (some for k in counts for some in combinations(symbols, k))
@@ -373,9 +373,9 @@ def _is_one_for_some(size: Dim, symbols: list[Symbol]) -> bool:
 
 
 def stretch(*sizes: Size) -> Size:
-    """The size that axes have together when arrays broadcast: the one that is not 1.
+    """The size that broadcasting gives axes of these sizes: the one that is not 1.
 
-    The sizes that are not 1 are taken to be equal.
+    Sizes that are not 1 are assumed to be equal.
     """
     flat: dict[Size, None] = {}
     for size in sizes:
@@ -406,7 +406,7 @@ def clip(index: Size, size: Size) -> Size:
 
 
 def equal(a: Size, b: Size) -> bool | None:
-    """Whether a == b: for all values of the symbols, for none, or None: unknown."""
+    """Whether a == b for all values of the symbols, for none, or None for unknown."""
     if a is b:
         return True
     if isinstance(a, int) and isinstance(b, int):
@@ -424,7 +424,7 @@ def equal(a: Size, b: Size) -> bool | None:
 
 
 def less_equal(a: Size, b: Size) -> bool | None:
-    """Whether a <= b: for all values of the symbols, for none, or None: unknown."""
+    """Whether a <= b for all values of the symbols, for none, or None for unknown."""
     if isinstance(a, int):
         return a <= b if isinstance(b, int) else b.compared("at least", a)
     return a.compared("at most", b) if isinstance(b, int) else _at_most(a, b)
@@ -438,7 +438,7 @@ def _at_most(a: Size, b: Size) -> bool | None:
 
 
 def bounds(d: Size) -> tuple[int | None, int | None]:
-    """Numbers that `d` is never below and never above, None where none is known."""
+    """Numbers that bound `d` from below and above; None where none is known."""
     ends = [prove(polynomial(d)) for prove in (proofs.lower, proofs.upper)]
     low, high = (None if math.isinf(x) else int(x) for x in ends)
     return low, high
@@ -455,7 +455,7 @@ FUNCTIONS: dict[str, Callable[..., Size]] = {  # the functions that make atoms
 
 
 def evaluate(d: Size, sizes: Mapping[Symbol, int]) -> int:
-    """The value of `d` where the symbols have the values `sizes`."""
+    """The value of `d` for the given values of its symbols."""
     value = substitute(d, sizes)
     if isinstance(value, Dim):
         raise GraphError(
@@ -465,7 +465,7 @@ def evaluate(d: Size, sizes: Mapping[Symbol, int]) -> int:
 
 
 def substitute(d: Size, sizes: Mapping[Symbol, Size]) -> Size:
-    """`d` with symbols replaced by sizes; the other symbols stay."""
+    """Replace symbols in `d` by sizes; other symbols stay."""
     if not isinstance(d, Dim) or sizes.keys().isdisjoint(d.symbols):
         return d
     values: dict[Atom, Size] = dict(sizes.items())
@@ -477,7 +477,7 @@ def substitute(d: Size, sizes: Mapping[Symbol, Size]) -> Size:
 
 
 def with_atoms(d: Size, values: Mapping[Atom, Size]) -> Size:
-    """`d` with symbols and calls replaced; the other atoms stay."""
+    """Replace symbols and calls in `d`; other atoms stay."""
     total = Poly()
     for monomial, c in polynomial(d).items():
         factors = [values[a] if a in values else symbol_dim(a) for a in monomial]

@@ -1,4 +1,4 @@
-"""Sizes that divide others, and may be 0."""
+"""The divisors in sizes that may be 0."""
 
 from graphc.ir.sizes.dims import (
     FUNCTIONS,
@@ -13,7 +13,7 @@ from graphc.ir.sizes.polynomials import Atom, calls_in
 
 
 def divisors(size: object) -> list[Size]:
-    """The sizes that divide within a size and may be 0; what is no size has none."""
+    """The divisors within a size that may be 0; an object that is no size has none."""
     if not isinstance(size, Dim):
         return []
     divide = [call.args[-1] for call in calls_in(size) if call.op == "//"]
@@ -21,7 +21,7 @@ def divisors(size: object) -> list[Size]:
 
 
 def with_nonzero_divisors(size: Size) -> Size:
-    """The size, in which 1 divides wherever 0 would."""
+    """The size with 1 in place of each divisor that is 0."""
     values: dict[Atom, Size] = {}
     for call in calls_in(size):
         args = [with_atoms(n, values) for n in call.args]

@@ -1,4 +1,4 @@
-"""Sizes that are no smaller where other sizes are larger."""
+"""Whether sizes grow with other sizes, or at least never shrink."""
 
 from collections.abc import Collection
 
@@ -7,14 +7,14 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.sizes.polynomials import Atom, Call, Monomial, calls_in, polynomial
 from graphc.ir.sizes.ranges import SizeRange, largest
 
-MOST_WEIGHT = 64  # of sizes that are left to the prover
+MOST_WEIGHT = 64  # of the sizes that are left to the prover
 
 
 def grows(size: Size, symbols: Collection[Symbol]) -> bool:
-    """Whether a size is provably no smaller where these symbols are larger.
+    """Whether a size provably never shrinks where these symbols grow.
 
-    Sums, products and extremes of growing parts grow, so each part is looked at; other
-    parts are left to the prover.
+    Sums, products and extremes of growing parts grow, so each part is examined by
+    itself; other parts are left to the prover.
     """
     growth = _GrowthOfParts(symbols)
     for call in calls_in(size):
@@ -23,9 +23,9 @@ def grows(size: Size, symbols: Collection[Symbol]) -> bool:
 
 
 def has_capacity(size: Dim) -> bool:
-    """Whether capacities of its symbols tell one of a size; not of n//m.
+    """Whether capacities of its symbols give a capacity of a size; not so for n//m.
 
-    It grows with them, or is never above a size that does.
+    The size must grow with its symbols, or never exceed a size that does.
     """
     if grows(size, size.symbols):
         return True
@@ -33,7 +33,7 @@ def has_capacity(size: Dim) -> bool:
 
 
 class _GrowthOfParts:
-    """Results for the parts of a size, each found after those of its own parts."""
+    """Whether the parts of a size grow, each found after its own parts."""
 
     def __init__(self, symbols: Collection[Symbol]) -> None:
         self._symbols = symbols
@@ -59,7 +59,7 @@ class _GrowthOfParts:
         return dims.less_equal(size, dims.substitute(size, more)) is True
 
     def _term(self, term: Monomial, factor: int) -> bool:
-        """Whether a term grows: all of its factors grow from 0 on."""
+        """Whether a term grows; in a product, its factors must not be negative."""
         parts = [symbol_dim(atom) for atom in term]
         if all(map(self._is_fixed, parts)):
             return True
@@ -71,7 +71,7 @@ class _GrowthOfParts:
         return isinstance(atom, Symbol) or self._found[atom]
 
     def look_at(self, call: Call) -> None:
-        """Find out about a call whose own parts are known."""
+        """Note whether a call grows, once this is known of its parts."""
         self._found[call] = self._grows(call.op, *call.args)
 
     def _grows(self, op: str, *args: Size) -> bool:

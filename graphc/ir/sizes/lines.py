@@ -1,4 +1,4 @@
-"""Sizes of axes that are linear in a symbol, so that the axis tells the symbol."""
+"""Sizes of axes that are linear in a symbol, so that the axis determines the symbol."""
 
 import math
 from collections.abc import Container, Iterable, Sequence
@@ -11,9 +11,9 @@ from graphc.ir.sizes.polynomials import calls_in, polynomial
 
 @dataclass(frozen=True)
 class Quotient:
-    """A size as `slope * quotient + offset`, of which only the quotient is unknown.
+    """A size as `slope * quotient + offset`, in which only the quotient is unknown.
 
-    It is `symbol`, or a sum, that is `never_negative` where nothing is subtracted.
+    The quotient is `symbol`, or a sum. It is `never_negative` unless the sum subtracts.
     """
 
     slope: Size
@@ -23,15 +23,15 @@ class Quotient:
 
     @property
     def tells(self) -> Symbol | None:
-        """The symbol, where an axis of this size says what it is: not that of 0*m."""
+        """The symbol, if an axis of this size determines it, unlike m in 0*m."""
         return self.symbol if isinstance(self.slope, int) else None
 
 
 def quotient_of(size: Dim, known: Container[Symbol]) -> Quotient | None:
-    """The part of a size that `known` symbols do not tell; None where it may be all.
+    """The part of a size that `known` symbols leave open; None if that is all of it.
 
-    `n + m`, where n is known, is m and n; `n*m` is n times m; `2*n + 2*m`, where
-    neither is known, is twice a sum.
+    If n is known, `n + m` is m plus n, and `n*m` is n times m; if neither is known,
+    `2*n + 2*m` is twice a sum.
     """
     unknown = [symbol for symbol in size.symbols if symbol not in known]
     if len(unknown) == 1:
@@ -47,9 +47,9 @@ def quotient_of(size: Dim, known: Container[Symbol]) -> Quotient | None:
 
 
 def next_telling(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
-    """The position of the size to be checked first, which may tell others a symbol.
+    """The position of the size to check first, which may determine a symbol for others.
 
-    It has the fewest unknown symbols, and is one that tells its symbol if there is one.
+    It has the fewest unknown symbols, and determines its symbol if some such size does.
     """
     counts = [sum(s not in known for s in size.symbols) for size in sizes]
     least = min(counts)
@@ -63,7 +63,7 @@ def next_telling(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
 
 
 def partly(part: Quotient | None, origins: str) -> str:
-    """The end of a message that an axis is no such size; `origins` of known ones."""
+    """The end of a message about the size of an axis; `origins` of known sizes."""
     where = f", where {origins}" if origins else ""
     symbol = None if part is None else part.symbol
     least = f", and {symbol.name} is not negative" if symbol else ""
@@ -71,8 +71,8 @@ def partly(part: Quotient | None, origins: str) -> str:
 
 
 def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
-    """The slope and the rest of a size that is linear in a symbol; else None."""
-    if size.is_symbol:  # as most sizes are
+    """The slope and offset of a size that is linear in a symbol, or None."""
+    if size.is_symbol:  # most sizes
         return (1, 0) if size.symbols == (symbol,) else None
     match _line(size, symbol):
         case int(slope), int(offset):
@@ -94,9 +94,9 @@ def _line(size: Dim, symbol: Symbol) -> tuple[Size, Size] | None:
 
 
 def undetermined(sizes: Iterable[Size]) -> frozenset[Symbol]:
-    """The symbols of axes that no axis tells, and those that stand beside them.
+    """The symbols of axes that no axis determines, and the symbols in sums with them.
 
-    An axis of `n` tells n, and so does one of `2*n + 1`; one of `n + m` tells neither.
+    An axis of `n` determines n, and so does one of `2*n + 1`; one of `n + m` neither.
     """
     formulas = [size for size in sizes if isinstance(size, Dim)]
     determined = {

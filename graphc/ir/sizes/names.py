@@ -1,4 +1,4 @@
-"""The names that sizes are printed with: no two of one program print the same."""
+"""The names that sizes are printed with: distinct for all sizes of one program."""
 
 import threading
 from collections.abc import Generator, Iterable, Mapping
@@ -7,18 +7,18 @@ from typing import Protocol
 
 from graphc.errors import label
 
-CAPACITY = "_capacity"  # after the name of a size: its stored size
+CAPACITY = "_capacity"  # follows the name of a size: the size as stored
 
 
 class NamesOnce:
-    """Hands out names, each once: with a number after those that are taken."""
+    """Hands out each name once, and appends a number to names that are taken."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._next: dict[str, int] = {}
 
     def once(self, base: str) -> str:
-        """`base`, or the next name after it that is free."""
+        """Return `base`, or the next free name derived from it."""
         name = base
         while name in self._taken:
             number = self._next.get(base, 1)
@@ -29,21 +29,21 @@ class NamesOnce:
 
 
 class HasName(Protocol):
-    """A symbol, as far as its name is concerned."""
+    """The part of a symbol that naming needs."""
 
     @property
     def name(self) -> str:
-        """The name that it was given, which others may have too."""
+        """The name that the symbol was given, which other symbols may share."""
         ...
 
     @property
     def serial(self) -> int:
-        """Grows in the order of creation."""
+        """A number that grows in the order of creation."""
         ...
 
 
 class _Shown(threading.local):
-    """The symbols that are printed with another name than their own."""
+    """The names of symbols that are not printed with their own."""
 
     names: Mapping[object, str] = {}
 
@@ -54,9 +54,9 @@ SHOWN = _Shown()
 def distinct(
     symbols: Iterable[HasName], known: Mapping[object, str] | None = None
 ) -> dict[object, str]:
-    """Other names for symbols whose own is that of an older one: `n_2` and so on.
+    """New names for symbols whose own is taken by an older one: `n_2` and so on.
 
-    Symbols that are `known` keep the names that they have there.
+    Symbols in `known` keep the names that they have there.
     """
     names: dict[object, str] = dict(known or {})
     order = sorted({s for s in symbols if s not in names}, key=lambda s: s.serial)
@@ -74,9 +74,10 @@ def distinct(
 
 
 def shown_name(symbol: HasName) -> str:
-    """The name that a symbol is printed with here.
+    """The name with which a symbol is printed at present.
 
-    It may stand in code, except where the axis may be 1: no program has such.
+    The name can be used in code, except that of an axis that may be 1, which no program
+    has.
     """
     name = symbol.name
     mark = "?" if is_of_maybe_one(name) else ""
@@ -84,13 +85,13 @@ def shown_name(symbol: HasName) -> str:
 
 
 def is_of_maybe_one(name: str) -> bool:
-    """Whether a name says that the axis may be 1: it is "b?"."""
+    """Whether a name, as "b?", says that the axis may be 1."""
     return name.endswith("?") and name[:-1].isidentifier()
 
 
 @contextmanager
 def naming(names: Mapping[object, str]) -> Generator[None]:
-    """Within: sizes are printed with these names, where they have one."""
+    """Print sizes with these names, where they have one."""
     outer = SHOWN.names
     SHOWN.names = names
     try:

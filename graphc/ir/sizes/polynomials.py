@@ -1,7 +1,7 @@
 """Polynomials with integer coefficients over the atoms of sizes.
 
 Atoms are symbols and calls (`a//b`, `min`, `max`, `clip`, `stretch`, and products that
-are too long to be written out). `graphc.ir.sizes.dims` makes sizes of them.
+are too long to be written out). `graphc.ir.sizes.dims` makes sizes from polynomials.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Symbol:
 
     `origin` is None for an axis, else the graph value that computes the integer.
     `lower` and `upper` are bounds that always hold, None where there is none. `depth`
-    is more than that of any atom in its bounds. An axis that `may_be_one` stretches as
-    NumPy's do where it is 1.
+    exceeds the depth of any atom in the bounds. An axis that `may_be_one` broadcasts,
+    as in NumPy, where it is 1.
     """
 
     name: str
@@ -44,15 +44,15 @@ class Symbol:
             object.__setattr__(self, "depth", self.upper.depth + 1)
 
 
-SIDES = {"min": 1, "max": -1}  # a size times this is what the op minimises
-UNORDERED = {*SIDES, "*", "stretch"}  # functions whose arguments may change places
-MOST_WEIGHT = 10**6  # beyond it, terms are not counted
+SIDES = {"min": 1, "max": -1}  # times this factor, a size is what the op minimises
+UNORDERED = {*SIDES, "*", "stretch"}  # functions whose arguments commute
+MOST_WEIGHT = 10**6  # the most terms that are counted
 
 
 class Call:
     """An atom computed from other sizes; interned.
 
-    `lows` are bounds that were proved of its multiples.
+    `lows` keeps lower bounds that were proved for its multiples.
     """
 
     __slots__ = (
@@ -63,7 +63,8 @@ class Call:
     def __init__(self, op: str, args: tuple[Size, ...]) -> None:
         self.op: str = op
         self.side: int = SIDES.get(op, 0)
-        # By text: the printed order must not depend on which argument is older.
+        # Sorted by text, as the printed order must not depend on which argument is
+        # older.
         self.args: tuple[Size, ...] = (
             tuple(sorted(args, key=str)) if op in UNORDERED else args
         )
@@ -77,7 +78,7 @@ class Call:
 
     @property
     def formulas(self) -> list[Dim]:
-        """The arguments that are no numbers."""
+        """The arguments that are not numbers."""
         return [x for x in self.args if not isinstance(x, int)]
 
 
@@ -86,7 +87,7 @@ Monomial = tuple[Atom, ...]  # sorted by serial; () is the constant term
 
 
 class Poly(dict[Monomial, int]):
-    """Coefficients, none of them 0; never changed once they are in a Dim."""
+    """Coefficients by monomial, none of them 0; never changed once in a Dim."""
 
     def plus(self, other: Poly, factor: int = 1) -> Poly:
         """self + factor*other."""
@@ -95,14 +96,14 @@ class Poly(dict[Monomial, int]):
         return total
 
     def add(self, terms: Iterable[tuple[Monomial, int]], factor: int = 1) -> None:
-        """Change self to self + factor*terms; for one that is in no Dim yet."""
+        """Change self to self + factor*terms; only for one that is in no Dim yet."""
         for monomial, coefficient in terms:
             value = self.pop(monomial, 0) + factor * coefficient
             if value:
                 self[monomial] = value
 
     def times(self, other: Poly) -> Poly:
-        """self*other, all of it written out."""
+        """self*other, fully written out."""
         total = Poly()
         for m, c in self.items():
             moved = [
@@ -112,7 +113,7 @@ class Poly(dict[Monomial, int]):
         return total
 
     def degree(self) -> int:
-        """The length of the longest product."""
+        """The number of factors in the longest product."""
         return max(map(len, self), default=0)
 
     def atoms(self) -> dict[Atom, None]:
@@ -120,7 +121,7 @@ class Poly(dict[Monomial, int]):
         return dict.fromkeys(atom for monomial in self for atom in monomial)
 
     def only_atom(self) -> Atom | None:
-        """The atom that this is, None where there is more to it."""
+        """The atom that this polynomial consists of, or None if there is more."""
         monomial, coefficient = next(iter(self.items()), ((), 0))
         single = len(self) == coefficient == 1
         return monomial[0] if single and len(monomial) == 1 else None
@@ -132,13 +133,13 @@ class Poly(dict[Monomial, int]):
         return Poly(factor), Poly({m: c for left, m, c in split if left is None})
 
     def lead(self) -> Monomial:
-        """The first in an order that multiplication keeps, as long division needs."""
+        """The leading monomial, in an order for long division: products keep it."""
         return max(self, key=_rank)
 
     def divide(self, by: Poly) -> tuple[Poly, Poly]:
         """(quotient, rest) with self == quotient*by + rest."""
         p, quotient, remainder, lead = Poly(self), Poly(), Poly(), by.lead()
-        # Of one term, no division makes terms that were not there.
+        # Division by a single term never makes new terms.
         leads = iter(sorted(p, key=_rank, reverse=True) if len(by) == 1 else ())
         while p:
             top = next(leads, None) or p.lead()
@@ -146,7 +147,7 @@ class Poly(dict[Monomial, int]):
             # A constant may be split, a term may not: 3*n//2 reads well as it is.
             if left is None or not whole or (top and part):
                 if len(by) > 1:
-                    # Such a rest would depend on which symbol is older.
+                    # Such a remainder would depend on which symbol is older.
                     return Poly(), self
                 remainder[top] = p.pop(top)
             else:
@@ -162,7 +163,7 @@ def _rank(monomial: Monomial) -> tuple[int, list[int]]:
 
 
 def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
-    """monomial / part, or None where that is no monomial."""
+    """monomial / part, or None where the quotient is no monomial."""
     for atom in part:
         if atom not in monomial:
             return None

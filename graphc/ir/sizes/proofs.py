@@ -1,4 +1,4 @@
-"""Bounds of polynomials: a search that any order of symbols leads through alike."""
+"""Bounds of polynomials, by a search that is the same for any order of symbols."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphc.ir.sizes.polynomials import Atom, Call, Monomial, Poly, Symbol, poly
 if TYPE_CHECKING:
     from graphc.ir.sizes.dims import Size
 
-MOST_LOOKS = 48  # polynomials to look at for one bound: about 1 ms
-SHORT = 16  # terms of a polynomial; one so many times as long counts as so many
+MOST_LOOKS = 48  # polynomials to examine for one bound: about 1 ms
+SHORT = 16  # terms of a polynomial; one k times as long counts as k
 _Step = tuple[Poly, int, "Size | None", "Size | None"]
 
 
 class _Memory(local):
-    """The bounds that this thread has found, where it remembers them."""
+    """The bounds that this thread has found, or None where it keeps none."""
 
     bounds: dict[frozenset[tuple[Monomial, int]], float] | None = None
 
@@ -29,7 +29,7 @@ _MEMORY = _Memory()
 
 @contextmanager
 def remembering() -> Generator[None]:
-    """Find each bound once within this context, which keeps its polynomials alive."""
+    """Find each bound only once; this keeps the polynomials alive until the end."""
     before, _MEMORY.bounds = _MEMORY.bounds, _MEMORY.bounds or {}
     try:
         yield
@@ -38,7 +38,7 @@ def remembering() -> Generator[None]:
 
 
 def lower(p: Poly) -> float:
-    """A number that p is never below; infinite where none is known."""
+    """A lower bound of p; minus infinity where none is known."""
     known = _MEMORY.bounds
     if known is None:
         return _Proof().bound(p)
@@ -49,7 +49,7 @@ def lower(p: Poly) -> float:
 
 
 def upper(p: Poly) -> float:
-    """A number that p is never above; infinite where none is known."""
+    """An upper bound of p; infinity where none is known."""
     return -lower(_negative(p))
 
 
@@ -61,7 +61,7 @@ class _Proof:
     """A search for bounds; a bound is infinite or an int."""
 
     def bound(self, p: Poly) -> float:
-        """As `lower`; if that takes too long, the sum of what each term is at least."""
+        """A lower bound of p; if that takes too long, the sum of its terms' bounds."""
         self.left = MOST_LOOKS
         low = self.lower(p)
         if self.left >= 0:
@@ -71,7 +71,7 @@ class _Proof:
         return max(low, sum([self.term(m, c) for m, c in p.items()]))
 
     def of_operands(self, p: Poly) -> float:
-        """The lower bound of a minimum or maximum alone, of those of its operands."""
+        """The lower bound of a lone minimum or maximum, from those of its operands."""
         ((monomial, c),) = p.items()
         only = monomial[0]
         if len(monomial) > 1 or not isinstance(only, Call) or not only.side:
@@ -81,7 +81,7 @@ class _Proof:
         return max(lows) if c * only.side < 0 else min(lows)
 
     def term(self, monomial: Monomial, c: int) -> float:
-        """The lower bound of a term; of a call alone, kept by it."""
+        """The lower bound of a term; a single call keeps its bound."""
         only = monomial[0] if len(monomial) == 1 else None
         if not isinstance(only, Call):
             return self.bound(Poly({monomial: c}))
@@ -90,12 +90,13 @@ class _Proof:
         return only.lows[c]
 
     def lower(self, p: Poly) -> float:
-        """A number that p is never below, as large as is provable.
+        """The largest lower bound of p that can be proved.
 
-        Atom by atom, from the deepest, p is replaced with something smaller that has
-        only flatter ones, so that terms cancel: n - min(n, m) >= n - n. For -min(a, b)
-        both -a and -b can be chosen. But min(a, b) is a or b, and the worse one counts:
-        such a split precedes all else, for the best choices depend on it.
+        Atom by atom, deepest first, p is replaced by something smaller that has only
+        flatter atoms, so that terms cancel: n - min(n, m) >= n - n. For -min(a, b) the
+        proof may choose between -a and -b. But min(a, b) is a or b, and the worse of
+        them counts: such a split comes before all else, since the best choices depend
+        on it.
         """
         if p.keys() <= {()}:
             return p.get((), 0)
@@ -120,7 +121,7 @@ class _Proof:
         return best
 
     def sign(self, p: Poly) -> int:
-        """1 where p is never negative, -1 where never positive, 0 where not known."""
+        """1 where p is never negative, -1 where p is never positive, 0 if unknown."""
         return 1 if self.lower(p) >= 0 else -(self.lower(_negative(p)) >= 0)
 
     def steps(self, atom: Atom, factor: Poly) -> list[_Step]:
@@ -143,7 +144,7 @@ class _Proof:
 
 
 def _first(p: Poly) -> Atom:
-    """The atom to replace first, whatever their ages; equals are ordered by name."""
+    """The atom to replace first, whatever its age; ties are broken by name."""
     ranks = {a: (a.side * p.get((a,), 0) > 0, a.depth) for a in p.atoms()}
     most = max(ranks.values())
     candidates = [atom for atom, rank in ranks.items() if rank == most]

@@ -1,8 +1,8 @@
-"""The least and the largest that sizes can be, as formulas of ranges of their symbols.
+"""The least and largest values of sizes, as formulas of the ranges of their symbols.
 
-Interval arithmetic: parts of a formula are taken to vary independently, so that what
-is found always holds and need not be reached. Where all ends are numbers, so are those
-that are found, for factors and divisors of any sign.
+This is interval arithmetic: parts of a formula are assumed to vary independently, so
+the bounds always hold but need not be reached. Where all ends are numbers, the results
+are numbers, for factors and divisors of any sign.
 """
 
 import math
@@ -16,14 +16,14 @@ from graphc.ir.sizes.text import moduli
 
 
 class SizeRange(NamedTuple):
-    """Sizes that something is never below and never above; None where none is known."""
+    """A lower and an upper bound; each is None where none is known."""
 
     low: Size | None
     high: Size | None
 
     @property
     def numbers(self) -> tuple[int, int] | None:
-        """Both ends, where they are numbers."""
+        """Both ends if they are numbers, or None."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             return self.low, self.high
         return None
@@ -34,12 +34,12 @@ UNKNOWN = SizeRange(None, None)
 
 
 def range_between(size: Size, range_of: Callable[[Symbol], SizeRange]) -> SizeRange:
-    """The sizes that `size` lies between, where its symbols lie in these ranges."""
+    """The range of `size`, if its symbols lie in these ranges."""
     return SizeRanges(range_of).of(size)
 
 
 def largest(size: Size, range_of: Callable[[Symbol], SizeRange]) -> Size | None:
-    """A size that `size` is never above, where its symbols lie in these ranges."""
+    """An upper bound of `size`, if its symbols lie in these ranges."""
     return range_between(size, range_of).high
 
 
@@ -53,7 +53,7 @@ def sum_of(a: SizeRange, b: SizeRange, factor: int = 1) -> SizeRange:
 
 
 def either(parts: Sequence[SizeRange]) -> SizeRange:
-    """The range of what lies in one of these ranges."""
+    """The range that contains all of these ranges."""
     lows, highs = [p.low for p in parts], [p.high for p in parts]
     return SizeRange(
         None if None in lows else dims.minimum(*lows),  # type: ignore[arg-type]
@@ -62,14 +62,14 @@ def either(parts: Sequence[SizeRange]) -> SizeRange:
 
 
 class SizeRanges:
-    """Ranges of sizes whose symbols lie in some ranges."""
+    """The ranges of sizes, given the ranges of symbols."""
 
     def __init__(self, range_of: Callable[[Symbol], SizeRange]) -> None:
         self._range_of = range_of
         self._found: dict[Atom, SizeRange] = {}
 
     def of(self, size: Size) -> SizeRange:
-        """The range of a size, found after those of its parts."""
+        """Return the range of a size, after finding those of its parts."""
         for call in calls_in(size):
             if call not in self._found:
                 self._found[call] = self._call(call)
@@ -92,7 +92,7 @@ class SizeRanges:
         return SizeRange(low, high)
 
     def _remainder(self, call: Call) -> SizeRange:
-        """Of a % b, where the call is a//b; it has the sign of b."""
+        """The range of a % b, given the call a//b; a % b has the sign of b."""
         by = self._sum(call.args[1])
         if _at_least(1, by.low):
             return SizeRange(0, None if by.high is None else by.high - 1)
@@ -122,7 +122,7 @@ def _at_least(number: int, size: Size | None) -> bool:
 
 
 def _product(parts: list[SizeRange]) -> SizeRange:
-    """Of factors that are not negative, or that do not vary."""
+    """The range of a product whose factors are not negative, or do not vary."""
     if len(parts) == 1:
         return parts[0]
     numbers = [ends for part in parts if (ends := part.numbers) is not None]
@@ -159,7 +159,7 @@ def _quotient(parts: list[SizeRange]) -> SizeRange:
         low = None if low is None else low // by.low
     elif _at_least(0, low):
         low = 0 if low is None or by.high is None else low // by.high
-    else:  # what is negative is nearest to 0 where it is divided by much
+    else:  # a negative number is nearest to 0 for the largest divisor
         low = None if low is None else dims.minimum(low, 0) // by.low
     if high is not None:
         high = (high if _is_fixed(by) else dims.maximum(high, 0)) // by.low
@@ -167,7 +167,7 @@ def _quotient(parts: list[SizeRange]) -> SizeRange:
 
 
 def _clip(parts: list[SizeRange]) -> SizeRange:
-    """Of a slice's bound: it grows with the axis, and with the index but at 0."""
+    """The range of a slice's bound; it grows with the axis, and the index but at 0."""
     index, n = parts
     if n.high is None:
         return SizeRange(0, None)
@@ -185,7 +185,7 @@ def _least(a: Size, b: Size) -> Size:
 
 
 def _product_of_numbers(parts: list[Ends]) -> SizeRange:
-    """Of numbers of any sign: the ends are products of ends."""
+    """The range of a product of numbers of any sign: its ends are products of ends."""
     low = high = 1
     for part in parts:
         ends = [a * b for a in (low, high) for b in part]
@@ -194,7 +194,7 @@ def _product_of_numbers(parts: list[Ends]) -> SizeRange:
 
 
 def _quotient_of_numbers(parts: list[Ends]) -> SizeRange:
-    """Of a divisor of any sign, but for 0."""
+    """The range of a quotient whose divisor has any sign, but is not 0."""
     (low, high), by = parts
     if by[0] > 0:
         ends = [a // b for a in (low, high) for b in by]
@@ -204,7 +204,7 @@ def _quotient_of_numbers(parts: list[Ends]) -> SizeRange:
 
 
 def _hull(parts: list[Ends]) -> SizeRange:
-    """Of one of several sizes."""
+    """The range that contains all of these ranges."""
     return SizeRange(min(low for low, _ in parts), max(high for _, high in parts))
 
 

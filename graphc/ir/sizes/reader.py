@@ -1,4 +1,4 @@
-"""From the text of a size back to the size."""
+"""Read sizes back from their text."""
 
 import ast
 import operator
@@ -18,7 +18,7 @@ _SIGNS: dict[type[ast.operator], Callable[[Any, Any], Size]] = {
     ast.Mod: operator.mod,
 }
 _DEEPEST = 500
-_MAYBE_ONE = re.compile(r"\b([^\W\d]\w*)\s*\?")  # as an attribute, Python can read it
+_MAYBE_ONE = re.compile(r"\b([^\W\d]\w*)\s*\?")  # an attribute to Python
 _READABLE = "only numbers, names, + - * // %, min, max and clip may be used"
 _UNREADABLE = (
     *(SyntaxError, ValueError, TypeError, ArithmeticError),
@@ -27,7 +27,7 @@ _UNREADABLE = (
 
 
 def parse(text: str) -> Size:
-    """The size that `str` prints as `text`, where its symbols are those of axes."""
+    """The size that `str` prints as `text`; its symbols are those of declared axes."""
     try:
         if "." in text:
             raise ValueError(_READABLE)
@@ -42,12 +42,12 @@ def parse(text: str) -> Size:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a text is a name as it stands, which Python reads in no other form."""
+    """Whether a text is a plain name, which Python's parser would not change."""
     return text.isascii() and text.isidentifier() and not iskeyword(text)
 
 
 def _read(node: ast.expr, depth: int = 0) -> Size:
-    # A limit of its own: that of Python differs from caller to caller.
+    # A limit of our own, since Python's differs from caller to caller.
     if depth > _DEEPEST:
         raise ValueError(f"it nests more than {_DEEPEST} deep")
     depth += 1

@@ -1,4 +1,4 @@
-"""Sizes as text: Python expressions, in which parts may have names."""
+"""Sizes as text: Python expressions in which parts may have names."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from graphc.ir.sizes.dims import Dim, Size
 
 CLIP = "slice({}).indices({})[1]"  # `clip` in Python
-MOST_IN_A_ROW = 128  # terms of a sum; a reader of the text nests them
+MOST_IN_A_ROW = 128  # terms of a sum, which readers of the text nest
 LONG = 8  # terms of a part that is better given a name
 
 
 def shared_parts(size: Size) -> list[Dim]:
-    """The parts of a long size that are better named, each after its own parts."""
+    """The parts of a long size that should be named, each after its own parts."""
     parts = (x for call in calls_in(size) for x in call.formulas if x.weight > LONG)
     return list(dict.fromkeys(parts))
 
 
 @dataclass
 class Printer:
-    """Writes sizes: symbols as `name_of` says, parts that are `named` by their name."""
+    """Prints sizes: symbols by `name_of`, and `named` parts by their names."""
 
     name_of: Callable[[Symbol], str]
     clip: str
     named: Mapping[Dim, str]
 
     def size(self, d: Size) -> str:
-        """The text of a size: a sum."""
+        """The text of a size, as a sum."""
         if not isinstance(d, int) and d in self.named:
             return self.named[d]
         remainders, p = moduli(polynomial(d))
@@ -73,7 +73,7 @@ class Printer:
         return self.clip.format(*args) if atom.op == "clip" else call
 
     def operand(self, d: Size) -> str:
-        """The text of a size beside a sign."""
+        """The text of a size as an operand of `//` or `*`."""
         atom = polynomial(d).only_atom()
         whole = isinstance(d, int) or d in self.named
         if atom and not whole:
@@ -82,7 +82,7 @@ class Printer:
 
 
 def _unsigned(text: str) -> str:
-    """A sum without the sign before its first term, unless that is a minus."""
+    """A sum without the sign before its first term, unless that sign is a minus."""
     return "-" * text.startswith(" - ") + text[3:] or "0"
 
 
@@ -110,6 +110,6 @@ def expression(
 ) -> str:
     """A Python expression for `d` in terms of variables for its symbols.
 
-    Parts that have a name in `named` stand there by it.
+    Parts that are in `named` appear by their names.
     """
     return Printer(name_of, clip, named or {}).size(d)

@@ -1,11 +1,11 @@
-"""Truths as sizes: formulas that are 1 where something holds, and 0 where not."""
+"""Truths as sizes: formulas that are 1 where a condition holds, and 0 where not."""
 
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 
 
 def at_most(a: Size, b: Size) -> Size:
-    """1 where a <= b, else 0: a number where it is proved."""
+    """1 where a <= b, else 0; a plain number where that can be proved."""
     answer = dims.less_equal(a, b)
     if answer is None:
         return dims.minimum(dims.maximum(b - a + 1, 0), 1)
@@ -18,7 +18,7 @@ def below(a: Size, b: Size) -> Size:
 
 
 def same(a: Size, b: Size) -> Size:
-    """1 where a == b, else 0: a number where it is proved."""
+    """1 where a == b, else 0; a plain number where that can be proved."""
     answer = dims.equal(a, b)
     if answer is None:
         return 1 - dims.minimum(dims.maximum(a - b, b - a), 1)
@@ -31,7 +31,7 @@ def differ(a: Size, b: Size) -> Size:
 
 
 def truth(a: Size) -> Size:
-    """1 where a size is not 0, else 0; a truth is itself."""
+    """1 where a size is not 0, else 0; truths are returned as they are."""
     return a if is_truth(a) else differ(a, 0)
 
 
@@ -46,17 +46,17 @@ def both(a: Size, b: Size) -> Size:
 
 
 def either(a: Size, b: Size) -> Size:
-    """1 where one is not 0, or both, else 0."""
+    """1 where at least one is not 0, else 0."""
     return dims.maximum(truth(a), truth(b))
 
 
 def one_of(a: Size, b: Size) -> Size:
-    """1 where one is 0 and the other is not, else 0."""
+    """1 where exactly one is not 0, else 0."""
     return differ(truth(a), truth(b))
 
 
 def choose(condition: Size, a: Size, b: Size) -> Size:
-    """`a` where the condition holds, else `b`: the larger or smaller, if it says so."""
+    """`a` where the condition holds, else `b`; a max or min where that is the same."""
     if isinstance(condition, int):
         return a if condition else b
     if _is_one_of(condition, below(b, a), at_most(b, a)):

@@ -1,4 +1,4 @@
-"""Axes whose sizes tell no symbol, as min(n, 3) and n*m: which sizes they may have."""
+"""Axes whose sizes determine no symbol, as min(n, 3) and n*m: sizes they may have."""
 
 import math
 from collections.abc import Container, Iterator
@@ -8,11 +8,11 @@ from graphc.ir.sizes.lines import Quotient
 from graphc.ir.sizes.polynomials import Atom, Monomial, polynomial
 from graphc.ir.sizes.ranges import SizeRange, range_between
 
-SizeRelation = tuple[Size, str, Size, str]  # and words that say where it is from
+SizeRelation = tuple[Size, str, Size, str]  # with words that say where it comes from
 
 
 class UntoldSizes:
-    """The axes of a program that tell no symbol: relations that hold for each."""
+    """The axes of a program that determine no symbol, and the relations they obey."""
 
     def __init__(self) -> None:
         self._first: dict[frozenset[tuple[Monomial, int]], tuple[Dim, Dim, int]] = {}
@@ -20,10 +20,10 @@ class UntoldSizes:
     def relations(
         self, size: Dim, axis: Symbol, known: Container[Symbol], part: Quotient | None
     ) -> Iterator[SizeRelation]:
-        """Relations of `axis`, of that size, to known sizes and axes given before it.
+        """Yield relations of `axis`, which has `size`, to known sizes and earlier axes.
 
-        The symbols that stand for axes are called what messages call them. `part` is
-        the unknown part of the size, where it can be told from the known one.
+        The symbols that stand for axes have the names that messages use. `part` is the
+        unknown part of the size, where it can be computed from the known part.
         """
         if part is None:
             yield from _limits(size, symbol_dim(axis), known)
@@ -33,7 +33,7 @@ class UntoldSizes:
     def _ties(
         self, size: Dim, axis: Dim, known: Container[Symbol]
     ) -> Iterator[SizeRelation]:
-        """The relation to an earlier axis whose unknown part is in proportion."""
+        """Yield the relation to an earlier axis whose unknown part is in proportion."""
         unknown = [
             (monomial, factor)
             for monomial, factor in polynomial(size).items()
@@ -55,7 +55,7 @@ def _symbols(atom: Atom) -> tuple[Symbol, ...]:
 
 
 def _limits(size: Dim, axis: Dim, known: Container[Symbol]) -> Iterator[SizeRelation]:
-    """An axis lies between the ends of its formula, and is one of its multiples."""
+    """Yield the bounds of an axis by its formula, and the step between its sizes."""
 
     def range_of(symbol: Symbol) -> SizeRange:
         itself = symbol_dim(symbol)

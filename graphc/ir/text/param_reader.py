@@ -1,4 +1,4 @@
-"""The reader of types and params in the text of a graph, and what names mean there."""
+"""The reader of types and params in a graph's text, and the meaning of names there."""
 
 import math
 import operator
@@ -39,9 +39,9 @@ _PRODUCTS: dict[str, Callable[[Any, Any], Size]] = {
 
 @dataclass
 class Scope:
-    """The meaning of names: in the text of a graph, or in a body of its nodes.
+    """The meaning of names, in the text of a graph or in a body of its nodes.
 
-    A `closed` one is of a body, where no size is from outside.
+    The scope of a body is `closed`: no size in it comes from outside.
     """
 
     closed: bool = False
@@ -51,19 +51,19 @@ class Scope:
     bodies: dict[str, Body] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Whether a name stands for something already."""
+        """Whether a name already has a meaning."""
         return name in self.values or name in self.parts or name in self.bodies
 
 
 class ParamReader(Tokens):
-    """Reads types and params; names are values, and those that are not, axes."""
+    """Reads types and params, where names stand for values, or else for axes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.scope: Scope = Scope()
 
     def type(self, fresh_sizes: Sequence[Size] = ()) -> TensorType:
-        """`float32[n, 3]`; `fresh_sizes` are the sizes that fresh axes stand for."""
+        """Read `float32[n, 3]`; fresh axes stand for the sizes in `fresh_sizes`."""
         weak = self.accept("weak")
         dtype = self.dtype()
         self.expect("[")
@@ -81,34 +81,34 @@ class ParamReader(Tokens):
         return TensorType(dtype, tuple(self.several(size, "]")), weak)
 
     def dtype(self) -> DType:
-        """A dtype by its name."""
+        """Read a dtype by its name."""
         name = self.take("name", "a dtype")
         if name not in DTYPES:
             self.fail(f"there is no dtype {name}", self.at - 1)
         return DTYPES[name]
 
     def size(self) -> Size:
-        """A number or an expression of sizes."""
+        """Read a number, or an expression of sizes."""
         return self.as_size(self.param())
 
     def as_size(self, param: object) -> Size:
-        """`param`, which must be a size."""
+        """Return `param`, which must be a size."""
         if isinstance(param, bool) or not isinstance(param, (int, Dim)):
             self.fail("expected a size", self.at - 1)
         return param
 
     def param(self) -> object:
-        """Any param; sums and products are those of sizes."""
+        """Read any param; only sizes form sums and products."""
         return self.chain(self.product, _SUMS)
 
     def product(self) -> object:
-        """A factor, or several."""
+        """Read a factor, or a product of several."""
         return self.chain(self.factor, _PRODUCTS)
 
     def chain(
         self, read: Callable[[], object], signs: dict[str, Callable[[Size, Size], Size]]
     ) -> object:
-        """Operands with signs between them, from left to right."""
+        """Read operands with signs between them, from left to right."""
         left = read()
         while self.peek() in signs:
             sign = self.peek()
@@ -118,14 +118,14 @@ class ParamReader(Tokens):
         return left
 
     def calculate(self, function: Callable[..., Size], *args: Size) -> Size:
-        """A size from sizes."""
+        """Compute a size from sizes."""
         try:
             return function(*args)
         except (ArithmeticError, TypeError, ValueError) as error:
             self.fail(f"no size: {error}", self.at - 1)
 
     def factor(self) -> Any:
-        """An operand with any number of minus signs before it."""
+        """Read an operand with any number of minus signs before it."""
         minus = False
         while self.accept("-"):
             minus = not minus
@@ -135,7 +135,7 @@ class ParamReader(Tokens):
         return -operand if minus else operand
 
     def operand(self) -> Any:
-        """An operand without signs, but for those in parentheses."""
+        """Read an operand, which has signs only within parentheses."""
         name = self.peek()
         if name == "(":
             return self.nested(self.group)
@@ -155,7 +155,7 @@ class ParamReader(Tokens):
         return self.symbol(name)
 
     def group(self) -> object:
-        """A size in parentheses, or a tuple."""
+        """Read a size in parentheses, or a tuple."""
         self.expect("(")
         if self.accept(")"):
             return ()
@@ -166,7 +166,7 @@ class ParamReader(Tokens):
         return (first, *self.several(self.param, ")"))
 
     def number(self) -> int | float:
-        """A number, an int where it has only digits."""
+        """Read a number, which is an int if it consists of digits."""
         text = self.take("number", "a number")
         try:
             return int(text) if text.isdecimal() else float(text)
@@ -174,7 +174,7 @@ class ParamReader(Tokens):
             self.fail("this number is too long", self.at - 1)
 
     def call(self, name: str) -> Size:
-        """`min(n, 3)`, or `axis("any name")`."""
+        """Read `min(n, 3)`, or `axis("any name")`."""
         self.expect("(")
         if name == "axis":
             self.require_open(name)
@@ -200,12 +200,12 @@ class ParamReader(Tokens):
         return dims.axis(name)
 
     def require_open(self, name: str) -> None:
-        """Raise GraphError in a body, of which all sizes are its own."""
+        """Raise GraphError within a body, where only its own sizes are known."""
         if self.scope.closed:
             self.fail(f"{name} is no size of this body", self.at - 1)
 
     def opaque(self) -> Opaque:
-        """`opaque("body", body)`: graphs inside of a node, or another node."""
+        """Read `opaque("body", body)`: a body or bodies of a node, or another node."""
         at = self.at
         self.at += 2
         name = self.string()
@@ -222,14 +222,14 @@ class ParamReader(Tokens):
         return Opaque(name, content)
 
     def body_of_node(self) -> Body:
-        """A graph inside of a node, by its name."""
+        """Read the name of a body, and return the body."""
         name = self.take("name", "the name of a body")
         if name not in self.scope.bodies:
             self.fail(f"{name} is no body", self.at - 1)
         return self.scope.bodies[name]
 
     def dtype_or_more(self) -> object:
-        """A dtype, a type with its sizes, or an array with its elements."""
+        """Read a dtype, a type with its sizes, or an array with its elements."""
         at = self.at
         dtype = self.dtype()
         if self.peek() != "[":
@@ -239,8 +239,8 @@ class ParamReader(Tokens):
         return self.array(type) if self.peek() == "(" else type
 
     def array(self, type: TensorType) -> Data:
-        """The elements of an array: numbers, or its bytes."""
-        at, shape = self.at, cast("tuple[int, ...]", type.shape)  # else TypeError
+        """Read the elements of an array, as numbers or as bytes."""
+        at, shape = self.at, cast("tuple[int, ...]", type.shape)  # or TypeError
         self.expect("(")
         try:
             if self.next_is("text"):
@@ -255,7 +255,7 @@ class ParamReader(Tokens):
             self.fail(f"no elements of {type}: {error}", at)
 
     def element(self) -> str:
-        """A number or a bool, as it is written."""
+        """Read a number or a bool, and return its text."""
         minus = "-" if self.accept("-") else ""
         kind = "number" if self.next_is("number") else "name"
         return minus + self.take(kind, "a number")

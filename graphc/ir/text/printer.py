@@ -6,11 +6,11 @@
       return rows
     }
 
-A size is written with the names of axes; `b?` may be 1, and so stretch; `?x_0` is an
-axis that shares its name with no other, and a value's name stands for its integer.
-Parts of a long size have lines of their own before it: `size = 2*n - min(1, n)`.
-Graphs inside of nodes come before them, each with its sizes and their bounds, its
-inputs, and which of the sizes it is given as arguments:
+A size is written with the names of axes. `b?` may be 1, and so stretch. `?x_0` is an
+axis of its own, even if others have that name, and a value's name stands for its
+integer. Parts of a long size have lines of their own before it, as
+`size = 2*n - min(1, n)`. The bodies of a node come before it, each with its sizes and
+their bounds, its inputs, and the sizes that it is given as arguments:
 
     body = body(?k from 1 to 9; carry: float32[?k], row: float32[]; ?k) {
       add: float32[?k] = add(carry, row)
@@ -18,8 +18,8 @@ inputs, and which of the sizes it is given as arguments:
     }
     scan: float32[n] = scan(x, y; body=opaque("body", body), carries=1, ...)
 
-Rules of gradients and functions are named only: `opaque("rule")`.
-`graphc.ir.text.reader` reads back a text without such.
+Gradient rules and functions only have names here, as `opaque("rule")`.
+`graphc.ir.text.reader` reads back a text without these.
 """
 
 import json
@@ -46,30 +46,30 @@ RESERVED = {
     *("graph", "return", "of", "weak", "None", "True", "False", "nan", "inf"),
     *("min", "max", "clip", "stretch", "axis", *DTYPES),
 }
-MOST_SHOWN = 16  # elements of an array that are written as numbers
-MOST_WEIGHT = 64  # terms of a size that is written as a whole
+MOST_SHOWN = 16  # elements of an array that is written as numbers
+MOST_WEIGHT = 64  # terms of a size that is written in one piece
 _WIDTH = 88
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name stands in the text as it is."""
+    """Whether a name can be written into the text without quotes."""
     return NAME.fullmatch(name) is not None and name not in RESERVED
 
 
 def to_text(
     graph: Graph, hint: Callable[[Value], str] | None = None, comments: bool = False
 ) -> str:
-    """The text of a graph; `parse_graph` makes the same graph of it.
+    """Write a graph as text, from which `parse_graph` makes the same graph.
 
-    `hint` gives names to values, by default those of their ops. With `comments`, the
-    user's lines and the guards follow the nodes. Raises GraphError where a
-    variable or a size of the graph does not come from its inputs.
+    `hint` names values, by default after their ops. With `comments`, the user's lines
+    and the guards follow the nodes. Raises GraphError where a variable or a size of the
+    graph does not come from its inputs.
     """
     return "\n".join(Writer(graph, hint or _op_name, comments).lines()) + "\n"
 
 
 def has_text(node: Node) -> bool:
-    """Whether the text of a node can be read: whether it holds no function."""
+    """Whether the text of a node can be read back: the node holds no functions."""
     opaque = [p.content for p in node.params.values() if isinstance(p, Opaque)]
     graphs = [c if isinstance(c, tuple) else (c,) for c in opaque]
     return all(isinstance(one, (Body, Node)) for content in graphs for one in content)
@@ -80,10 +80,10 @@ def _op_name(value: Value) -> str:
 
 
 def in_order(graph: Graph) -> list[Node]:
-    """The nodes of a graph, without its inputs, in an order that text keeps.
+    """The nodes of a graph, without its inputs, in an order that text preserves.
 
-    By age, except for nodes that depend on no input, which may be older than the graph:
-    they come just before the first node that needs them.
+    Nodes are ordered by age, except those that depend on no input, which may be older
+    than the graph: they come just before the first node that needs them.
     """
     nodes = ancestors((*graph.inputs, *graph.outputs))
     dependent: set[Node] = set()
@@ -98,7 +98,7 @@ def in_order(graph: Graph) -> list[Node]:
 
 
 def _place(node: Node, dependent: set[Node], placed: dict[Node, None]) -> None:
-    """Place a node after its ancestors, also those that are not placed yet."""
+    """Place a node after its ancestors, placing these first where necessary."""
     stack = [(node, iter(operands(node)))]
     while stack:
         last, remaining = stack[-1]
@@ -111,7 +111,7 @@ def _place(node: Node, dependent: set[Node], placed: dict[Node, None]) -> None:
 
 
 class _Names(NamesOnce):
-    """Hands out names that can stand in the text, each once."""
+    """Hands out names that are valid in the text, each once."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         super().__init__([*RESERVED, *taken])
@@ -122,7 +122,7 @@ class _Names(NamesOnce):
 
 
 class Writer:
-    """Names for all that occurs in one graph, and its lines."""
+    """The names of everything in one graph, and its lines of text."""
 
     def __init__(
         self, graph: Graph, hint: Callable[[Value], str], comments: bool
@@ -146,16 +146,16 @@ class Writer:
             self._names[value] = names.unique(hint(value))
         self._written: dict[Dim, str] = {}
         self._parts: dict[Dim, str] = {}
-        self._waiting: list[str] = []  # lines that come before the next one
+        self._waiting: list[str] = []  # lines to write before the next one
 
     def _symbols(self) -> Iterable[Symbol]:
-        """The symbols of all sizes, in the order in which they get names."""
+        """The symbols of all sizes, in the order in which they are named."""
         variables = [v.node for v in self._graph.inputs]
         sizes = _sizes([*variables, *self._nodes])
         return dict.fromkeys(s for n in sizes for s in n.symbols)
 
     def _axis(self, symbol: Symbol) -> str:
-        """The name of an axis where it is plain, else a call; "" for a fresh axis."""
+        """The name of an axis if it is plain, else a call; "" for a fresh axis."""
         name = symbol.name
         if symbol_dim(symbol) is not axis(name):
             return ""
@@ -163,7 +163,7 @@ class Writer:
         return name if plain else f"axis({json.dumps(name)})"
 
     def lines(self) -> Iterator[str]:
-        """The whole text."""
+        """Yield the lines of the whole text."""
         yield from self.head("graph")
         for node in self._nodes:
             yield from self.lines_of(node)
@@ -171,7 +171,7 @@ class Writer:
         yield "}"
 
     def head(self, word: str) -> Iterator[str]:
-        """The first line, with the inputs, or one line for each where they are many."""
+        """Yield the first line with the inputs; if too long, a line for each input."""
         inputs = list(map(self._input, self._graph.inputs, self._graph.input_names))
         yield from self._parts_before("")
         line = f"{word}({', '.join(inputs)}) {{"
@@ -183,12 +183,12 @@ class Writer:
             yield ") {"
 
     def result(self) -> str:
-        """The line of the outputs."""
+        """The line that returns the outputs."""
         outputs = map(self._output, self._graph.outputs, self._graph.output_names)
         return f"  return {', '.join(outputs)}"
 
     def _input(self, value: Value, called: str) -> str:
-        """`x: T`; `x "call name" of "own name": T` where these are not just x."""
+        """Write `x: T`, or `x "call name" of "own name": T` where names differ."""
         name, own_name = self._names[value], value.name
         text = name if called == name else f"{name} {json.dumps(called)}"
         text += "" if own_name == called else f" of {json.dumps(own_name)}"
@@ -201,12 +201,12 @@ class Writer:
         return f"{key}={self._names[value]}"
 
     def lines_of(self, node: Node) -> list[str]:
-        """The line of one node, after those of the parts of its sizes."""
+        """The line of a node, after the lines for parts of its sizes."""
         line = self._line(node)
         return [*self._parts_before("  "), line]
 
     def _parts_before(self, indent: str) -> list[str]:
-        """`size = 2*n - min(1, n)`: parts of long sizes that are written next."""
+        """Take the waiting lines: parts of long sizes, as `size = 2*n - min(1, n)`."""
         lines = [indent + line for line in self._waiting]
         self._waiting.clear()
         return lines
@@ -214,7 +214,7 @@ class Writer:
     def _line(self, node: Node) -> str:
         names = ", ".join(self._names[v] for v in node.outputs)
         types = ", ".join(self._type(v.type) for v in node.outputs)
-        implied = node.primitive is SIZE_OP  # by the names in the size
+        implied = node.primitive is SIZE_OP  # the names in the size tell them
         inputs = "" if implied else ", ".join(map(self.name, node.inputs))
         params = ", ".join(f"{k}={self._param(p)}" for k, p in node.params.items())
         call = f"{inputs}; {params}" if params else inputs
@@ -230,7 +230,7 @@ class Writer:
         return f"  # {node.place}{needs}"
 
     def name(self, value: Value) -> str:
-        """The name of a value. Raises GraphError where it is not of the graph."""
+        """The name of a value. Raises GraphError if it is not in the graph."""
         name = self._names.get(value)
         if name is None:
             raise graph_error(
@@ -250,7 +250,7 @@ class Writer:
         return f"{'weak ' if type.weak else ''}{type.dtype.name}[{sizes}]"
 
     def _param(self, param: object) -> str:
-        """A param as text. Raises GraphError where its kind has none."""
+        """A param as text. Raises GraphError for a kind without a text."""
         match param:
             case Dim():
                 return self._dim(param)
@@ -276,9 +276,9 @@ class Writer:
                 raise graph_error(f"a param of type {kind} has no text", op="to_text")
 
     def _opaque(self, name: str, content: object) -> str:
-        """A graph by its name, after its lines; a node of this graph; else the name."""
+        """A body or a node of this graph by its name; for other objects, their name."""
         called = json.dumps(name)
-        if isinstance(content, Node):  # which is a remark that may be left out
+        if isinstance(content, Node):  # only a remark, which may be left out
             first = self._names.get(content.outputs[0])
             return "None" if first is None else f"opaque({called}, {first})"
         if isinstance(content, Body):
@@ -289,7 +289,7 @@ class Writer:
         return f"opaque({called})"
 
     def _body(self, name: str, body: Body) -> str:
-        """The name of a graph inside of a node, the lines of which are written next."""
+        """The name of a body, whose lines are written next."""
         body_name = self._unique(name)
         first, *lines = _BodyWriter(body, self._hint, self._comments).lines()
         self._waiting += [f"{body_name} = {first}", *lines]
@@ -310,7 +310,7 @@ class Writer:
 
 
 class _BodyWriter(Writer):
-    """Names and lines of a graph inside of a node; nothing in it is from outside."""
+    """The names and lines of a body, in which nothing is from outside."""
 
     def __init__(
         self, body: Body, hint: Callable[[Value], str], comments: bool
@@ -319,12 +319,12 @@ class _BodyWriter(Writer):
         super().__init__(body.graph, hint, comments)
 
     def _symbols(self) -> Iterable[Symbol]:
-        """Symbols of bounds come before those that they bound."""
+        """The symbols, each after the symbols in its bounds."""
         symbols = {*super()._symbols(), *self._body_itself.size_params}
         return with_bounds(s for s in symbols if s.origin is None)
 
     def head(self, word: str) -> Iterator[str]:
-        """The first line: sizes, inputs, and which sizes are arguments."""
+        """Yield the first line: the sizes, the inputs, and the size parameters."""
         sizes = ", ".join(map(self._declared, self._axes))
         graph = self._graph
         inputs = ", ".join(map(self._input, graph.inputs, graph.input_names))
@@ -332,13 +332,13 @@ class _BodyWriter(Writer):
         yield f"body({sizes}; {inputs}; {params}) {{"
 
     def _declared(self, symbol: Symbol) -> str:
-        """`?k from 1 to 9`: a size and its bounds."""
+        """Write a size and its bounds, as `?k from 1 to 9`."""
         lower = "" if symbol.lower is None else f" from {symbol.lower}"
         upper = "" if symbol.upper is None else f" to {self._param(symbol.upper)}"
         return self._axes[symbol] + lower + upper + " stretches" * symbol.may_be_one
 
     def _input(self, value: Value, called: str) -> str:
-        """`x of "own name": T from 0`, an integer that is never below."""
+        """Write an input, as `x of "own name": T from 0` for one that is 0 or more."""
         name, symbol = self._names[value], value._symbol
         own_name = "" if called == name else f" of {json.dumps(called)}"
         lower = None if symbol is None else symbol.lower
@@ -347,7 +347,7 @@ class _BodyWriter(Writer):
 
 
 def _sizes(nodes: Iterable[Node]) -> Iterator[Dim]:
-    """The symbolic sizes that are written for some nodes."""
+    """The symbolic sizes that the text of some nodes contains."""
     for node in nodes:
         shapes = [v.type.shape for v in node.outputs]
         guards = [(g.left, g.right) for g in node.guards]
@@ -357,9 +357,9 @@ def _sizes(nodes: Iterable[Node]) -> Iterator[Dim]:
 
 
 def data_text(array: NDArray) -> str:
-    """An array as text: numbers, or its bytes where it is long or they say more.
+    """An array as text: its numbers, or its bytes if it is long or numbers lose detail.
 
-    A complex number is written as two.
+    A complex number is written as two numbers.
 
     >>> data_text(np.array([0.5, -0.0], "float32")), data_text(np.array(1 - 2j))
     ('float32[2](0.5, -0.0)', 'complex128[](1.0, -2.0)')
@@ -373,12 +373,12 @@ def data_text(array: NDArray) -> str:
 
 
 def part_of(dtype: DType) -> DType:
-    """The dtype of the numbers that an element is written as."""
+    """The dtype of the numbers as which an element is written: a complex has two."""
     return np.dtype(f"float{dtype.itemsize * 4}") if dtype.kind == "c" else dtype
 
 
 def from_texts(texts: Sequence[str], dtype: DType) -> NDArray:
-    """A vector of the numbers that are written as `texts`; ValueError if none."""
+    """Make a vector from the texts of numbers; raises ValueError for other texts."""
     part = part_of(dtype)
     if part.kind == "b" and not {"True", "False"}.issuperset(texts):
         raise ValueError("only True and False are bools")

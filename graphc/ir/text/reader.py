@@ -1,7 +1,7 @@
 """The reader of graphs as text: the inverse of `graphc.ir.text.printer`.
 
-Text may come from anywhere: it is data, and none of it is ever run. Text that is not
-exactly a graph raises GraphError with the line.
+A text may come from anywhere: it is data, and no part of it is ever run. A text that is
+not exactly a graph raises GraphError with the line.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.text.param_reader import ParamReader, Scope
 from graphc.ir.types import TensorType, is_integer
 
-WITH_BODIES = "scan", "switch"  # others are made when a graph has been rewritten
+WITH_BODIES = "scan", "switch"  # other ops with bodies only come from rewriting
 
 
 def parse_graph(text: str, inputs: Sequence[Value] | None = None) -> Graph:
-    """The graph that `to_text` writes as `text`.
+    """Read the graph that `to_text` writes as `text`.
 
     Its inputs are new variables, or `inputs`, which must have the types in the text.
     Raises GraphError with the line where the text is not that of a valid graph.
@@ -32,15 +32,15 @@ def parse_graph(text: str, inputs: Sequence[Value] | None = None) -> Graph:
 
 
 class _Statements(ParamReader):
-    """Reads statements, and builds their nodes."""
+    """Reads statements and builds their nodes."""
 
     def statements(self, until: str) -> None:
-        """Nodes, and parts before them, up to a word."""
+        """Read nodes, and the parts before them, up to the word `until`."""
         while not self.accept(until):
             self.part() if self.after_next() == "=" else self.node()
 
     def part(self) -> None:
-        """`size = 2*n`: the name of a part of the sizes that follow; or of a body."""
+        """Read `size = 2*n`, which names a part of later sizes, or `b = body(...)`."""
         at = self.at
         name = self.take("name", "a name")
         self.expect("=")
@@ -51,7 +51,7 @@ class _Statements(ParamReader):
             self.scope.parts[name] = self.size()
 
     def body(self) -> Body:
-        """A graph inside of a node, where only its own names mean something."""
+        """Read a body, in which only its own names have a meaning."""
         at, outer = self.at, self.scope
         self.scope = Scope(closed=True)
         self.at += 2
@@ -72,7 +72,7 @@ class _Statements(ParamReader):
         return read
 
     def declared(self) -> None:
-        """`?k from 1 to 9`: a size of a body, and its bounds."""
+        """Read a size of a body and its bounds, as `?k from 1 to 9`."""
         name = self.take("name", "a size")
         if not name.startswith("?") or name in self.scope.fresh:
             self.fail(f"{name} cannot be a size here", self.at - 1)
@@ -83,14 +83,14 @@ class _Statements(ParamReader):
         self.scope.fresh[name] = dims.symbol_dim(symbol)
 
     def bound(self) -> int:
-        """A number that a size is never below."""
+        """Read a lower bound, which must be a number."""
         number = self.size()
         if not isinstance(number, int):
             self.fail("a lower bound must be a number", self.at - 1)
         return number
 
     def body_input(self) -> Value:
-        """One input of a body, and the number that it is never below."""
+        """Read one input of a body, and its lower bound if it has one."""
         at = self.at
         name = self.take("name", "the name of an input")
         own_name = self.string() if self.accept("of") else name
@@ -104,7 +104,7 @@ class _Statements(ParamReader):
         return value
 
     def size_param(self) -> Symbol:
-        """A size that a body is given."""
+        """Read the name of a size parameter of a body."""
         at = self.at
         size = self.scope.fresh.get(self.take("name", "a size"))
         if not isinstance(size, Dim):
@@ -112,7 +112,7 @@ class _Statements(ParamReader):
         return size.symbols[0]
 
     def node(self) -> None:
-        """`a, b: T, U = op(x; p=1)`."""
+        """Read a node: `a, b: T, U = op(x; p=1)`."""
         start = self.at
         names = [self.take("name", "a name or return")]
         while self.accept(","):
@@ -136,7 +136,7 @@ class _Statements(ParamReader):
             self.define(one, value, start)
 
     def compare(self, op: str, names: list[str], values: Sequence[Value]) -> None:
-        """Read the types of a node, which must be those that it has."""
+        """Read the types of a node, which must be those that its op gives."""
         at = self.at
         types = [self.type()]
         while self.accept(","):
@@ -152,7 +152,7 @@ class _Statements(ParamReader):
             self.fail(f"{len(names)} names for the {len(values)} values of {op}", at)
 
     def arguments(self) -> tuple[list[Value], dict[str, object]]:
-        """The inputs and params between the parentheses of an op."""
+        """Read the inputs and params between the parentheses of an op."""
         inputs: list[Value] = []
         while self.peek() not in (";", ")"):
             inputs.append(self.value())
@@ -169,7 +169,7 @@ class _Statements(ParamReader):
         return inputs, params
 
     def named_param(self) -> tuple[str, object]:
-        """`axis=1`."""
+        """Read a param with its name, as `axis=1`."""
         name = self.take("name", "the name of a param")
         self.expect("=")
         return name, self.param()
@@ -177,7 +177,7 @@ class _Statements(ParamReader):
     def build(
         self, name: str, inputs: list[Value], params: Params, at: int
     ) -> tuple[Value, ...]:
-        """The values of a node. The rule of the op checks inputs and params."""
+        """Build a node, and return its values; the op checks inputs and params."""
         primitive = PRIMITIVES.get(name)
         if primitive is None or not primitive.interned:
             self.fail(f"there is no op called {name}", at)
@@ -188,39 +188,39 @@ class _Statements(ParamReader):
             node = _bind(primitive, tuple(inputs), primitive.kinds.read(params))
         except GraphError as error:
             self.fail(error.args[0].split("\n  at ")[0], at)
-        except Exception as error:  # rules trust their params, which may be anything
+        except Exception as error:  # rules trust params, but these may be anything
             self.fail(f"{name} does not take these inputs and params: {error}", at)
         if node.serial > newest:
             node.place = SourceLocation("<graph>", self.line(at))
         return node.outputs
 
     def value(self) -> Value:
-        """A value by its name."""
+        """Read the name of a value, and return the value."""
         name = self.take("name", "the name of a value")
         if name not in self.scope.values:
             self.fail(f"{name} is not defined before", self.at - 1)
         return self.scope.values[name]
 
     def define(self, name: str, value: Value, at: int) -> None:
-        """`name` stands for `value` from here on."""
+        """Let `name` stand for `value` from here on."""
         self.require_new(name, at)
         self.scope.values[name] = value
 
     def require_new(self, name: str, at: int) -> None:
-        """Raise GraphError for a name that stands for something already."""
+        """Raise GraphError for a name that already has a meaning."""
         if self.scope.has(name) or "?" in name:
             self.fail(f"{name} cannot be defined here", at)
 
 
 class _Reader(_Statements):
-    """Reads a whole graph, which has names for its inputs and outputs."""
+    """Reads a whole graph, whose inputs and outputs have names."""
 
     def __init__(self, text: str, inputs: Sequence[Value] | None) -> None:
         super().__init__(text)
         self._given = inputs
 
     def graph(self) -> Graph:
-        """The whole text."""
+        """Read the whole text."""
         while self.after_next() == "=":
             self.part()
         for sign in ("graph", "("):
@@ -238,7 +238,7 @@ class _Reader(_Statements):
         return Graph(values, results, names, called)
 
     def input(self) -> tuple[Value, str]:
-        """One input: its variable and its name."""
+        """Read one input, and return its variable and its name."""
         at, position = self.at, len(self.scope.values)
         name = self.take("name", "the name of an input")
         called = self.string() if self.next_is("text") else name
@@ -259,7 +259,7 @@ class _Reader(_Statements):
         return value, called
 
     def output(self) -> tuple[Value, str]:
-        """One output: its value and its name, "" for none."""
+        """Read one output, and return its value and its name, "" for none."""
         if self.next_is("text"):
             called = self.string()
         elif self.after_next() == "=":
@@ -273,7 +273,7 @@ class _Reader(_Statements):
 def _bind(
     primitive: Primitive, inputs: tuple[Value, ...], params: dict[str, Param]
 ) -> Node:
-    """The node of an op; that of a size is made from the size alone."""
+    """Build the node of an op; the node of a size is made from the size alone."""
     if primitive is not SIZE_OP:
         return primitive.bind(inputs, params)
     value = size_value(**SIZE_OP.kinds.checked(params))

@@ -1,4 +1,4 @@
-"""Text in tokens, read one after another; errors name the line."""
+"""Split text into tokens, which are read one after another; errors name the line."""
 
 import json
 import re
@@ -18,11 +18,11 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 T = TypeVar("T")
-_DEEPEST = 50  # parentheses within parentheses
+_DEEPEST = 50  # nested parentheses
 
 
 class Tokens:
-    """The tokens of a text, and how far they are read."""
+    """The tokens of a text, and the position of the next one."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -34,7 +34,7 @@ class Tokens:
         self._depth = 0
 
     def fail(self, problem: str, at: int | None = None) -> NoReturn:
-        """Raise GraphError for the line of the next token, or of the one at `at`."""
+        """Raise GraphError with the line of the next token, or of the token `at`."""
         number = self.line(self.at if at is None else at)
         start = self._starts[number - 1]
         shown = shortened(self._text[start:].split("\n", 1)[0].strip())
@@ -42,7 +42,7 @@ class Tokens:
         raise graph_error(problem, op="parse_graph", got=shown) from None
 
     def line(self, at: int) -> int:
-        """The number of the line of the token at `at`."""
+        """The line number of the token at `at`."""
         return bisect_right(self._starts, self._tokens[at][2])
 
     def next_is(self, kind: str) -> bool:
@@ -50,16 +50,16 @@ class Tokens:
         return self._tokens[self.at][0] == kind
 
     def after_next(self) -> str:
-        """The text of the next token but one."""
+        """The text of the token after the next one."""
         return self._tokens[self.at + 1][1]
 
     def peek(self) -> str:
-        """The text of the next token, "" for one that is quoted."""
+        """The text of the next token, or "" if it is quoted."""
         kind, text, _ = self._tokens[self.at]
         return "" if kind == "text" else text
 
     def take(self, kind: str, what: str) -> str:
-        """The next token, which must be of a kind."""
+        """Take the next token, which must be of a kind."""
         next_kind, text, _ = self._tokens[self.at]
         if next_kind != kind:
             self.fail(f"expected {what}, not {shortened(text, 20)}")
@@ -67,7 +67,7 @@ class Tokens:
         return text
 
     def accept(self, sign: str) -> bool:
-        """Whether `sign` is next; it is passed then."""
+        """Pass `sign` if it is next; returns whether it was."""
         is_next = self.peek() == sign
         self.at += is_next
         return is_next
@@ -78,7 +78,7 @@ class Tokens:
             self.fail(f"expected {sign!r}, not {shortened(self.peek(), 20)}")
 
     def string(self) -> str:
-        """A quoted text."""
+        """Read a quoted text."""
         quoted = self.take("text", "a quoted text")
         try:
             return str(json.loads(quoted))
@@ -86,7 +86,7 @@ class Tokens:
             self.fail("this quoted text has no meaning", self.at - 1)
 
     def several(self, read: Callable[[], T], end: str) -> list[T]:
-        """Items with commas between, perhaps one after the last, up to `end`."""
+        """Read items up to `end`, separated by commas; the last may have one too."""
         items: list[T] = []
         while not self.accept(end):
             items.append(read())
@@ -96,7 +96,7 @@ class Tokens:
         return items
 
     def nested(self, read: Callable[[], T]) -> T:
-        """The result of `read` one level deeper; the number of levels is limited."""
+        """Call `read` one level deeper; the number of levels is limited."""
         self._depth += 1
         if self._depth > _DEEPEST:
             self.fail("parentheses are nested too deeply")

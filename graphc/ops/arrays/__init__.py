@@ -1,1 +1,1 @@
-"""Arrays made, joined, taken apart, and laid out anew."""
+"""Functions that make, join, take apart and rearrange arrays."""

@@ -1,4 +1,4 @@
-"""Arrays from sizes and numbers."""
+"""Functions that make arrays from sizes and numbers."""
 
 
 import numpy as np
@@ -40,7 +40,7 @@ from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
 @op()
 def _full(value: Array, *, shape: Shape) -> TensorType:
-    """An array of this shape, `value` everywhere."""
+    """An array of this shape, with `value` everywhere."""
     if value.type.rank:
         raise type_error("needs a scalar to fill with")
     for n in shape:
@@ -209,9 +209,9 @@ def arange(
     *,
     device: None = None,
 ) -> Value:
-    """Numbers from `start` up to `stop`, without it, by `step`, as `numpy.arange`.
+    """Numbers from `start` up to, but without, `stop`, by `step`, as `numpy.arange`.
 
-    Integers may be symbolic: the length is then worked out when they are known.
+    Integers may be symbolic: the length is then computed once they are known.
     With floats, the length is ceil((stop - start) / step), a value like any other.
     """
     no_device(device, "arange")
@@ -237,7 +237,7 @@ def _integer_range(start: Size, stop: Size, step: Size, dtype: DType) -> Value:
         length = dims.ceil_div(stop - start, step)
     to_int = dtype if is_integer(dtype) else np.dtype("int64")
     length = dims.maximum(0, length)
-    if isinstance(start, int) and start > np.iinfo("int64").max:  # no size
+    if isinstance(start, int) and start > np.iinfo("int64").max:  # too large for a size
         places = _iota(start=0, step=step, length=length, dtype=to_int)
         return cast(F.add(number_constant(start, to_int), places), dtype)
     return cast(_iota(start=start, step=step, length=length, dtype=to_int), dtype)
@@ -258,7 +258,7 @@ def _float_range(values: list[Value], dtype: DTypeLike | None) -> Value:
 
 
 def common_weak(values: list[Value]) -> Value:
-    """A value whose dtype is that of the sum of `values`."""
+    """The sum of `values`, for its dtype."""
     total = values[0]
     for v in values[1:]:
         total = total + v
@@ -337,9 +337,9 @@ def asarray(
     device: None = None,
     copy: bool | None = None,
 ) -> Value:
-    """Numbers, arrays or nested lists of values as one value.
+    """Convert numbers, arrays or nested lists of values to one value.
 
-    `copy` has no meaning here: values never change.
+    `copy` has no effect: values never change.
     """
     no_device(device, "asarray")
     value = as_value(x)
@@ -349,14 +349,14 @@ def asarray(
 
 
 def _plain_numbers(x: ArrayLike) -> bool:
-    """Whether nested lists hold Python numbers only, which have no dtype of theirs."""
+    """Whether nested lists hold only Python numbers, which have no dtype yet."""
     if isinstance(x, (list, tuple)):
         return all(map(_plain_numbers, x))
     return type(x) in (int, float, complex)
 
 
 def _copy(x: Value) -> Value:
-    """The value itself: values never change."""
+    """Return the value itself, as values never change."""
     return x
 
 

@@ -1,9 +1,9 @@
 """Sizes of a reshape that may turn out to be -1 when the function is called.
 
-A size that stands in the contents of an array, or that `where` chooses, may be -1 as in
-NumPy. It is worked out as integer arithmetic before anything is reshaped, and read
-then. A scalar argument of the function is taken for the size itself, so that it is
-equal to its other uses, and is refused where it is negative.
+A size that is an element of an array, or that `where` chooses, may be -1 as in NumPy.
+Integer arithmetic works out such a size, which is read, before anything is reshaped. A
+scalar argument of the function is taken for the size itself, so that it equals its
+other uses; it is refused where it is negative.
 """
 
 from graphc.ir.graph.build import INPUT, Shape, as_size, shape_text, size_value
@@ -14,7 +14,7 @@ from graphc.ir.types import product
 
 
 def may_be_free(n: Size) -> bool:
-    """Whether a size is read from data, and is not known to be 0 or more."""
+    """Whether a size is read from data and may be negative."""
     if not isinstance(n, Dim) or less_equal(0, n) is True:
         return False
     symbol = n.symbols[0]
@@ -24,7 +24,7 @@ def may_be_free(n: Size) -> bool:
 
 
 def with_free_sizes(value: Value, new_shape: Shape) -> tuple[Value, Shape]:
-    """The array to reshape, after checks of its sizes, and the sizes without -1."""
+    """The array to reshape, with checks of its sizes, and the sizes without -1."""
     places = [i for i, n in enumerate(new_shape) if may_be_free(n)]
     if not places:
         return value, new_shape

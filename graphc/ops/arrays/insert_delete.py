@@ -1,4 +1,4 @@
-"""Copies of arrays with elements left out, put in between, or written over."""
+"""Copies of arrays with elements left out, inserted, or overwritten."""
 
 from collections.abc import Sequence
 from typing import TypeGuard
@@ -32,7 +32,7 @@ def _strong(x: ArrayLike) -> Value:
 
 
 def _on_axis(x: ArrayLike, axis: int | None, name: str) -> tuple[Value, int]:
-    """The array, flattened where no axis is named, and the axis."""
+    """The array, flattened if `axis` is None, and the axis."""
     value = _strong(x)
     if axis is None:
         return F.ravel(value), 0
@@ -44,7 +44,7 @@ def _is_number(index: object) -> TypeGuard[int]:
 
 
 def _place(index: ArrayLike, name: str, flat: bool = False) -> Value:
-    """Positions or a mask, as a scalar or vector value; `flat` takes more axes."""
+    """Positions or a mask as a scalar or vector; `flat` accepts more axes."""
     if isinstance(index, (list, tuple)) and not len(index):
         index = np.zeros(0, "int64")
     value = _strong(index)
@@ -59,10 +59,10 @@ def _place(index: ArrayLike, name: str, flat: bool = False) -> Value:
 
 @public()
 def delete(x: ArrayLike, obj: ArrayLike | slice, axis: int | None = None) -> Value:
-    """Without the elements at `obj`: a position, several, a mask or a slice.
+    """A copy without the elements at `obj`: a position, several, a mask or a slice.
 
-    Flattened where no axis is named. The remaining elements are counted when the
-    function runs where `obj` is a mask or a vector that is no constant.
+    The array is flattened if no axis is given. Where `obj` is a mask, or a vector that
+    is not a constant, the remaining elements are counted when the function runs.
     """
     value, at = _on_axis(x, axis, "delete")
     before = (FULL,) * at
@@ -96,7 +96,7 @@ def _remaining_positions(n: int, removed: NDArray) -> NDArray:
 
 
 def _without_number(value: Value, axis: int, index: int) -> Value:
-    """Join both sides of one position, which must be within the axis at the call."""
+    """Join the parts around one position, which must be within the axis at the call."""
     before, n = (FULL,) * axis, value.type.shape[axis]
     _inside(value, axis, [index])
     head = value[(*before, slice(None, index))]
@@ -107,7 +107,7 @@ def _without_number(value: Value, axis: int, index: int) -> Value:
 
 
 def _inside(value: Value, axis: int, positions: Sequence[int] | NDArray) -> None:
-    """Raise for constant positions that are known to be outside."""
+    """Raise GraphError for constant positions that are surely out of bounds."""
     n = value.type.shape[axis]
     for index in (min(positions), max(positions)):
         if less_equal(n, index) is True or less_equal(0, n + index) is False:
@@ -116,15 +116,15 @@ def _inside(value: Value, axis: int, positions: Sequence[int] | NDArray) -> None
 
 
 def _without_one(value: Value, axis: int, index: Value) -> Value:
-    """Leave one position out; it may be traced, as the size does not depend on it."""
+    """Leave out one position, which may be traced: the size does not depend on it."""
     n = value.shape[axis]
-    place = F.arange(n)[index]  # which checks it
+    place = F.arange(n)[index]  # indexing checks it
     positions = F.arange(n - 1)
     return F.take(value, positions + F.greater_equal(positions, place), axis=axis)
 
 
 def _without_known(value: Value, axis: int, removed: NDArray) -> Value:
-    """Constant positions, all from the front or all from the back."""
+    """Leave out constant positions, all counted from the front or all from the back."""
     n = value.type.shape[axis]
     least = int(removed[-1]) + 1 if removed[0] >= 0 else -int(removed[0])
     problem = f"index {removed[-1] if removed[0] >= 0 else removed[0]} is out of bounds"
@@ -134,9 +134,9 @@ def _without_known(value: Value, axis: int, removed: NDArray) -> Value:
 
 
 def _without_sorted(value: Value, axis: int, removed: Value) -> Value:
-    """Leave out ascending positions, which are all different."""
+    """Leave out ascending, distinct positions."""
     positions = F.arange(value.shape[axis] - removed.shape[0])
-    # The element after which as many are gone as stand before it in `removed`.
+    # The number of removed elements before each of the remaining ones.
     gone = F.searchsorted(removed - F.arange(removed.shape[0]), positions, side="right")
     return F.take(value, positions + gone, axis=axis)
 
@@ -145,10 +145,10 @@ def _without_sorted(value: Value, axis: int, removed: Value) -> Value:
 def insert(
     x: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None
 ) -> Value:
-    """With `values` put before the position or positions `obj` along `axis`.
+    """A copy with `values` inserted before the position(s) `obj` along `axis`.
 
-    Flattened where no axis is named. `obj` is an integer, several, a slice or a mask;
-    integers that are data change nothing about the size.
+    The array is flattened if no axis is given. `obj` is an integer, several, a slice or
+    a mask; integers that are data do not affect the size.
     """
     value, at = _on_axis(x, axis, "insert")
     new = cast(as_value(values), value.dtype)
@@ -188,7 +188,7 @@ def _inserted_before(value: Value, axis: int, index: int, new: Value) -> Value:
 
 
 def _reaching(value: Value, axis: int, places: NDArray) -> Value:
-    """The array, with a check that constant positions are not after its end."""
+    """The array, with a check that constant positions are not past its end."""
     if not places.size:
         return value
     far = max(int(places.max()), -int(places.min()))
@@ -198,10 +198,10 @@ def _reaching(value: Value, axis: int, places: NDArray) -> Value:
 
 
 def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
-    """Element i of `new` before the one that was at places[i]."""
+    """Insert element i of `new` before the element that was at places[i]."""
     n, more = value.shape[axis], new.shape[axis]
     places = cast(strong(places), INT64)
-    outside = n + more  # of the result, where writing is checked
+    outside = n + more  # of the result, where writing checks bounds
     before = F.where(places < -n, outside, places + n)
     places = F.where(places < 0, before, places)
     order = F.argsort(places)
@@ -215,20 +215,20 @@ def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
 
 @public()
 def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Value:
-    """`x` followed by `values` along `axis`; flattened by default."""
+    """`x` followed by `values` along `axis`; both are flattened by default."""
     return F.concatenate(promoted_as_arrays(x, values), axis=axis)
 
 
 @public()
 def resize(x: ArrayLike, new_shape: ShapeLike) -> Value:
-    """The elements repeated in order to fill a new shape; zeros if there are none."""
+    """Repeat the elements in order to fill a new shape; zeros if there are none."""
     value = F.ravel(x)
     shape = check_shape(as_shape(new_shape), "resize")
     total: Size = 1
     for n in shape:
         total = total * n
     length = value.type.shape[0]
-    if less_equal(1, length) is not True:  # one zero where there would be nothing
+    if less_equal(1, length) is not True:  # a zero stands for an empty array
         value = F.pad(value, (0, F.maximum(1 - size_value(length), 0)))
     index = F.arange(size_value(total)) % F.maximum(size_value(length), 1)
     return F.reshape(value[index], shape)
@@ -236,10 +236,10 @@ def resize(x: ArrayLike, new_shape: ShapeLike) -> Value:
 
 @public()
 def fill_diagonal(x: ArrayLike, val: ArrayLike, wrap: bool = False) -> Value:
-    """A copy whose main diagonal holds `val`, whose elements repeat as needed.
+    """A copy with `val` on its main diagonal, with elements repeated as needed.
 
-    With more than two axes, which must be equal, it goes through all of them. `wrap`
-    starts anew below the last column of a tall matrix.
+    With more than two axes, which must be equal, the diagonal goes through all of them.
+    `wrap` starts it again below the last column of a tall matrix.
     """
     array = _strong(x)
     rank = array.type.rank
@@ -259,6 +259,6 @@ def fill_diagonal(x: ArrayLike, val: ArrayLike, wrap: bool = False) -> Value:
 
 
 def _cycled(new: ArrayLike, places: Value, array: Value) -> Value:
-    """One number for all places, or numbers in turn."""
+    """One number for all places, or numbers repeated to fill the places."""
     numbers = cast(as_value(new), array.dtype)
     return resize(numbers, places.type.shape) if numbers.type.rank else numbers

@@ -1,4 +1,4 @@
-"""Ops that put arrays together or take them apart."""
+"""Ops that join arrays or take them apart."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -42,7 +42,7 @@ Shape = tuple[Size, ...]
 
 @op()
 def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
-    """The arrays one after another along `axis`; the other sizes agree."""
+    """The arrays one after another along `axis`; other sizes must agree."""
     first = arrays[0].type
     if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
         raise type_error("needs arrays of one rank and dtype")
@@ -103,7 +103,7 @@ def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Rebuilt:
     if not any(a.ragged((axis,)) for a in arrays[:-1]):
         last = arrays[-1].fill
         return pad.result(joined, {axis: last[axis]} if axis in last else {})
-    # Padding in the middle is skipped: each element is taken from where it lies.
+    # Skip padding in the middle: take each element from where it is stored.
     place = pad.positions(pad.out[axis])
     start: Size = 0
     shift = as_value(np.int32(0))
@@ -140,7 +140,7 @@ enroll(concatenate, "concat")
 
 @op()
 def _stack(*arrays: Array, axis: NewAxisParam) -> TensorType:
-    """The arrays along a new axis; their sizes agree."""
+    """The arrays along a new axis; their sizes must agree."""
     first = arrays[0].type
     if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
         raise type_error("needs arrays of one rank and dtype")
@@ -244,7 +244,7 @@ def _equal_cuts(value: Value, axis: int, sections: Size) -> list[Value | int]:
 
 @op()
 def _tile(x: Array, *, reps: Shape) -> TensorType:
-    """Repeated as a whole `reps[i]` times along axis i."""
+    """The whole array repeated `reps[i]` times along axis i."""
     for r in reps:
         require_at_most(0, r, "a number of repeats must not be negative")
     shape = tuple(n * r for n, r in zip(x.type.shape, reps, strict=True))
@@ -283,7 +283,7 @@ def _(pad: Padding, x: PaddedValue, *, reps: Shape) -> Value:
 
 @public()
 def tile(x: ArrayLike, reps: ShapeLike, /) -> Value:
-    """Repeated as a whole along each axis, as `numpy.tile`."""
+    """The whole array repeated along each axis, as `numpy.tile`."""
     value = strong(as_value(x))
     times = as_shape(reps)
     rank = max(len(times), value.type.rank)
@@ -295,7 +295,7 @@ def tile(x: ArrayLike, reps: ShapeLike, /) -> Value:
 
 @op()
 def _repeat(x: Array, *, repeats: Size, axis: AxisParam) -> TensorType:
-    """Each element `repeats` times along `axis`."""
+    """Each element repeated `repeats` times along `axis`."""
     require_at_most(0, repeats, "a number of repeats must not be negative")
     shape = list(x.type.shape)
     shape[axis] = shape[axis] * repeats
@@ -331,7 +331,7 @@ def _(pad: Padding, x: PaddedValue, *, repeats: Size, axis: int) -> Value:
 def _repeat_counts(
     x: Array, counts: Array, *, total: Size, axis: AxisParam
 ) -> TensorType:
-    """Element i of `axis` counts[i] times, `total` elements in all."""
+    """Element i along `axis` repeated counts[i] times, with `total` elements in all."""
     reason = "one count per element"
     require_equal(x.type.shape[axis], counts.type.shape[0], reason)
     require_at_most(0, total, "a number of repeats must not be negative")
@@ -384,14 +384,14 @@ def _(
 def _(
     pad: Padding, x: PaddedValue, counts: PaddedValue, *, total: Size, axis: int
 ) -> Value:
-    """The element at a place is the first whose counts reach beyond it."""
+    """Read at each place the first element whose repeats reach beyond the place."""
     ends = F.cumsum(pad.filled(counts, (0,), 0))
     places = F.astype(pad.positions(pad.out[axis]), ends.dtype)
     return read(x.value, axis, F.searchsorted(ends, places, side="right"))
 
 
 def _one_per_element(counts: Value, n: Size) -> Value:
-    """A vector of `n` counts; one that has a single element at the call is repeated."""
+    """A vector of `n` counts; at the call, a single count is repeated for all."""
     m = counts.type.shape[0]
     if isinstance(m, int) or equal(m, n):
         return counts
@@ -405,12 +405,11 @@ def _one_per_element(counts: Value, n: Size) -> Value:
 
 @public(method=True)
 def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Value:
-    """Each element repeated: one number for all, or a vector of counts.
+    """Each element repeated, by one number for all or by a vector of counts.
 
-    A vector of one element stands for all.
-    With counts the size of the result depends on their sum, one host read where
-    they are not known before the call. None may be negative: the caller sees to it,
-    or `check=True` checks it.
+    A vector with one element counts for all. With counts, the size of the result is
+    their sum, which takes one host read where they are not known before the call.
+    Counts must not be negative: this is up to the caller, or `check=True` checks it.
     """
     value = strong(as_value(x))
     if axis is None:
@@ -426,7 +425,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Valu
     if counts.type.rank != 1 or not is_integer(counts.dtype):
         raise graph_error("counts must be an integer vector", op="repeat",
                           got=str(counts.type))
-    if equal(counts.type.shape[0], 1):  # which stands for all
+    if equal(counts.type.shape[0], 1):  # it counts for all
         return repeat(value, counts[0], chosen)
     counts = _one_per_element(counts, value.type.shape[chosen])
     total = as_size(F.sum(counts))
@@ -437,10 +436,11 @@ def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Valu
 def roll(
     x: ArrayLike, /, shift: ArrayLike, axis: int | tuple[int, ...] | None = None
 ) -> Value:
-    """Shifted around along `axis` (the flattened array by default), as `numpy.roll`.
+    """Elements shifted along `axis`, around its ends, as `numpy.roll`.
 
-    The shifts may be traced integers: they change no shape. Several axes take one
-    shift, or one each; an axis that is named twice is shifted by the sum.
+    Without an axis, the flattened array is shifted. The shifts may be traced integers,
+    as they change no shape. Several axes take one shift, or one each; an axis that is
+    named twice is shifted by the sum.
     """
     value = strong(as_value(x))
     if axis is None:

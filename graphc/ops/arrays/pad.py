@@ -1,4 +1,4 @@
-"""Elements put around an array, by all modes of `numpy.pad`."""
+"""Padding around arrays, in all modes of `numpy.pad`."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -34,7 +34,7 @@ FULL = slice(None)
 
 
 def _padded(x: Value, low: Shape, high: Shape) -> TensorType:
-    """Inside a type rule: the type of `x` with that many elements around."""
+    """Within a type rule: the type of `x` with this many elements around it."""
     sizes = zip(x.type.shape, low, high, strict=True)
     shape = tuple(n + a + b for n, a, b in sizes)
     require_room(shape, x.dtype)
@@ -42,7 +42,7 @@ def _padded(x: Value, low: Shape, high: Shape) -> TensorType:
 
 
 def _may_crop(widths: Shape) -> bool:
-    """Whether some width is not known to be 0 or more."""
+    """Whether some width may be negative."""
     return not all(less_equal(0, n) for n in widths)
 
 
@@ -53,9 +53,9 @@ def _print_widths(p: Printing) -> str:
 
 @op()
 def _pad(x: Array, fill: Array, *, low: Shape, high: Shape) -> TensorType:
-    """With `low[i]` and `high[i]` elements `fill` before and after axis i.
+    """The array with `low[i]` and `high[i]` elements `fill` before and after axis i.
 
-    Negative widths cut elements off, of those that others put around too.
+    Negative widths cut elements off, also those that other widths have added.
     """
     if fill.type.rank or fill.dtype != x.dtype:
         raise type_error("needs a scalar of the same dtype to fill with")
@@ -100,7 +100,7 @@ _pad.linear = True
 
 
 def _around(x: Value, low: Shape, high: Shape) -> Value:
-    """A mask of the elements of a padded array that were put around."""
+    """A mask of the elements that padding has added around an array."""
     inside = F.zeros(x.type.shape, BOOL)
     return _pad(inside, as_value(np.True_), low=low, high=high)
 
@@ -150,7 +150,7 @@ def _(
         size, a = pad.stored(pad.out[axis]), pad.node.params["low"][axis]
         whole = value.type.shape[axis] + low[axis] + high[axis]
         if _is_nothing(a) and equal(value.type.shape[axis], size) is True:
-            first[axis] = last[axis] = 0  # what is put behind is in the padding
+            first[axis] = last[axis] = 0  # elements added behind fall into the padding
         elif not is_known(pad, a) or equal(whole, size) is not True:
             start = number(pad, a)
             value = moved(pad, value, axis, n, start, size, fill.value)
@@ -158,7 +158,7 @@ def _(
     padded_array = _pad(value, fill.value, low=tuple(first), high=tuple(last))
     if literal is None:
         return pad.result(padded_array, {})
-    ends = enumerate(pad.node.params["high"])  # elements cut off are in the padding
+    ends = enumerate(pad.node.params["high"])  # elements cut off stay in padding
     return pad.result(padded_array, {a: literal for a, n in ends if less_equal(0, n)})
 
 
@@ -169,7 +169,7 @@ Around = Literal["edge", "wrap", "reflect", "symmetric"]
 def _pad_from(
     x: Array, *, low: Shape, high: Shape, mode: Around, odd: bool
 ) -> TensorType:
-    """With elements of `x` itself around, as `numpy.pad` with this mode takes them."""
+    """The array with its own elements around it, as this mode of `numpy.pad` does."""
     for n, a, b in zip(x.type.shape, low, high, strict=True):
         for width in (a, b):
             require_at_most(0, width, "a pad width must not be negative")
@@ -192,7 +192,7 @@ _pad_from.emit(_print_pad_from)
 def _(
     g: Value, x: Value, *, low: Shape, high: Shape, mode: str, odd: bool
 ) -> tuple[Value]:
-    # Each axis by itself: the padded array is a linear map of every line along it.
+    # Axis by axis: the padded array is a linear map of every line along an axis.
     for axis, (n, a, b) in enumerate(zip(x.type.shape, low, high, strict=True)):
         if not (_is_nothing(a) and _is_nothing(b)):
             g = _gathered_in(g, axis, n, (a, b), mode, odd)
@@ -202,7 +202,7 @@ def _(
 def _gathered_in(
     g: Value, axis: int, n: Size, width: tuple[Size, Size], mode: str, odd: bool
 ) -> Value:
-    """The cotangent of the elements of an axis, given one that includes the padding."""
+    """The cotangent of the elements of an axis, from one that includes the padding."""
     numbers = F.arange(size_value(n))
     low, high = (width[0],), (width[1],)
     source = _pad_from(numbers, low=low, high=high, mode=mode, odd=False)
@@ -211,8 +211,8 @@ def _gathered_in(
     zeros = F.zeros(tuple(shape), g.dtype)
     if not odd:
         return _added_to(zeros, g, source, axis)
-    # An odd reflection of the element r is 2 e - r, with e the edge between, and two
-    # reflections move by twice the difference of both edges.
+    # An odd reflection of an element r is 2 e - r, with e the edge between them. Two
+    # reflections move it by twice the difference of both edges.
     behind = (1,) * (g.type.rank - axis - 1)
     place = F.arange(size_value(width[0] + n + width[1])) - size_value(width[0])
     period = F.maximum(n - 1 if mode == "reflect" else n, 1)
@@ -254,7 +254,7 @@ def _(
 
 
 def _source(at: Value, n: Value, mode: str) -> Value:
-    """The element, of `n`, at a position that may be before or after them."""
+    """The index of one of `n` elements for a position that may be outside of them."""
     last = F.maximum(n - 1, 0)
     if mode == "edge":
         return F.clip(at, 0, last)
@@ -280,11 +280,12 @@ OPTIONS = {
 
 @public()
 def pad(x: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) -> Value:
-    """With elements around, as `numpy.pad`; widths may be symbolic.
+    """The array with elements around it, as `numpy.pad`; widths may be symbolic.
 
-    All modes but functions, with `constant_values`, `end_values`, `stat_length` and
-    `reflect_type`. "empty", which promises nothing, gives zeros. In these two modes
-    negative widths crop, as in `jax.lax.pad`: after padding.
+    All modes are supported except functions, with `constant_values`, `end_values`,
+    `stat_length` and `reflect_type`. "empty", which promises nothing, gives zeros. In
+    modes "constant" and "empty", negative widths crop after padding, as in
+    `jax.lax.pad`.
     """
     value = strong(as_value(x))
     _check_options(mode, options)
@@ -322,7 +323,7 @@ def _check_options(mode: str, options: Params) -> None:
 
 
 def _widths(widths: Value, rank: int) -> list[tuple[Size, Size]]:
-    """The sizes before and after each axis, from any form that NumPy takes."""
+    """The widths before and after each axis, from any form that NumPy accepts."""
     if isinstance(widths, dict):
         axis_widths: list[Any] = [(0, 0)] * rank
         for axis, width in widths.items():
@@ -384,7 +385,7 @@ def _with_constants(value: Value, low: Shape, high: Shape, constants: Value) -> 
 
 
 def _signs(widths: Shape) -> tuple[Shape, Shape]:
-    """The widths that put elements on and those that cut off, with 0 for the other."""
+    """The widths that add elements and those that cut them off, with 0 elsewhere."""
     return tuple(maximum(0, n) for n in widths), tuple(minimum(0, n) for n in widths)
 
 
@@ -396,7 +397,7 @@ Sides = Callable[[Value, int], tuple[Value | None, Value | None]]
 
 
 def _by_axis(value: Value, sides: Sides) -> Value:
-    """Axis by axis, put the parts from `sides` before and after; corners come last."""
+    """Add the parts from `sides` before and after each axis in turn, corners last."""
     for axis in range(value.type.rank):
         before, after = sides(value, axis)
         parts = [p for p in (before, value, after) if p is not None]
@@ -442,7 +443,7 @@ def _ramp(
 
 
 def _stated(x: Value, axis: int, n: Size) -> Value:
-    """The array, with the known size `n` of an axis."""
+    """The array with the known size `n` stated for an axis."""
     shape = list(x.type.shape)
     shape[axis] = n
     return F.specify_shape(x, tuple(shape))
@@ -452,7 +453,7 @@ def _with_statistics(
     value: Value, pairs: list[tuple[Size, Size]], mode: str, stat_length: Any
 ) -> Value:
     lengths = _pairs(stat_length, value.type.rank, "a length")
-    least = 0 if mode in ("mean", "median") else 1  # both of nothing are NaN
+    least = 0 if mode in ("mean", "median") else 1  # of no elements, both are NaN
 
     def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
         n, low, high = x.type.shape[axis], *pairs[axis]
@@ -470,7 +471,7 @@ def _with_statistics(
 
 
 def _repeated(part: Value, axis: int, mode: str, width: Size) -> Value | None:
-    """A statistic of part of the array, `width` times."""
+    """A statistic of part of the array, repeated `width` times."""
     if _is_nothing(width):
         return None
     statistic = getattr(F, STATISTICS[mode])(part, axis=axis, keepdims=True)

@@ -1,4 +1,4 @@
-"""Functions that arrange arrays, composed of the primitives of shape and join."""
+"""Functions that rearrange arrays, composed of the primitives for shapes and joins."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ FULL = slice(None)
 
 @op()
 def _broadcast_arrays(*arrays: Array) -> tuple[TensorType, ...]:
-    """All arrays stretched to their common shape."""
+    """All arrays, stretched to their common shape."""
     shape = broadcast(*(a.type.shape for a in arrays))
     return tuple(a.type.like(shape) for a in arrays)
 
@@ -99,7 +99,7 @@ def _three(value: Value) -> Value:
 
 @public()
 def hstack(arrays: Sequence[ArrayLike]) -> Value:
-    """Side by side: along axis 1, vectors along axis 0."""
+    """The arrays side by side: joined along axis 1, or vectors along axis 0."""
     values = [_at_least(a, 1) for a in promoted_as_arrays(*arrays)]
     vectors = all(v.type.rank == 1 for v in values[:1])
     return F.concatenate(values, axis=0 if vectors else 1)
@@ -107,20 +107,20 @@ def hstack(arrays: Sequence[ArrayLike]) -> Value:
 
 @public()
 def vstack(arrays: Sequence[ArrayLike]) -> Value:
-    """On top of each other: along axis 0, vectors as rows."""
+    """The arrays on top of each other: joined along axis 0, with vectors as rows."""
     values = [_at_least(a, 2) for a in promoted_as_arrays(*arrays)]
     return F.concatenate(values, axis=0)
 
 
 @public()
 def dstack(arrays: Sequence[ArrayLike]) -> Value:
-    """Behind each other: along axis 2."""
+    """The arrays behind each other: joined along axis 2."""
     return F.concatenate(list(map(_three, promoted_as_arrays(*arrays))), axis=2)
 
 
 @public()
 def column_stack(arrays: Sequence[ArrayLike]) -> Value:
-    """Side by side, vectors as columns."""
+    """The arrays side by side, with vectors as columns."""
     return F.concatenate(list(map(_column, promoted_as_arrays(*arrays))), axis=1)
 
 
@@ -132,7 +132,7 @@ def _column(value: Value) -> Value:
 def array_split(
     x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0
 ) -> list[Value]:
-    """As `split`, but parts may differ in size by one."""
+    """Pieces along `axis`, as `split`, but sizes may differ by one."""
     parts = integer_or_none(indices_or_sections)
     if parts is None:
         return F.split(x, indices_or_sections, axis)
@@ -179,7 +179,7 @@ def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[Value, ...]:
 
 @public()
 def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
-    """Rotated by `k` quarter turns from the first axis towards the second."""
+    """The array rotated by `k` quarter turns from the first axis towards the second."""
     value = _strong(x)
     a, b = (normal_axis(i, value.type.rank, "rot90") for i in axes)
     if a == b:
@@ -194,26 +194,26 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
 
 @public()
 def flipud(x: ArrayLike) -> Value:
-    """Rows in reverse order."""
+    """The array with its rows in reverse order."""
     return F.flip(x, 0)
 
 
 @public()
 def fliplr(x: ArrayLike) -> Value:
-    """Columns in reverse order."""
+    """The array with its columns in reverse order."""
     return F.flip(x, 1)
 
 
 @public()
 def block(arrays: ArrayLike) -> Value:
-    """A matrix of blocks from nested lists, innermost along the last axis."""
+    """An array built from nested lists of blocks, innermost along the last axis."""
     depth = _depth(arrays)
     blocks = iter(promoted_as_arrays(*_leaves(arrays)))
     return _block(arrays, depth, max(depth, _deepest(arrays)), blocks)
 
 
 def _depth(item: ArrayLike) -> int:
-    """How deep the lists are nested; raises GraphError where they do not agree."""
+    """The depth of nested lists; raises GraphError where depths differ."""
     if isinstance(item, tuple):
         raise graph_error("blocks are nested in lists, not tuples", op="block")
     if not isinstance(item, list):
@@ -237,7 +237,7 @@ def _leaves(item: ArrayLike) -> list[ArrayLike]:
 
 
 def _block(item: ArrayLike, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
-    """The next `blocks`, nested as `item`, put together."""
+    """Join the next `blocks`, nested as `item` is."""
     if not isinstance(item, list):
         return _at_least(next(blocks), rank)
     parts = [_block(i, depth - 1, rank, blocks) for i in item]
@@ -246,7 +246,7 @@ def _block(item: ArrayLike, depth: int, rank: int, blocks: Iterator[Value]) -> V
 
 @public(method=True)
 def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
-    """The diagonal of two axes, as a last axis."""
+    """The diagonal of two axes, as a new last axis."""
     offset = as_integer(offset, "the offset must be an integer", "diagonal")
     value = F.moveaxis(_strong(x), (axis1, axis2), (-2, -1))
     rows, columns = value.shape[-2:]

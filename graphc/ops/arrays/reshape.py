@@ -44,7 +44,7 @@ NEGATIVE = "a size must not be negative; -1 is worked out in a constant or a vec
 
 
 def require_shape(shape: Shape, reason: str = "a size must not be negative") -> Shape:
-    """Inside a type rule: every size of `shape` must be >= 0."""
+    """Return `shape`, requiring each of its sizes to be >= 0 (inside a type rule)."""
     for n in shape:
         if isinstance(n, Dim):
             require_at_most(0, n, reason)
@@ -68,7 +68,10 @@ def _reshape(x: Array, *, shape: Shape) -> TensorType:
 
 
 def _kind_of_misfit(shape: Shape, total: Size) -> ErrorKind:
-    """The kind of error: a size for -1 is a quotient, which may be no integer."""
+    """The kind of error to raise where the numbers of elements differ.
+
+    A size that replaces a -1 is a quotient, so the error is one of divisibility.
+    """
     for i, n in enumerate(shape):
         row_size = product(shape[:i] + shape[i + 1 :])
         if isinstance(n, Dim) and not same_size(row_size, 0) and n is total // row_size:
@@ -77,7 +80,11 @@ def _kind_of_misfit(shape: Shape, total: Size) -> ErrorKind:
 
 
 def _print_jax(p: Printing) -> str:
-    """A number of NumPy has a method `reshape`, which JAX calls: no array of JAX."""
+    """Print a reshape; of a scalar literal, print `broadcast_to` instead.
+
+    `jnp.reshape` would call the method `reshape` of a NumPy number, whose result is no
+    JAX array.
+    """
     number = literal_of(p.node.inputs[0])
     of_number = number is not None and not number.ndim
     function = "broadcast_to" if of_number else "reshape"
@@ -95,9 +102,9 @@ _reshape.batch(lambda n, batched, x, *, shape: _reshape(x, shape=(n, *shape)))
 
 @_reshape.padding
 def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> Rebuilt:
-    """Elements that stay in front of their padding are reshaped with it.
+    """Reshape the stored array where padding stays behind the elements.
 
-    Others are gathered from where they are.
+    Otherwise each element of the result is gathered from its place in the padded input.
     """
     before, after = x.type.shape, pad.out
     same = 0
@@ -125,8 +132,8 @@ def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> Rebuilt:
 def _in_front(x: Value, shape: Shape, same: int, end: int) -> Value:
     """Reshape the axes between the first `same` and the last `end` ones.
 
-    Where these hold more or less at their capacities than the result, they are cut or
-    go on with elements that do not matter.
+    If these hold more elements at their capacities than the result, they are cut; if
+    they hold fewer, elements that do not matter are appended.
     """
     before, stop = x.type.shape, len(shape) - end
     count = product(before[same : len(before) - end])
@@ -138,7 +145,10 @@ def _in_front(x: Value, shape: Shape, same: int, end: int) -> Value:
 
 
 def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
-    """Where symbolic axes go, if only integers between the same two are regrouped."""
+    """Return the new position of each symbolic axis, or None if there is no such map.
+
+    Static axes may be regrouped only between the same two symbolic ones.
+    """
     here = [i for i, n in enumerate(before) if isinstance(n, Dim)]
     there = [i for i, n in enumerate(after) if isinstance(n, Dim)]
     moved = list(zip(here, there, strict=False))
@@ -156,7 +166,7 @@ def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
 def _compacted(
     pad: Padding, x: PaddedValue, shape: Shape, same: int, end: int
 ) -> Value:
-    """Each element of the result from its place in the padded `x`.
+    """Gather each element of the result from its place in the padded `x`.
 
     The first `same` axes and the last `end` ones stay as they are.
     """
@@ -174,14 +184,15 @@ def _reshape_to_ones(x: Value, shape: Shape, same: int, end: int) -> Value:
 
 @public()
 def reshape(x: ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> Value:
-    """The same elements in row-major order; one size may be -1 and is worked out.
+    """Return the same elements, in row-major order, with a new `shape`.
 
-    Sizes may be integers, integer scalars, or one integer vector of static length. The
-    -1 may also turn up at the call, in a vector or another value that is computed; a
-    scalar argument of the function must be 0 or more.
-    `copy` has no meaning here: values never change.
-    Raises GraphError, at the call where the sizes are not known before, when the
-    number of elements does not fit.
+    One size may be -1: it is worked out from the others. Sizes may be integers, integer
+    scalars, or one integer vector of static length. The -1 may also turn up at the
+    call, in a vector or another computed value; a scalar argument of the function must
+    be 0 or more. `copy` has no effect here, since values never change.
+
+    Raises GraphError when the number of elements does not fit, at the call if the sizes
+    are not known before.
     """
     value = as_value(x)
     sizes = as_shape(shape)
@@ -201,7 +212,10 @@ def reshape(x: ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> V
 
 
 def _remaining(value: Value, row_size: Size, sizes: Shape) -> Size:
-    """The size that -1 stands for."""
+    """Return the size that -1 stands for.
+
+    Raises GraphError if the other sizes cannot divide the number of elements.
+    """
     total = value.type.size
     divides = not isinstance(row_size, int) or (
         row_size != 0 and not (isinstance(total, int) and total % row_size)
@@ -235,7 +249,7 @@ enroll(ravel, "flatten", method=True)
 
 @op()
 def _transpose(x: Array, *, axes: AxesParam) -> TensorType:
-    """The axes in the order `axes`."""
+    """`x` with its axes in the order `axes`."""
     return x.type.like(tuple(x.type.shape[a] for a in axes))
 
 
@@ -264,7 +278,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
 
 @public()
 def transpose(x: ArrayLike, axes: Any = None) -> Value:
-    """The axes in the order `axes`, reversed by default."""
+    """Return `x` with its axes in the order `axes`, reversed by default."""
     value = strong(as_value(x))
     rank = value.type.rank
     if axes is None:
@@ -299,7 +313,7 @@ def permute_dims(x: ArrayLike, /, axes: AxesLike) -> Value:
 
 @public(method=True)
 def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Value:
-    """Two axes exchanged."""
+    """Exchange the axes `axis1` and `axis2`."""
     value = as_value(x)
     order = list(range(value.type.rank))
     a = normal_axis(axis1, len(order), "swapaxes")
@@ -310,7 +324,7 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Value:
 
 @public()
 def moveaxis(x: ArrayLike, source: AxesLike, destination: AxesLike, /) -> Value:
-    """Axes moved to new positions, the others kept in order."""
+    """Move the axes `source` to `destination`, and keep the others in order."""
     value = as_value(x)
     rank = value.type.rank
     sources = source if isinstance(source, (tuple, list)) else [source]
@@ -327,7 +341,7 @@ def moveaxis(x: ArrayLike, source: AxesLike, destination: AxesLike, /) -> Value:
 
 @op()
 def _expand_dims(x: Array, *, axes: NewAxesParam) -> TensorType:
-    """New axes of size 1 at `axes` of the result."""
+    """Insert axes of size 1 at the positions `axes` of the result."""
     shape = list(x.type.shape)
     for axis in axes:
         shape.insert(axis, 1)
@@ -352,7 +366,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
 
 @public()
 def expand_dims(x: ArrayLike, /, axis: AxesLike) -> Value:
-    """A new axis of size 1 at each of `axis` (positions in the result)."""
+    """Insert an axis of size 1 at each position `axis` of the result."""
     value = strong(as_value(x))
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     axes = normal_axes(axis, value.type.rank + count, "expand_dims")
@@ -361,7 +375,7 @@ def expand_dims(x: ArrayLike, /, axis: AxesLike) -> Value:
 
 @op()
 def _squeeze(x: Array, *, axes: AxesParam) -> TensorType:
-    """Without `axes`, each of which must have size 1."""
+    """Remove `axes`, each of which must have size 1."""
     for axis in axes:
         require_equal(x.type.shape[axis], 1, f"cannot squeeze axis {axis}")
     return x.type.like(n for i, n in enumerate(x.type.shape) if i not in axes)
@@ -391,7 +405,7 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
 
 @public(method=True)
 def squeeze(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
-    """Without axes of size 1: those named, or all whose size is statically 1."""
+    """Remove axes of size 1: those in `axis`, or all whose size is statically 1."""
     value = strong(as_value(x))
     if axis is None:
         axis = tuple(i for i, n in enumerate(value.type.shape) if is_one(n))
@@ -401,7 +415,7 @@ def squeeze(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
 
 @op()
 def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
-    """Stretched to `shape`, along axes of static size 1 and those that may be 1."""
+    """Stretch `x` to `shape`, along axes of static size 1 and those that may be 1."""
     if len(shape) < x.type.rank:
         raise type_error(f"cannot broadcast to {shape_text(shape)}: fewer axes")
     require_shape(shape)
@@ -437,7 +451,7 @@ def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> PaddedValue:
 
 @public()
 def broadcast_to(x: ArrayLike, /, shape: ShapeLike) -> Value:
-    """Stretched to `shape`, as `numpy.broadcast_to`."""
+    """Stretch `x` to `shape`, as `numpy.broadcast_to` does."""
     value = strong(as_value(x))
     target = check_shape(as_shape(shape), "broadcast_to")
     if len(target) == value.type.rank and all(map(same_size, target, value.type.shape)):

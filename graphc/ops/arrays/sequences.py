@@ -36,8 +36,8 @@ def meshgrid(
 ) -> list[Value]:
     """Coordinate arrays of a grid; "xy" swaps the first two axes, "ij" does not.
 
-    With `sparse`, each has its own axis only, the others being of size 1. `copy` has
-    no meaning here: values never change.
+    With `sparse`, each array has its own axis only, and size 1 along the others. `copy`
+    has no effect here, since values never change.
     """
     vectors = [F.ravel(_strong(a)) for a in arrays]
     order = list(range(len(vectors)))
@@ -59,9 +59,9 @@ def meshgrid(
 def indices(
     dimensions: ShapeLike, dtype: DTypeLike = "int64", sparse: bool = False
 ) -> Any:
-    """The position of every element: one grid per axis, stacked first.
+    """The index of every element along each axis: one grid per axis, stacked first.
 
-    With `sparse`, a tuple of grids with their own axis only.
+    With `sparse`, the result is a tuple of grids, each with its own axis only.
     """
     shape = as_shape(dimensions)
     ranges = [
@@ -81,9 +81,9 @@ def fromfunction(
     dtype: DTypeLike | None = None,
     **kwargs: object,
 ) -> Any:
-    """`function` of the index arrays, as `numpy.fromfunction`.
+    """Call `function` on the index arrays of `shape`, as `numpy.fromfunction` does.
 
-    The indices are of the default float where no dtype is given.
+    The indices have the default float dtype unless a `dtype` is given.
     """
     to = config.float if dtype is None else dtype_of(dtype)
     grid = indices(shape, to)
@@ -92,9 +92,9 @@ def fromfunction(
 
 @public()
 def vander(x: ArrayLike, N: SizeLike | None = None, increasing: bool = False) -> Value:
-    """Powers of a vector as `N` columns, highest first unless `increasing`.
+    """The powers of a vector as `N` columns, highest first unless `increasing`.
 
-    Integers become int64; floating point keeps its precision, as in JAX, where
+    Integers become int64; floating point keeps its precision, as in JAX, whereas
     `numpy.vander` makes it float64.
     """
     value = _strong(x)
@@ -111,7 +111,10 @@ def vander(x: ArrayLike, N: SizeLike | None = None, increasing: bool = False) ->
 
 
 def _window(name: str, shape: Callable[[Value, Value], Value]) -> None:
-    """`shape(i, last)` at i = 1 - n, 3 - n, ... n - 1, where last is n - 1."""
+    """Declare a window of points `shape(i, last)` at i = 1 - n, 3 - n, ... n - 1.
+
+    `n` is the number of points and `last` is n - 1.
+    """
     doc = f"The {name} window of `M` points, as `numpy.{name}`, in the default float."
 
     @public(name=name, doc=doc)
@@ -151,10 +154,10 @@ def kaiser(M: SizeLike, beta: ArrayLike) -> Value:
 
 
 def _spaced(values: Sequence[ArrayLike], to: DTypeLike | None = None) -> list[Value]:
-    """Numbers as strong floating point of one dtype.
+    """The numbers as strong floating-point values of one dtype.
 
-    Python numbers alone are of the dtype `to` that is wanted in the end, where it is
-    floating point, or of the default float.
+    If all are Python numbers, they take the dtype `to` that the result will have, if
+    that is a floating one, and the default float otherwise.
     """
     numbers = [as_value(v) for v in values]
     weak = all(v.type.weak for v in numbers)
@@ -181,8 +184,9 @@ def linspace(
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`, as `numpy.linspace`.
 
-    Ends that are arrays give a new axis at `axis`. `retstep` adds the step; an
-    integer dtype rounds down. Python numbers give the default float.
+    If an end is an array, the points lie along a new axis at `axis`. `retstep` returns
+    the step as well; an integer dtype rounds down. Python numbers give the default
+    float.
     """
     no_device(device, "linspace")
     count = as_size(num, "a number of points")
@@ -207,14 +211,14 @@ def linspace(
 
 
 def _unless_none(step: Value, gaps: Size, alone: float) -> Value:
-    """The step where there is one, `alone` for a single point."""
+    """Return `step`, or `alone` if a single point leaves no gaps to step over."""
     if less_equal(1, gaps) is True:
         return step
     return F.where(F.equal(size_value(gaps), 0), alone, step)
 
 
 def _counted(count: Size) -> Value:
-    """0, 1, ... count - 1; raises at the call where `count` is negative."""
+    """The numbers 0, 1, ... count - 1; a call raises if `count` is negative."""
     reason, numbers = "the number of points must not be negative", size_value(count)
     return F._at_most(0, count, reason, F.arange(numbers), "linspace")
 
@@ -249,12 +253,12 @@ def geomspace(
 ) -> Value:
     """`num` numbers in geometric progression between two of the same sign.
 
-    Complex ones lie on a spiral. The ends are exact. Floating point keeps its
-    precision, as in JAX, where `numpy.geomspace` computes in float64.
+    Complex numbers lie on a spiral. The ends are exact. Floating point keeps its
+    precision, as in JAX, whereas `numpy.geomspace` computes in float64.
     """
     a, b = F.broadcast_arrays(*_spaced([start, stop], dtype))
     sign = F.sign(a)
-    first, last = a / sign, b / sign  # from 1 on, so that a spiral starts at angle 0
+    first, last = a / sign, b / sign  # so that a spiral starts at angle 0
     exponents = F.linspace(F.log10(first), F.log10(last), num, endpoint, axis=axis)
     at = normal_axis(axis, exponents.type.rank, "geomspace")
     points = F.expand_dims(sign, at) * F.power(10.0, exponents)

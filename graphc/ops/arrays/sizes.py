@@ -1,4 +1,4 @@
-"""Questions about sizes: functions that give integers and answers, no arrays."""
+"""Questions about sizes: functions that return integers or answers, not arrays."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def shape(x: ArrayLike) -> "tuple[int | Value, ...]":
 
 @public()
 def size(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> "int | Value":
-    """The number of elements, of the whole or along some axes, as `numpy.size`."""
+    """The number of elements, in total or along some axes, as `numpy.size`."""
     sizes = as_value(x).type.shape
     axes = normal_axes(axis, len(sizes), "size")
     return size_value(product([sizes[a] for a in axes]))
@@ -42,7 +42,7 @@ def size(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> "int | Valu
 
 @public()
 def ndim(x: ArrayLike) -> int:
-    """The number of axes; it is always known when the graph is built."""
+    """The number of axes, which is always known when the graph is built."""
     return as_value(x).type.rank
 
 
@@ -57,10 +57,11 @@ def known(x: ArrayLike) -> Known | None:
     >>> graphc.known(gt.stack(x.shape)), graphc.known(gt.count_nonzero(x))
     ((Dim(n), 3), None)
 
-    An int where it is a constant; a `graphc.Dim` where it is arithmetic with sizes of
-    axes and with inputs that are integer scalars, all known when a call arrives; None
-    where it depends on the contents of arrays, on a step of a loop, or is no integer.
-    Of integer arrays, nested tuples of these, or None where one element is not known.
+    The result is an int if `x` is a constant. It is a `graphc.Dim` if `x` is arithmetic
+    with sizes of axes and with inputs that are integer scalars, all of which are known
+    when a call arrives. It is None if `x` depends on the contents of arrays or on a
+    step of a loop, or is no integer. For an integer array it is nested tuples of these,
+    or None if one element is not known.
     """
     if isinstance(x, Dim):
         return x if _is_known_at_call(x) else None
@@ -73,7 +74,7 @@ def known(x: ArrayLike) -> Known | None:
 
 
 def _nested(sizes: Any) -> Known | None:
-    """Lists as tuples; None where a size in them depends on data."""
+    """Turn lists into tuples; return None if a size in them depends on data."""
     if not isinstance(sizes, list):
         size: Size = sizes
         return size if _is_known_at_call(size) else None
@@ -82,7 +83,7 @@ def _nested(sizes: Any) -> Known | None:
 
 
 def _is_known_at_call(size: Size) -> bool:
-    """Whether all that a size is computed from is known when a call arrives."""
+    """Whether everything that a size is computed from is known when a call arrives."""
     if isinstance(size, int):
         return True
     origins = [s.origin for s in size.symbols if s.origin is not None]
@@ -95,7 +96,7 @@ def _is_argument(value: Value) -> bool:
 
 @public()
 def same_size(a: ArrayLike, b: ArrayLike) -> bool | None:
-    """Whether two sizes are equal: True or False where that is proved, else None.
+    """Whether two sizes are equal: True or False if that is proved, else None.
 
     >>> import graphc, graphc.tensor as gt
     >>> n, m = gt.tensor("x", "float32", ("n", "m")).shape
@@ -104,7 +105,7 @@ def same_size(a: ArrayLike, b: ArrayLike) -> bool | None:
     >>> print(graphc.same_size(n, m))
     None
 
-    Sizes are ints, symbolic integers or `graphc.Dim`s. True and False hold whatever the
-    symbols will be; None is no answer, and never to be taken for False.
+    Sizes are ints, symbolic integers or `graphc.Dim`s. True and False hold for every
+    value of the symbols; None is no answer and must never be taken for False.
     """
     return dims.equal(as_size(a), as_size(b))

@@ -1,4 +1,4 @@
-"""Sizes that are stated for an array, and checked where they cannot be proved."""
+"""Sizes stated for an array, and checked at the call if they cannot be proved."""
 
 from graphc.errors import ErrorKind
 from graphc.ir.graph.accepted import ArrayLike, ShapeLike
@@ -16,9 +16,9 @@ from graphc.ops.common.padding import PaddedValue, Padding
 def _specify_shape(
     x: Array, *, shape: tuple[Size | None, ...], kind: ErrorKind
 ) -> TensorType:
-    """The same array, whose sizes are stated; None states nothing.
+    """`x` with its sizes stated; None states nothing.
 
-    `kind` is that of the error where an array has others.
+    `kind` is the kind of error raised if an array has other sizes.
     """
     if len(shape) != x.type.rank:
         raise type_error(f"{len(shape)} sizes are stated for {x.type.rank} axes")
@@ -49,9 +49,9 @@ _specify_shape.batch(
 
 @_specify_shape.padding
 def _(pad: Padding, x: PaddedValue, **_: Param) -> PaddedValue:
-    """Leave out padding beyond the capacities of the stated sizes.
+    """Drop padding beyond the capacities of the stated sizes.
 
-    A check that these are the true ones stands before.
+    An earlier check makes sure that the stated sizes are the true ones.
     """
     value = x.value
     for axis, n in enumerate(pad.out):
@@ -63,12 +63,12 @@ def _(pad: Padding, x: PaddedValue, **_: Param) -> PaddedValue:
 
 @public()
 def specify_shape(x: ArrayLike, shape: ShapeLike) -> Value:
-    """State sizes (None: says nothing); checked when the function is called."""
+    """State the sizes of `x` (None states nothing); they are checked at each call."""
     return sized(x, shape, "stated")
 
 
 def sized(x: ArrayLike, shape: ShapeLike, kind: ErrorKind = "shape") -> Value:
-    """As `specify_shape`; the error of a call is of `kind`."""
+    """Do the same as `specify_shape`, with `kind` as the kind of error of a call."""
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     stated = tuple(None if n is None else as_size(n) for n in sizes)
     value = strong(as_value(x))

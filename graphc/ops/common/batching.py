@@ -1,4 +1,4 @@
-"""Batching rules that op families share: ops along a new first axis."""
+"""Batching rules that op families share: they apply an op along a new first axis."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +13,12 @@ Batched = Sequence[bool]
 
 
 def spread(n: Size, batched: bool, x: Value) -> Value:
-    """`x` with the batch axis first: repeated along it where it has none."""
+    """Return `x` with the batch axis first, repeated along it unless `batched`."""
     return x if batched else F.broadcast_to(x, (n, *x.type.shape))
 
 
 def lined_up(batched: Batched, values: Sequence[Value]) -> list[Value]:
-    """Batched values with axes of size 1 after the first, so that they broadcast."""
+    """Insert axes of size 1 after the batch axis, so that batched values broadcast."""
     ranks = [v.type.rank - b for v, b in zip(values, batched, strict=True)]
     most = max(ranks)
     return [
@@ -34,14 +34,14 @@ def where_each(mask: Value, new: Value, old: Value) -> Value:
 
 
 def shifted(param: Any) -> Any:
-    """An axis, or a tuple of axes, counted with the batch axis before them."""
+    """Add one to an axis, or to each of a tuple, for the batch axis before it."""
     if isinstance(param, tuple):
         return tuple(map(shifted, param))
     return param + 1
 
 
 def batch_with_axes(primitive: Primitive, *names: str) -> None:
-    """Define the rule of an op of one input whose axes are the params `names`."""
+    """Define the batching rule of a one-input op whose params `names` hold axes."""
 
     @primitive.batch
     def _(n: Size, batched: Batched, x: Value, **params: Param) -> Value:
@@ -50,9 +50,9 @@ def batch_with_axes(primitive: Primitive, *names: str) -> None:
 
 
 def batch_behind(primitive: Primitive) -> None:
-    """Define the rule of an op on the last axes, applied to each index before them.
+    """Define the batching rule of an op on the last axes, applied at each index before.
 
-    All its inputs have the same axes in front, or none at all where not batched.
+    All inputs must have the same leading axes, or none at all if not batched.
     """
 
     @primitive.batch

@@ -1,4 +1,4 @@
-"""Promotion (NEP 50) and broadcasting: the common part of op families."""
+"""Promotion (NEP 50) and broadcasting, shared by op families."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -25,9 +25,10 @@ WEAK_KEYS: dict[str, type] = {"i": int, "u": int, "f": float, "c": complex}
 
 @lru_cache(maxsize=4096)
 def loop_dtypes(ufunc: Ufunc, keys: tuple[LoopKey, ...]) -> tuple[DType, ...] | None:
-    """The dtypes of NumPy's loop for these inputs, outputs last; None if none.
+    """The dtypes of NumPy's loop for these inputs, outputs last; None if there is none.
 
-    bfloat16 takes Python numbers as its own, as float16 does; NumPy does not know.
+    Beside bfloat16, Python ints and floats become bfloat16, as they become float16
+    beside float16. NumPy does not know this rule.
     """
     if BFLOAT16 in keys:
         keys = tuple(BFLOAT16 if k in (int, float) else k for k in keys)
@@ -39,7 +40,7 @@ def loop_dtypes(ufunc: Ufunc, keys: tuple[LoopKey, ...]) -> tuple[DType, ...] | 
 
 
 def broadcast(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
-    """The common shape of inputs (inside a type rule: may raise or add guards)."""
+    """The common shape of inputs, inside a type rule: this may raise or add guards."""
     shapes = tuple([s for s in shapes if s])  # scalars stretch to any shape
     if all([s is shapes[0] for s in shapes]):
         return shapes[0] if shapes else ()
@@ -52,9 +53,9 @@ def broadcast(*shapes: tuple[Size, ...]) -> tuple[Size, ...]:
 
 
 def require_countable(shape: tuple[Size, ...]) -> None:
-    """Inside a type rule: a shape that values decide must not be absurdly large.
+    """Inside a type rule: a shape decided by values must not be absurdly large.
 
-    XLA ends the process where the number of bytes is none of int64.
+    XLA ends the process if the number of bytes does not fit into an int64.
     """
     symbolic = [n for n in shape if isinstance(n, Dim)]
     if len(symbolic) > 1 and any(map(origins, symbolic)):
@@ -63,9 +64,9 @@ def require_countable(shape: tuple[Size, ...]) -> None:
 
 
 def require_room(shape: tuple[Size, ...], dtype: DType) -> None:
-    """Inside a type rule: an array that is made of few numbers must fit into memory.
+    """Inside a type rule: an array made of a few numbers must fit into memory.
 
-    Sizes that follow from those of arrays are not checked: these have been there.
+    Sizes that follow from those of arrays are not checked, since those arrays exist.
     """
     if _is_of_numbers(shape):
         require_at_most(product(shape), *_room(dtype), memory=True)
@@ -73,7 +74,7 @@ def require_room(shape: tuple[Size, ...], dtype: DType) -> None:
 
 
 def with_room(x: Value, shape: tuple[Size, ...], dtype: DType, op: str) -> Value:
-    """`x`, provided that an array made of it and few numbers fits into memory."""
+    """Return `x`, provided that an array of it and few numbers fits into memory."""
     if not _is_of_numbers(shape):
         return x
     checked_value: Value = F._at_most(product(shape), *_room(dtype), x, op)
@@ -81,7 +82,7 @@ def with_room(x: Value, shape: tuple[Size, ...], dtype: DType, op: str) -> Value
 
 
 def with_sizes(x: Value, sizes: tuple[Size, ...], op: str) -> Value:
-    """`x`, provided that none of these sizes is negative."""
+    """Return `x`, provided that none of `sizes` is negative."""
     for n in sizes:
         x = F._at_most(0, n, "a size must not be negative", x, op)
     return x
@@ -94,7 +95,7 @@ def _is_of_numbers(shape: tuple[Size, ...]) -> bool:
 
 
 def _room(dtype: DType) -> tuple[int, str]:
-    """The most elements of an array, and what to say of more."""
+    """The largest number of elements of an array, and the message for a larger one."""
     limit = f"graphc.config.max_bytes = {config.max_bytes}"
     most = config.max_bytes // dtype.itemsize
     return most, f"the {dtype} array is too large for {limit}"
@@ -118,7 +119,7 @@ def _common_size(sizes: tuple[Size, ...]) -> Size:
 
 
 def require_stretchable(n: Size, to: Size, reason: str) -> None:
-    """Inside a type rule: an axis of size `n` must be one of `to`, or stretch to it."""
+    """Inside a type rule: an axis of size `n` must have size `to` or stretch to it."""
     if not is_one(n) and not may_be_one(n):
         require_equal(n, to, reason, kind="broadcast")
 
@@ -135,24 +136,24 @@ def stretched_axes(shape: tuple[Size, ...], to: tuple[Size, ...]) -> tuple[int, 
 
 
 def may_stretch(shape: tuple[Size, ...], to: tuple[Size, ...]) -> bool:
-    """Whether axes of `shape` that may be 1 are perhaps stretched to those of `to`."""
+    """Whether an axis of `shape` that may be 1 may have to stretch to that of `to`."""
     extra = len(to) - len(shape)
     pairs = zip(shape, to[extra:], strict=True)
     return any(may_be_one(n) and equal(n, m) is not True for n, m in pairs)
 
 
 def summed_to(g: Value, shape: tuple[Size, ...]) -> Value:
-    """The sum over the axes along which `shape` was stretched: broadcasting undone."""
+    """Undo broadcasting: sum `g` over the axes along which `shape` was stretched."""
     return reduced_to("sum", g, shape)
 
 
 def any_to(mask: Value, shape: tuple[Size, ...]) -> Value:
-    """Whether any element holds, of those that one of `shape` was stretched to."""
+    """For each element of `shape`, whether `mask` holds where it was stretched to."""
     return reduced_to("any", mask, shape)
 
 
 def reduced_to(how: HowReduced, g: Value, shape: tuple[Size, ...]) -> Value:
-    """A reduction over the axes along which `shape` was stretched to that of `g`."""
+    """Reduce `g` over the axes along which `shape` was stretched to that of `g`."""
     reduction = F.sum if how == "sum" else F.any
     axes = stretched_axes(shape, g.type.shape)
     extra = g.type.rank - len(shape)
@@ -167,7 +168,7 @@ def reduced_to(how: HowReduced, g: Value, shape: tuple[Size, ...]) -> Value:
 
 
 def weak_key(value: Value) -> LoopKey:
-    """The key of a value in promotion: its dtype, or int, float or complex if weak."""
+    """The key of a value for promotion: its dtype, or int, float or complex if weak."""
     dtype = value.type.dtype
     return WEAK_KEYS.get(dtype.kind, dtype) if value.type.weak else dtype
 
@@ -180,9 +181,9 @@ def promoted(*args: ArrayLike) -> list[Value]:
 
 
 def promoted_as_arrays(*args: ArrayLike) -> list[Value]:
-    """The arguments as values of the dtype that they have in common as arrays.
+    """The arguments as values of the common dtype that they would have as arrays.
 
-    Python numbers count as arrays of their own dtype, and are rounded once only.
+    Python numbers count as arrays of their own dtype and are rounded only once.
     """
     values = [as_value(a) for a in args]
     dtype = common_dtype([strong(v) for v in values]) if values else None
@@ -190,9 +191,11 @@ def promoted_as_arrays(*args: ArrayLike) -> list[Value]:
 
 
 def _promoted_dtype(dtypes: Sequence[DType]) -> DType:
-    """The dtype that NumPy promotes to; with bfloat16, that of sums.
+    """Promote dtypes as NumPy does, and bfloat16 also where NumPy refuses to.
 
     NumPy itself joins bfloat16 neither with float16 nor with int16 or wider integers.
+    With another floating dtype the result is at least float32, with integers it is
+    bfloat16.
     """
     try:
         return np.result_type(*dtypes)

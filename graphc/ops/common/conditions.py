@@ -1,10 +1,10 @@
 """Conditions of checks: a bool, or numbers that say what is wrong.
 
-`BOUNDS` has those that must hold of each node of an op where programs are checked.
+`BOUNDS` holds, for each op, the conditions on its nodes that checked programs test.
 
-Numbers cross segments, loops and branches as one vector, where a bool would: its first
-element is 0 as long as nothing is wrong, the others stand for the last `{}` in the
-message.
+A condition of numbers crosses segments, loops and branches as one vector, just as a
+bool would. Its first element is 0 as long as nothing is wrong; the others stand for the
+last `{}` in the message.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from graphc.ir.namespace import F
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import INT32, TensorType, is_integer
 
-Conditions = Callable[[Node], list[tuple[Value, str]]]  # with messages
+Conditions = Callable[[Node], list[tuple[Value, str]]]  # each with its message
 
 
 class BoundsRule(NamedTuple):
-    """Conditions that `check=True` must find true, and the kind of the error if not."""
+    """The conditions that `check=True` requires, and the kind of error if one fails."""
 
     conditions: Conditions
     kind: ErrorKind = "index"
@@ -36,7 +36,7 @@ CHECKS: tuple[Checking, ...] = (True, False, "index")
 
 
 def checks_of(node: Node, check: Checking) -> BoundsRule | None:
-    """The conditions for a node, where `check` asks for them."""
+    """The conditions to check for a node, or None if `check` asks for none."""
     if node.primitive not in BOUNDS:
         return None
     rule = BOUNDS.rules[node.primitive]
@@ -50,10 +50,10 @@ def tells(type: TensorType) -> bool:
 
 
 def telling(wrong: Value, index: Value, *sizes: ArrayLike) -> Value:
-    """A condition that fails where an element is `wrong`, and says what it found.
+    """A condition that fails if any element is `wrong`, and says what it found.
 
     It is a vector: whether something is wrong, then the largest wrong index and the
-    sizes, in the dtype of `index`, or int32 where that is a narrower one.
+    sizes. Its dtype is that of `index`, or int32 if `index` is narrower.
     """
     wide = index.dtype if index.dtype.itemsize >= INT32.itemsize else INT32
     least = int(np.iinfo(wide.name).min)
@@ -64,21 +64,21 @@ def telling(wrong: Value, index: Value, *sizes: ArrayLike) -> Value:
 
 
 def never_failed(condition: Value) -> Value:
-    """A condition of the type of another that holds."""
+    """A condition that holds, of the same type as `condition`."""
     if condition.type.rank == 0:
         return as_value(True)
     return F.zeros(condition.type.shape, condition.dtype)
 
 
 def both_hold(first: Value, second: Value) -> Value:
-    """The condition that two of one type hold; it reports the first failure."""
+    """The condition that both of one type hold; it reports the first failure."""
     if first.type.rank == 0:
         return F.logical_and(first, second)
     return F.where(F.not_equal(first[0], 0), first, second)
 
 
 def first_failure(rows: Value) -> Value:
-    """The condition that all of a batch hold; it reports the first that fails."""
+    """The condition that all of a batch hold; it reports the first failure."""
     if rows.type.rank == 1:
         return F.all(rows)
     behind = F.concatenate([F.zeros((1, rows.type.shape[1]), rows.dtype), rows])

@@ -1,7 +1,7 @@
 """Rules for known integers: object arrays of sizes in, an object array out.
 
-A rule gives None, for all elements or for one, where its result is not known before
-the call. See `Primitive.sizes`.
+A rule gives None, as a whole or for one element, if its result is not known before the
+call. See `Primitive.sizes`.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ KnownSizes = Any  # an object array of sizes, or a single one
 
 
 def each(function: Callable[..., object], count: int) -> Callable[..., KnownSizes]:
-    """The rule that applies a function of `count` sizes element by element."""
+    """A rule that applies a function of `count` sizes element by element."""
     return np.frompyfunc(function, count, 1)
 
 
@@ -29,7 +29,7 @@ maxima: Callable[..., KnownSizes] = each(dims.maximum, 2)
 
 
 def numbers(sizes: KnownSizes) -> NDArray | None:
-    """The sizes as an array of int64; None where one is a formula or too large."""
+    """The sizes as an array of int64; None if one is symbolic or too large."""
     array = np.asarray(sizes, dtype=object)
     if not all(type(n) is int and -(2**63) <= n < 2**63 for n in array.flat):
         return None
@@ -37,7 +37,7 @@ def numbers(sizes: KnownSizes) -> NDArray | None:
 
 
 def of_numbers(function: Callable[..., object]) -> Callable[..., KnownSizes]:
-    """The rule that is a function of NumPy where all sizes are numbers."""
+    """A rule that applies a NumPy function if all sizes are numbers."""
 
     def rule(*sizes: KnownSizes, **params: Param) -> KnownSizes:
         arrays = [numbers(n) for n in sizes]
@@ -49,7 +49,7 @@ def of_numbers(function: Callable[..., object]) -> Callable[..., KnownSizes]:
 
 
 def folded(function: Ufunc) -> Callable[..., KnownSizes]:
-    """The rule of a reduction by a function of two sizes."""
+    """A rule for the reduction by a function of two sizes."""
 
     def rule(x: KnownSizes, *, axes: Sequence[int], keepdims: bool) -> KnownSizes:
         if 0 in [x.shape[axis] for axis in axes]:
@@ -62,14 +62,14 @@ def folded(function: Ufunc) -> Callable[..., KnownSizes]:
 
 
 def running(function: Ufunc) -> Callable[..., KnownSizes]:
-    """The cumulative form of a function of two sizes."""
+    """A rule for the cumulative form of a function of two sizes."""
     return lambda x, axis: function.accumulate(x, axis=axis)
 
 
 def _places(
     x: KnownSizes, indices: Sequence[KnownSizes], axes: Sequence[int]
 ) -> tuple[object, ...] | None:
-    """The index of known positions, all within their axes."""
+    """The index for known positions; None if one is unknown or out of bounds."""
     items: list[Any] = [slice(None)] * x.ndim
     for axis, index in zip(axes, indices, strict=True):
         positions, n = numbers(index), x.shape[axis]
@@ -113,5 +113,5 @@ def written(
 
 
 def is_symbolic(items: Sequence[object]) -> bool:
-    """Whether a bound of a slice is a formula."""
+    """Whether a bound of a slice is symbolic."""
     return any(isinstance(bound, dims.Dim) for bound in items)

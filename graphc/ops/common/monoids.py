@@ -1,7 +1,7 @@
-"""Reductions as monoids: how two results are combined, and the neutral element.
+"""Reductions as monoids: how two results are joined, and the neutral element.
 
-Whoever reduces in parts asks this table: masks and padding fill with the neutral
-element, loops combine slice by slice, tiles combine tile by tile.
+All code that reduces in parts asks this table: masks and padding fill with the neutral
+element, loops join slice by slice, tiles join tile by tile.
 """
 
 from collections.abc import Callable
@@ -52,12 +52,12 @@ def itself(x: Value) -> Value:
 
 
 class Monoid(NamedTuple):
-    """A reduction over `axes`, as results of parts that are joined in any order.
+    """A reduction over `axes` whose partial results may be joined in any order.
 
-    `join` names the elementwise function of two results. `neutral` gives the number
-    that changes no result, for a dtype. `widened`: many results are joined in float32
-    where they are of half precision. `ordered`: it has no meaning for complex numbers.
-    `of_one` makes of elements the results that they have alone.
+    `join` names the elementwise function that joins two results. `neutral` gives, for a
+    dtype, the number that changes no result. `widened`: where many results of half
+    precision are joined, they are joined in float32. `ordered`: the reduction has no
+    meaning for complex numbers. `of_one` turns elements into the results of each alone.
     """
 
     join: str

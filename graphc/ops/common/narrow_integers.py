@@ -1,9 +1,10 @@
-"""Integers of 8 bits in texts for JAX: XLA is kept from a mistake.
+"""Integers of 8 bits in programs for JAX: how they avoid a mistake of XLA.
 
-On CPUs, XLA (of JAX 0.10 to 0.12) may do arithmetic of 8 bits within a reduction that
-reads it, of itself or of floats, or that it reads. Numbers that do not fit then become
-the nearest that fits: `x * x` of 100 is 127, and not 16. Reductions of integers of 16
-bits and more are done apart, and so is what is converted by way of these.
+On CPUs, XLA (of JAX 0.10 to 0.12) may do 8-bit arithmetic within a reduction: one that
+reads the results, as they are or as floats, or one whose results the arithmetic reads.
+Numbers that do not fit then become the nearest that fits: `x * x` of 100 is 127, and
+not 16. Reductions of integers of 16 bits and more are kept apart from the arithmetic,
+and so is what is converted by way of such integers.
 """
 
 from collections.abc import Iterable
@@ -23,8 +24,8 @@ def is_narrow(value: Value) -> bool:
 
 
 def wraps(nodes: Iterable[Node]) -> bool:
-    """Whether a program computes integers of 8 bits that may not fit."""
-    fit = OP.maximum, OP.minimum, OP.where  # if their operands do
+    """Whether a program computes 8-bit integers that may overflow."""
+    fit = OP.maximum, OP.minimum, OP.where  # results fit if the operands do
     return any(
         node.primitive.elementwise
         and node.primitive not in fit
@@ -34,20 +35,24 @@ def wraps(nodes: Iterable[Node]) -> bool:
 
 
 def is_converted_apart(node: Node) -> bool:
-    """Whether a conversion is of computed integers of 8 bits to floats."""
+    """Whether a node converts computed 8-bit integers to floats."""
     x, dtype = node.inputs[0], node.outputs[0].dtype
     reads_apart = is_integer(dtype) or dtype == BOOL
     return not reads_apart and is_narrow(x) and _is_computed(x)
 
 
 def apart_from_reductions(p: Printing) -> str:
-    """The first input, which is converted, as the text may convert it."""
+    """The text of a conversion's input, made 16 bits wide first if XLA needs that."""
     is_apart = p.xp != "np" and is_converted_apart(p.node)
     return p.inputs[0] + (_WIDER if is_apart else "")
 
 
 def of_wider(p: Printing, array: str) -> tuple[str, str]:
-    """The text of elements of the first input, for an extreme, and what ends that."""
+    """The text of an extreme's operand, and a suffix for its result.
+
+    `array` is the text of the first input's elements. If XLA would go wrong, it is
+    widened, and the suffix converts the result back.
+    """
     x = p.node.inputs[0]
     if p.xp == "np" or not is_narrow(x) or not p.wraps:
         return array, ""
@@ -55,7 +60,7 @@ def of_wider(p: Printing, array: str) -> tuple[str, str]:
 
 
 def _is_computed(x: Value) -> bool:
-    """Whether elements are more than those of an argument at other places."""
+    """Whether elements are computed, rather than those of an argument moved about."""
     node = x.node
     while len(node.inputs) == 1 and not node.primitive.elementwise:
         node = node.inputs[0].node

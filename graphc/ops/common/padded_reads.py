@@ -1,4 +1,4 @@
-"""Mask rules of ops that move the elements of an axis by its true size."""
+"""Helpers for mask rules of ops that move the elements of an axis by its true size."""
 
 from collections.abc import Sequence
 
@@ -18,18 +18,18 @@ def number(pad: Padding, size: Size) -> Value:
 
 
 def is_known(pad: Padding, size: Size) -> bool:
-    """Whether a size has nothing to do with those that are padded."""
+    """Whether a size does not depend on any padded size."""
     return all(equal(n, size) is True for n in (pad.exact(size), pad.stored(size)))
 
 
 def places(size: Size) -> Value:
-    """0, 1, 2 ... as int32."""
+    """The positions 0, 1, 2 ... on an axis of this size, as int32."""
     positions: Value = F.arange(F.size_value(size), dtype="int32")
     return positions
 
 
 def nonempty(x: Value, axis: int) -> Value:
-    """`x` with one more element along an axis that may be empty, so that reads work."""
+    """Append one element to an axis that may be empty, so that reads work."""
     if less_equal(1, x.type.shape[axis]) is True:
         return x
     longer_array: Value = F.pad(x, [(0, int(a == axis)) for a in range(x.type.rank)])
@@ -37,7 +37,7 @@ def nonempty(x: Value, axis: int) -> Value:
 
 
 def read(x: Value, axis: int, at: Value) -> Value:
-    """The elements at these places of an axis; outside of it, any."""
+    """The elements at these places of an axis; any element for places outside of it."""
     elements: Value = F._gather(nonempty(x, axis), at, axes=(axis,), inside=(False,))
     return elements
 
@@ -52,9 +52,9 @@ def moved(
     fill: Value,
     step: Size = 1,
 ) -> Value:
-    """Move `n` elements of an axis to `start`, in `size` places filled with `fill`.
+    """Move `n` elements of an axis to `start` in an axis of `size`.
 
-    They stand `step` places apart.
+    They stand `step` places apart there, and all other places hold `fill`.
     """
     at = places(size) - start
     inside = at >= 0
@@ -68,7 +68,7 @@ def moved(
 
 
 def flat_places(pad: Padding, shape: Sequence[Size]) -> Value:
-    """The number of each element of a true shape, in row-major order of true ones."""
+    """The row-major index of each element, counted in the true sizes of `shape`."""
     place = as_value(np.zeros((1,) * len(shape), "int32"))
     for axis, n in enumerate(shape):
         others = tuple(a for a in range(len(shape)) if a != axis)
@@ -80,9 +80,9 @@ def flat_places(pad: Padding, shape: Sequence[Size]) -> Value:
 def at_flat_places(
     pad: Padding, x: Value, shape: Sequence[Size], place: Value, first: int = 0
 ) -> Value:
-    """The elements of `x` with these numbers among those of a true shape.
+    """The elements of `x` at row-major indices `place` within a true shape.
 
-    The shape is that of the axes of `x` from `first` on.
+    `shape` is that of the axes of `x` from `first` on.
     """
     coordinates = []
     for n in reversed(shape):

@@ -1,10 +1,10 @@
 """Mask rules: how to rebuild a node whose axes are stored at a capacity.
 
-An axis of true size n is stored at a capacity of at least n, its elements first and
-padding after them. The rule of a primitive (`Primitive.padding`) rebuilds the node on
-such inputs: it says what the padding must hold for the result to be right, and may
-say what the padding of the result holds. Rules are about values only: gradients are
-graphs, and are padded as any other.
+An axis of true size n is stored at a capacity of at least n: its elements first, then
+padding. The rule of a primitive (`Primitive.padding`) rebuilds the node on such inputs.
+It says what the padding must hold for the result to be right, and may say what the
+padding of the result holds. Rules are about values only: gradients are graphs, and are
+padded like any other.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,9 +27,9 @@ from graphc.ir.sizes.ranges import SizeRange
 from graphc.ir.types import INT32, DType, NDArray, TensorType, is_inexact
 from graphc.ops.common.monoids import Element, most
 
-Fill = Mapping[int, Element]  # by axis: what all of its padding holds
+Fill = Mapping[int, Element]  # by axis: the element all of its padding holds
 CapacityOf = Callable[[Size], Size]
-# An element of a result, from an element of each input: what padding becomes.
+# By primitive: the function that computes a result's element from one of each input.
 ELEMENTS: RuleTable[Callable[..., Any]] = RuleTable("elements on the host")
 
 
@@ -37,10 +37,10 @@ ELEMENTS: RuleTable[Callable[..., Any]] = RuleTable("elements on the host")
 class PaddedValue:
     """A value with padded axes.
 
-    `type` is the type of the unpadded value, of true sizes. `axes` are the axes at a
-    capacity. `fill` gives the element in the padding along an axis, where it is known,
-    at true positions of the other axes; where several axes have the same element, it
-    is also what the padding behind more than one of them holds.
+    `type` is the type of the unpadded value, with true sizes. `axes` are the axes
+    stored at a capacity. `fill` gives the element in the padding along an axis, if it
+    is known, at true positions of the other axes. If several axes have the same
+    element, the padding behind more than one of them holds it too.
     """
 
     value: Value
@@ -49,7 +49,7 @@ class PaddedValue:
     fill: Fill = field(default_factory=dict)
 
     def ragged(self, axes: Iterable[int]) -> list[int]:
-        """The padded ones of `axes`."""
+        """The padded axes among `axes`."""
         return [a for a in axes if a in self.axes]
 
 
@@ -57,7 +57,7 @@ Rebuilt = Value | PaddedValue | tuple[Value | PaddedValue, ...] | None
 
 
 class NotPadded(Exception):
-    """A rule says that its node needs true sizes, and why: the node falls back."""
+    """Raised by a rule whose node needs true sizes, with the reason: it falls back."""
 
 
 Bodies = Callable[[BodyCall, Sequence[PaddedValue]], list[PaddedValue]]
@@ -69,11 +69,11 @@ Branches = Callable[
 class Padding:
     """The tools of a rule that rebuilds `node`.
 
-    `stored` gives the capacity of a true size, `exact` the true size in terms of sizes
-    known in the padded graph, `range_of` what the integers of an unpadded value lie
-    between wherever it is computed, in the same terms. `body` rebuilds a graph inside
-    of the node: its outputs, on other inputs; if an op in it has no rule for them, the
-    node has none.
+    `stored` gives the capacity of a true size. `exact` gives the true size in terms of
+    sizes known in the padded graph. `range_of` gives, in the same terms, the range that
+    the integers of an unpadded value lie in wherever it is computed. `body` rebuilds a
+    graph inside the node on other inputs and returns its outputs; if an op in that
+    graph has no rule for them, the node has none.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class Padding:
     def branch(
         self, call: BodyCall, inputs: Sequence[PaddedValue]
     ) -> tuple[list[Value], tuple[int, ...]]:
-        """As `body`, of a branch: its outputs, at the capacities of the node's.
+        """Rebuild a branch like `body`, with outputs at the capacities of the node's.
 
-        The numbers are those of the guards that it needs, which need not hold where it
-        is not taken.
+        The numbers returned are those of the guards that the branch needs, which need
+        not hold if it is not taken.
         """
         return self._branch(self, call, inputs)
 
@@ -109,9 +109,9 @@ class Padding:
         self.prices.append(price)
 
     def requires(self, guard: Guard) -> None:
-        """State what must hold for true sizes, and is no guard of the node itself.
+        """State a guard on true sizes that the node itself does not have.
 
-        A node on true sizes raises where it does not; the rule's result would not.
+        The node on true sizes raises if the guard fails; the rule's result would not.
         """
         self.needs.append(guard)
 
@@ -129,12 +129,12 @@ class Padding:
         return F.arange(self.stored(size), dtype="int32")
 
     def mask(self, size: Size, axis: int, rank: int) -> Value:
-        """True at the elements of `axis`, to be broadcast against a rank."""
+        """True at the elements of `axis`, shaped to broadcast against `rank` axes."""
         inside = self.positions(size) < cast(self.length(size), INT32)
         return F.expand_dims(inside, tuple(a for a in range(rank) if a != axis))
 
     def filled(self, x: PaddedValue, axes: Iterable[int], number: ArrayLike) -> Value:
-        """The value with `number` in the padding of these axes."""
+        """The stored value with `number` in the padding of these axes."""
         fill = np.asarray(number).astype(x.value.dtype)
         wrong = [a for a in x.ragged(axes) if not _holds(x.fill.get(a), fill)]
         if not wrong:
@@ -148,7 +148,7 @@ class Padding:
         return F.where(self.inside(x, wrong), x.value, as_value(fill))
 
     def inside(self, x: PaddedValue, axes: Iterable[int]) -> Value:
-        """True at the elements of several axes of `x`."""
+        """True where a position lies within the true sizes of all of `axes`."""
         rank = x.type.rank
         mask: Value | None = None
         for axis in axes:
@@ -157,12 +157,12 @@ class Padding:
         return as_value(True) if mask is None else mask
 
     def result(self, value: Value, fill: Fill, index: int = 0) -> "PaddedValue":
-        """A result whose padding holds something known."""
+        """A result of the node whose padding holds the elements of `fill`."""
         return PaddedValue(value, self.node.outputs[index].type, fill=dict(fill))
 
 
 def _holds(padding: Element | None, fill: NDArray) -> bool:
-    """Whether padding holds this very number, bit by bit, the sign of zeros aside."""
+    """Whether padding holds this very number, bit by bit but for the sign of zeros."""
     if padding is None:
         return False
     if bool(padding == fill):
@@ -171,7 +171,7 @@ def _holds(padding: Element | None, fill: NDArray) -> bool:
 
 
 def _are_same(one: Sequence[Element | None], other: Sequence[Element | None]) -> bool:
-    """Whether elements are those of another list, where both are known."""
+    """Whether two lists have the same elements; None (not known) matches only None."""
     pairs = zip(one, other, strict=True)
     return all(a is b or (b is not None and _holds(a, np.asarray(b))) for a, b in pairs)
 
@@ -183,7 +183,7 @@ def zeros_along(axes: Iterable[int], dtype: DType) -> Fill:
 
 
 def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Element]:
-    """The fill by axis of the result, where `axes` are reduced."""
+    """The fill of a reduction over `axes`, by axis of its result."""
     order = sorted(set(fill) - set(axes))
     if keepdims:
         return {a: fill[a] for a in order}
@@ -193,7 +193,7 @@ def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Element
 def elementwise(
     pad: Padding, inputs: Sequence[PaddedValue]
 ) -> PaddedValue | tuple[Value, ...]:
-    """The rule of an op whose elements depend on one element of each input."""
+    """The rule of an op each of whose elements depends on one element of each input."""
     node = pad.node
     value = node.primitive(*(r.value for r in inputs), **node.params)
     if isinstance(value, tuple):
@@ -213,7 +213,7 @@ def elementwise(
 
 
 def _fill_at(x: PaddedValue, axis: int) -> Element | None:
-    """The element of `x` in the padding of a result's axis, counted from the end."""
+    """The element of `x` in the padding of an axis that is counted from the end."""
     literal = literal_of(x.value)
     if literal is not None and literal.ndim == 0:
         return literal[()]
@@ -221,7 +221,7 @@ def _fill_at(x: PaddedValue, axis: int) -> Element | None:
 
 
 def _computed(node: Node, numbers: Sequence[Element | None]) -> Element | None:
-    """The element that a node computes from the padding, None where it is not known."""
+    """The element that a node computes from the padding; None if it is not known."""
     dtype = node.outputs[0].dtype
     if node.primitive.chooses and numbers[0] is not None:
         chosen = numbers[1] if numbers[0] else numbers[2]
@@ -238,7 +238,7 @@ def _computed(node: Node, numbers: Sequence[Element | None]) -> Element | None:
 
 
 def constant_fill(x: Value, rank: int) -> dict[int, Element]:
-    """The fill of a scalar that is broadcast to `rank` axes, where it is known."""
+    """The fill of a literal scalar broadcast to `rank` axes; empty for other values."""
     literal = literal_of(x)
     if literal is None or literal.ndim:
         return {}
@@ -256,6 +256,6 @@ def last(dtype: DType) -> Element:
 def first_values(
     pad: Padding, *values: PaddedValue, count: int, **params: Param
 ) -> tuple[PaddedValue, ...]:
-    """The rule of an op whose results are its first inputs."""
+    """The rule of an op whose results are its first `count` inputs."""
     first = enumerate(values[:count])
     return tuple(pad.result(x.value, x.fill, index=i) for i, x in first)

@@ -1,4 +1,4 @@
-"""Signatures of public functions that are made of functions of values."""
+"""Signatures of public functions that wrap functions of values."""
 
 import inspect
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from graphc.ir.graph.nodes import Value
 
 
 def taking_arrays(outer: Callable[..., Value], function: Callable[..., Value]) -> None:
-    """Give `outer` the signature of `function`, whose values may be of any kind.
+    """Give `outer` the signature of `function`, taking any array in place of a value.
 
-    `outer` turns its arguments into values before it calls the function.
+    `outer` turns its arguments into values before it calls `function`.
     """
     signature = inspect.signature(function)
     parameters = [

@@ -1,11 +1,10 @@
-"""Arrays that are large or spread over devices, in texts: XLA is kept from mistakes.
+"""Arrays that are large or spread over devices: texts that avoid mistakes of XLA.
 
 On CPUs, XLA (of JAX 0.10 to 0.12) passes over NaN in extremes of 4,096 elements and
-more. Between devices XLA passes over NaN, where it takes the extreme of several. And
-where one element is written into parts of sums of several devices, on a CPU, the first
-element of other parts is lost. A CPU transforms only arrays that are stored row by row,
-and those that are gathered along their last axis are not: XLA fails, or ends the
-process.
+more. Between devices, XLA passes over NaN when it takes the extreme of several. When
+one element is written into sums that lie in parts on several CPU devices, the first
+element of the other parts is lost. A CPU transforms only arrays that are stored row by
+row; arrays gathered along their last axis are not, so XLA fails or ends the process.
 """
 
 import importlib
@@ -22,7 +21,7 @@ from graphc.ops.common.narrow_integers import of_wider
 def extreme_along(
     p: Printing, function: str, axes: Iterable[int], options: str, initial: str = ""
 ) -> str:
-    """The expression of an extreme along `axes`, which is NaN where an element is.
+    """The expression of an extreme along `axes` that is NaN if an element is.
 
     `options` are those that all reductions have.
     """
@@ -39,12 +38,12 @@ def extreme_along(
 
 
 def asks_a_sum(p: Printing) -> bool:
-    """Whether an extreme of what one device has looks for NaN where a sum has it."""
+    """Whether an extreme on one device looks for NaN only if a sum is NaN."""
     return p.xp == "jnp" and may_lose_nan(p) and not p.is_shift
 
 
 def may_lose_nan(p: Printing) -> bool:
-    """Whether XLA may pass over NaN in extremes of the first input, on a CPU."""
+    """Whether XLA on a CPU may pass over NaN in extremes of the first input."""
     x = p.node.inputs[0].type
     count = product(x.shape)
     is_small = isinstance(count, int) and count < 2048
@@ -52,7 +51,7 @@ def may_lose_nan(p: Printing) -> bool:
 
 
 def keeping_nan(p: Printing, text: str, has_nan: str) -> str:
-    """The expression of extremes of floats, with NaN put where one `has_nan`."""
+    """Replace extremes of floats by NaN where `has_nan` holds, on a mesh."""
     on_mesh = p.on_mesh and is_float(p.node.outputs[0].dtype)
     return f"jnp.where({has_nan}, jnp.nan, {text})" if on_mesh else text
 
@@ -70,7 +69,7 @@ def extreme(
     XLA passes over NaN on CPUs, in large arrays. Where a sum is not NaN, no element is.
     """
     result = reduce(x, axis=axis, keepdims=keepdims, initial=initial)
-    if x.size < 2048:  # half of what is large
+    if x.size < 2048:  # half the size at which XLA errs
         return result
     jnp = jax.numpy
 
@@ -87,7 +86,7 @@ def extreme(
 
 
 def apart(p: Printing) -> str:
-    """The array that a node writes to, which on a mesh is computed before."""
+    """The text of the array that a node writes to, computed before it on a mesh."""
     x = p.inputs[0]
     computed = p.node.inputs[0].node.primitive is not INPUT
     return f"jax.lax.optimization_barrier({x})" if p.on_mesh and computed else x
@@ -99,7 +98,7 @@ def in_row_order(
     x: JaxArray,
     axes: tuple[int, ...],
 ) -> JaxArray:
-    """Printed into programs: a transform of last axes, of these axes.
+    """Printed into programs: apply a transform of last axes to these axes.
 
     Its argument and its result are stored row by row, whatever is done around it.
     """

@@ -37,7 +37,8 @@ def _assert_(
 ) -> TensorType:
     """`x`, provided that `condition` holds; else `error` is raised, or CallError.
 
-    The condition is a bool, or what `telling` makes: numbers that the message has.
+    The condition is a bool, or a vector made by `telling` whose numbers the message
+    shows.
     """
     if not tells(condition.type) and (condition.dtype != BOOL or condition.type.rank):
         raise type_error("the condition must be a bool scalar")
@@ -60,7 +61,7 @@ _assert_.linear = True
 def _(
     g: Value, x: Value, condition: Value, **params: Param
 ) -> tuple[Value | None, ...]:
-    """The derivative is checked too: where the condition fails, there is none."""
+    """Check the derivative too: where the condition fails, there is none."""
     return _assert_(g, condition, **params), None
 
 
@@ -78,7 +79,7 @@ def _(
 
 
 def asserted(value: Value, condition: Value, message: str, kind: ErrorKind) -> Value:
-    """`value`, provided that `condition` holds; a CallError of `kind` says if not."""
+    """`value`, provided that `condition` holds; else raises a CallError of `kind`."""
     texts = {"message": Text(message), "error": Text("")}
     checked_value: Value = _assert_(value, condition, kind=kind, **texts)
     return checked_value
@@ -105,10 +106,10 @@ def assert_(
     ...     print(error)
     x is negative
 
-    It raises `CallError` with the message, the user's line and the arguments, or an
-    exception of the class `error` with the message alone, whose cause is that
+    The call raises `CallError` with the message, the user's line and the arguments, or
+    an exception of the class `error` with the message alone, whose cause is that
     CallError. The check belongs to `value`: it is made whenever `value` is needed. It
-    is not dropped under jit: the flag is read where its segment ends.
+    is not dropped under jit: its flag is read where its segment ends.
     """
     text = str(message)
     name = "" if error is CallError else _named(error, text)
@@ -123,7 +124,7 @@ def assert_(
 
 
 def all_of(condition: Value) -> Value:
-    """Whether a condition holds everywhere: one without axes is that itself."""
+    """Whether a condition holds everywhere; a bool scalar is returned as it is."""
     of_one = not condition.type.rank and condition.dtype == BOOL
     return condition if of_one else F.all(condition)
 
@@ -131,7 +132,7 @@ def all_of(condition: Value) -> Value:
 def _named(error: object, message: str) -> str:
     """The name under which an exception class is found when the check fails.
 
-    Raises GraphError where it cannot be raised with a message alone.
+    Raises GraphError if the class cannot be raised with a message alone.
     """
     if not isinstance(error, type) or not issubclass(error, Exception):
         expected = "a class of exceptions, as ValueError"
@@ -145,7 +146,7 @@ def _named(error: object, message: str) -> str:
     inside = "" if error.__module__ == "builtins" else f"{error.__module__}."
     base = name = f"{inside}{error.__qualname__}"
     number = 1
-    while EXCEPTIONS.setdefault(name, error) is not error:  # another class, once more
+    while EXCEPTIONS.setdefault(name, error) is not error:  # taken by another class
         number += 1
         name = f"{base}_{number}"
     return name
@@ -155,7 +156,7 @@ def _named(error: object, message: str) -> str:
 def _at_most_(
     x: Array, *, low: Size, high: Size, reason: Text, asking: Text, kind: ErrorKind
 ) -> TensorType:
-    """`x`, provided that `low <= high`; `asking` is the op that needs that."""
+    """`x`, provided that `low <= high`; `asking` is the op that requires it."""
     require_at_most(low, high, reason.content, kind)
     return x.type.like()
 
@@ -169,7 +170,7 @@ _at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
 
 @_at_most_.padding
 def _(pad: Padding, x: PaddedValue, **params: Param) -> PaddedValue:
-    return pad.result(x.value, x.fill)  # that it holds is checked before
+    return pad.result(x.value, x.fill)  # the guard is checked before
 
 
 def at_most(
@@ -182,7 +183,7 @@ def at_most(
 ) -> Value:
     """`value`, provided that `low <= high`: proved, refuted (raises) or a guard.
 
-    `asking` is the op that messages are to name, `kind` that of the error.
+    `asking` is the op that messages name, and `kind` the kind of the error.
     """
     a, b = as_size(low), as_size(high)
     if less_equal(a, b) is True:

@@ -1,4 +1,4 @@
-"""Identity ops that a transformation sees: no gradient passes, or no sharing."""
+"""Identity ops that transformations respect: they stop gradients, or sharing."""
 
 from types import ModuleType
 
@@ -15,7 +15,7 @@ from graphc.ops.common.padding import PaddedValue, Padding
 
 @op()
 def _stop_gradient(x: Array) -> TensorType:
-    """`x`, a constant to derivatives."""
+    """`x`, which derivatives treat as a constant."""
     return x.type.like()
 
 
@@ -29,13 +29,13 @@ _stop_gradient.elementwise = True
 
 @public()
 def stop_gradient(x: ArrayLike) -> Value:
-    """`x`, which counts as a constant in derivatives."""
+    """`x`, treated as a constant in derivatives."""
     return _stop_gradient(strong(as_value(x)))
 
 
 @op()
 def _barrier(x: Array, *after: Array) -> TensorType:
-    """`x`, once `after` is there: what is computed from it is computed anew."""
+    """`x`, once `after` is computed: what follows from it is computed anew."""
     return x.type.like()
 
 
@@ -70,7 +70,7 @@ BARRIER = _barrier
 
 @op()
 def _pinned(x: Array) -> TensorType:
-    """`x`, of which each element is computed once, whoever uses it."""
+    """`x`, each element of which is computed only once, however many nodes use it."""
     return x.type
 
 

@@ -1,4 +1,4 @@
-"""Capacities: a size rounded up, so that few sizes are compiled for."""
+"""Capacities: sizes rounded up, so that programs are compiled for few sizes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,11 +15,12 @@ from graphc.ir.types import TensorType, is_integer
 
 @dataclass(frozen=True)
 class Capacities:
-    """Which capacities there are.
+    """The capacities to which a size may be rounded up.
 
-    `minimum` times powers of `growth`, rounded up; or the listed `buckets`; or
-    multiples of `multiple`. Where the list is `open_ended`, it goes on with powers of
-    `growth` times its last. All are multiples of `step`, as those that stand here are.
+    They are `minimum` times powers of `growth`, rounded up; or the listed `buckets`; or
+    multiples of `multiple`. A list that is `open_ended` goes on with its last element
+    times powers of `growth`. All capacities are multiples of `step`, as are the numbers
+    given here.
     """
 
     growth: float = 2.0
@@ -32,11 +33,12 @@ class Capacities:
 
 @dataclass(frozen=True)
 class TiedCapacities(Capacities):
-    """Capacities that double, of a size that is chosen for together with others.
+    """Capacities that double, for a size whose capacity is chosen together with others.
 
-    Where it varies together with them, it is so many capacities `ahead`. Those that
-    calls had serve others too while an axis is at most `most`, if that is not 0, of
-    which the work grows with this `power` of the other axes.
+    If the sizes vary together, this one is `ahead` capacities further on; None says
+    that it does not vary with them. Capacities of earlier calls serve later ones too
+    while an axis is at most `most`, if that is not 0; the work on an axis grows with
+    this `power` of the other axes.
     """
 
     ahead: int | None = 0
@@ -75,14 +77,14 @@ def listed_and_on(size: int, buckets: tuple[int, ...], growth: float) -> int:
 
 
 def geometric_in_steps(size: int, growth: float, minimum: int, step: int) -> int:
-    """As `geometric`, rounded up to multiples of `step`, of which `minimum` is one."""
+    """Do as `geometric`, in multiples of `step`, of which `minimum` is one."""
     return step * geometric(-(-size // step), growth, minimum // step)
 
 
 def listed_and_on_in_steps(
     size: int, buckets: tuple[int, ...], growth: float, step: int
 ) -> int:
-    """As `listed_and_on`, where all are multiples of `step`."""
+    """Do as `listed_and_on`, where all capacities are multiples of `step`."""
     if size > buckets[-1]:
         return geometric_in_steps(size, growth, buckets[-1], step)
     return listed(size, buckets)
@@ -183,7 +185,7 @@ def work(rooms: tuple[int, ...], power: int) -> int:
 def capacity_call(
     capacities: Capacities,
 ) -> tuple[Callable[..., int], tuple[object, ...]]:
-    """The function that rounds up, and its arguments after the size."""
+    """The function that rounds up a size, and its arguments after the size."""
     in_steps = (capacities.step,) * (capacities.step != 1)
     if capacities.open_ended and capacities.buckets:
         numbers = (capacities.buckets, capacities.growth, *in_steps)
@@ -203,10 +205,10 @@ def rounded_up(
     sizes: Sequence[int],
     known: dict[tuple[int, ...], tuple[int, ...]] | None = None,
 ) -> list[int]:
-    """The capacity of each size; those of sizes that are tied are chosen together.
+    """The capacity of each size; those of tied sizes are chosen together.
 
-    They are chosen among those that are `known`, if any are. Raises ValueError where
-    there is none.
+    Those are chosen among the `known` ones, if there are any. Raises ValueError if no
+    capacity has room.
     """
     rooms = []
     for one, size in zip(capacities, sizes, strict=True):
@@ -230,7 +232,7 @@ def rounded_up(
 
 
 def tied_places(capacities: Sequence[Capacities]) -> list[int]:
-    """Which of several capacities are chosen together; none if only one would be."""
+    """The places of capacities that are chosen together; none if there is only one."""
     pairs = enumerate(capacities)
     places = [i for i, one in pairs if isinstance(one, TiedCapacities)]
     return places if len(places) > 1 else []
@@ -244,14 +246,14 @@ def ahead_of(capacities: Sequence[Capacities]) -> tuple[int, ...]:
 
 
 def among_options(capacities: Sequence[Capacities]) -> tuple[int, int] | None:
-    """`most` and `power` of `among`; None where capacities are not those of calls."""
+    """`most` and `power` for `among`; None if capacities of calls are not reused."""
     first = next(one for one in capacities if isinstance(one, TiedCapacities))
     return (first.most, first.power) if first.most else None
 
 
 @op()
 def _bucket(size: Array, *, capacities: Capacities) -> TensorType:
-    """The capacity for an integer scalar, on the host."""
+    """The capacity for an integer scalar, chosen on the host."""
     if size.type.rank or not is_integer(size.dtype):
         raise type_error("needs an integer scalar")
     return size.type.like()
@@ -270,9 +272,9 @@ _bucket.refuse("jax", "capacities are chosen on the host")
 
 
 def is_capacity(symbol: Symbol) -> bool:
-    """Whether a size is a capacity that the program chooses, of no axis of arguments.
+    """Whether a symbol is a capacity that the program chooses, not an axis of inputs.
 
-    One that is chosen when a call begins is an input of the padded graph.
+    A capacity that is chosen when a call begins is an input of the padded graph.
     """
     origin = symbol.origin
     if not isinstance(origin, Value):
@@ -282,7 +284,7 @@ def is_capacity(symbol: Symbol) -> bool:
 
 
 def _range_of_bucket(node: Node) -> NamedRange:
-    """Named after its input; the size of an axis, which is shared, gets no symbol."""
+    """Name a capacity after its input; a shared axis size has no symbol of its own."""
     [size] = node.inputs
     symbol = size._symbol
     name = symbol.name if symbol else label(size.node.primitive.range_of(size)[0])

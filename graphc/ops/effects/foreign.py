@@ -1,4 +1,4 @@
-"""Functions that are no graphs here: programs call them by name, as they are."""
+"""Functions of other libraries, without graphs here: programs call them by name."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,9 +16,10 @@ from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, Rebuilt
 
 @dataclass(frozen=True)
 class ForeignFunction(ABC):
-    """A function of arrays that another library runs, at sizes that are numbers.
+    """A function of arrays that another library runs, once sizes are numbers.
 
-    `dtypes` and `ranks` are those of its results. Two that are equal compute the same.
+    `dtypes` and `ranks` are those of its results. Functions that are equal compute the
+    same.
     """
 
     name: str
@@ -27,30 +28,34 @@ class ForeignFunction(ABC):
 
     @property
     def by_element(self) -> bool:
-        """Whether it depends on no sizes, and each element on those at its place."""
+        """Whether each element depends only on those at its place, and on no size."""
         return False
 
     @abstractmethod
     def run(
         self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
     ) -> Sequence[ConcreteArray]:
-        """The results, where the sizes that it depends on are these."""
+        """Compute the results, given the sizes that the function depends on."""
 
     @abstractmethod
     def on_host(
         self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
     ) -> Sequence[NDArray]:
-        """The results as arrays of NumPy."""
+        """Compute the results as NumPy arrays."""
 
     @abstractmethod
     def pulled(
         self, inputs: Sequence[TensorType], needed: Sequence[bool]
     ) -> "ForeignFunction":
-        """From inputs, then cotangents of float results, to those of wanted inputs."""
+        """The function that pulls cotangents back to the inputs that are `needed`.
+
+        It takes the inputs, then the cotangents of float results, and returns the
+        cotangents of these inputs.
+        """
 
     @abstractmethod
     def batched(self, axes: Sequence[bool]) -> "ForeignFunction":
-        """The function for each element of the first axis of some inputs."""
+        """The function mapped over the first axis of the inputs that `axes` marks."""
 
 
 @op()
@@ -63,7 +68,8 @@ def _foreign(
 ) -> tuple[TensorType, ...]:
     """The results of a foreign function, which messages name as `asking`.
 
-    `shapes` are those of the results, one after another; `sizes` those it depends on.
+    `shapes` are the shapes of the results, one after another; `sizes` are the sizes
+    that the function depends on.
     """
     return _types(function.content, shapes)
 
@@ -116,7 +122,7 @@ def _(
     asking: Text,
     needed: list[bool],
 ) -> tuple[Value | None, ...]:
-    """The cotangents by the derivative that the other library has."""
+    """Compute the cotangents with the derivative of the other library."""
     types = _types(function.content, shapes)
     parts = g if isinstance(g, tuple) else (g,)
     pairs = [(c, t) for c, t in zip(parts, types, strict=True) if is_inexact(t.dtype)]
@@ -159,7 +165,7 @@ def foreign(
     shapes: Sequence[Sequence[Size]],
     sizes: Sequence[Size],
 ) -> tuple[Value, ...]:
-    """The results of a foreign function of these values, of these shapes."""
+    """The results of a foreign function called on `values`; `shapes` are theirs."""
     params: dict[str, Param] = {
         "function": Opaque(function.name, function),
         "shapes": tuple(n for shape in shapes for n in shape),

@@ -1,4 +1,4 @@
-"""Capacities that a program guesses, by those that calls before needed."""
+"""Capacities that a program guesses from those that earlier calls needed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,14 +15,15 @@ def guessing(
     attempt: Callable[..., tuple[Rooms, object]],
     first_most: int = 0,
 ) -> tuple[Rooms, object]:
-    """Printed into programs: run on capacities that are guessed, until they are enough.
+    """Printed into programs: run on guessed capacities until they are enough.
 
-    `attempt` runs on them, and gives those that are needed, and results; `rounding`
-    gives the capacity of a size. `guesses` says for each shape of the arrays for which
-    capacities it was run, and which the last calls needed. Capacities that it was run
-    for serve again where there is room, unless one is more than four times what so
-    many calls have needed; of too small ones, the next are four times as large. The
-    first for a shape are at most those for `first_most`.
+    `attempt` runs on capacities, and returns those that are needed, and results;
+    `rounding` gives the capacity of a size. `guesses` holds, for each shape of the
+    arrays, the capacities that were run before and those that the last calls needed.
+    Capacities that were run before serve again if there is room, unless one is more
+    than four times what each of the last 32 calls needed. After capacities that were
+    too small, the next are four times as large. The first for a shape are at most those
+    for `first_most`.
     """
     key = shapes_of(arrays, sizes)
     largest = max([n for axes in key for n in axes], default=1)
@@ -30,7 +31,7 @@ def guessing(
     known, lately = guesses.get(key) or ([], [first_guess(seen, largest, rounding)])
     if first_most and key not in guesses:
         pairs = zip(lately[0], rounding)  # noqa: B905
-        # Where none is so large, those that are listed may all be smaller.
+        # Only larger guesses are rounded up: listed capacities may all be smaller.
         lately = [tuple([up(first_most) if n > first_most else n for n, up in pairs])]
     enough = tuple(map(max, zip(*lately[-8:])))  # noqa: B905
     while True:
@@ -53,7 +54,7 @@ def run_before(
 ) -> Rooms | None:
     """Printed into programs: the least known capacities that are enough.
 
-    None where one is more than four times what each of the last 32 calls needed.
+    None if one is more than four times what each of the last 32 calls needed.
     """
     fitting = [
         rooms
@@ -70,28 +71,28 @@ def run_before(
 
 
 def four_times(rooms: Rooms, needs: Rooms, rounding: Sequence[ToCapacity]) -> Rooms:
-    """Printed into programs: capacities for these needs, of four times those before.
+    """Printed into programs: capacities for these needs, four times those before.
 
-    Needs that grow step by step are compiled for a few times then.
+    Needs that grow step by step then take only a few compilations.
     """
     triples = zip(rooms, needs, rounding)  # noqa: B905
     try:
         return tuple([n if n <= r else max(n, up(4 * r)) for r, n, up in triples])
-    except ValueError:  # none of those that are listed has room for so many
+    except ValueError:  # no listed capacity has room for so many
         return needs
 
 
 def shapes_of(arrays: Sequence[object], sizes: Rooms) -> tuple[Rooms, ...]:
-    """Printed into programs: the shapes by which guesses are known again."""
+    """Printed into programs: the shapes by which guesses are recognised."""
     return (sizes, *[tuple(getattr(x, "shape", ())) for x in arrays])
 
 
 def guess_ahead(
     guesses: dict[object, Any], arrays: Sequence[object], sizes: Rooms, rooms: Rooms
 ) -> None:
-    """Have the first calls of arrays of these shapes run on capacities.
+    """Make the first calls on arrays of these shapes run on the capacities `rooms`.
 
-    Of several, it is the largest of each.
+    If this is called several times, the largest of each capacity is used.
     """
     key = shapes_of(arrays, sizes)
     known, lately = guesses.get(key) or ([], [])
@@ -101,12 +102,12 @@ def guess_ahead(
 def first_guess(
     seen: Mapping[int, Rooms], largest: int, rounding: Sequence[ToCapacity]
 ) -> Rooms:
-    """Printed into programs: the capacities for a shape that has not come so far.
+    """Printed into programs: the capacities for a shape that is new.
 
-    Shapes are told apart by their largest size: the most that any needed. Where needs
-    grow with the sizes, those of about this size tell them, each as much more as this
-    one is larger; all do where needs are about the same share of the size. The first
-    that needed more than the least is taken to tell such a share.
+    `seen` has, by the largest size of a shape, the most that such shapes needed. If
+    needs grow with the sizes, those of about this size are taken, each scaled up to it;
+    those of all sizes are taken if needs are about the same share of the size. The
+    first shape that needed more than the least is taken to tell such a share.
     """
     least = tuple([capacity(0) for capacity in rounding])
     if not seen:
@@ -122,5 +123,5 @@ def first_guess(
     try:
         pairs = zip(rounding, map(max, zip(*scaled)))  # noqa: B905
         return tuple([capacity(n) for capacity, n in pairs])
-    except ValueError:  # none of those that are listed has room for so many
+    except ValueError:  # no listed capacity has room for so many
         return seen[near]

@@ -1,7 +1,7 @@
-"""Functions of the user that a program calls on the host, on arrays of true sizes.
+"""User functions that a program calls on the host, on arrays of true sizes.
 
-They take and give arrays as they are: where these are stored at a capacity, they are
-cut on the way in, and results are padded on the way out.
+They take and return arrays without padding: arrays stored at a capacity are cut on the
+way in, and results are padded on the way out.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -20,16 +20,17 @@ from graphc.ir.types import DType, JaxArray, NDArray, TensorType
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.effects.foreign import FOREIGN
 
-SizePlace = int | None  # of the size of an axis among those that vary
-SizePlaces = tuple[tuple[SizePlace, ...], ...]  # of the axes of arrays
+SizePlace = int | None  # the place of an axis's size among those that vary
+SizePlaces = tuple[tuple[SizePlace, ...], ...]  # for all axes of each array
 
 
 @dataclass(frozen=True)
 class HostFunction:
-    """A function of arrays, which are of other sizes from call to call.
+    """A user function of arrays, whose sizes differ from call to call.
 
-    `identity` says all that it is: two with equal identities compute the same. One that
-    `acts` does more than compute: it is called as often as the program says.
+    `identity` tells functions apart: those with equal identities compute the same. A
+    function that `acts` does more than compute: it is called as often as the program
+    says.
     """
 
     name: str
@@ -41,7 +42,7 @@ class HostFunction:
 
 @dataclass(frozen=True)
 class HostCall:
-    """A call of a function: `taken` and `results` are the places of sizes of axes."""
+    """A call of a function; `taken` and `results` are places of the sizes of axes."""
 
     function: HostFunction
     taken: SizePlaces
@@ -50,7 +51,10 @@ class HostCall:
     def on_host(
         self, shapes: Sequence[int], arrays: Sequence[NDArray]
     ) -> list[NDArray]:
-        """The results at these shapes, one after another; sizes are the last array."""
+        """Compute the results, whose shapes are given one after another.
+
+        If sizes vary, the last array holds them.
+        """
         arrays = [*map(np.asarray, arrays)]
         sizes = arrays.pop().tolist() if self._vary else []
         pairs = zip(arrays, self.taken, strict=True)
@@ -61,7 +65,7 @@ class HostCall:
         return [_stored(x, to, _true(to, at, sizes)) for x, to, at in parts]
 
     def run(self, shapes: Sequence[int], arrays: Sequence[JaxArray]) -> list[JaxArray]:
-        """The results, in a program that JAX compiles."""
+        """Compute the results within a program that JAX compiles."""
         jax = import_module("jax")
 
         def called(*arrays: NDArray) -> list[NDArray]:
@@ -98,7 +102,10 @@ def _cut(array: NDArray, shape: tuple[int, ...]) -> NDArray:
 
 
 def _stored(array: NDArray, stored: tuple[int, ...], shape: tuple[int, ...]) -> NDArray:
-    """A result of this shape, as it is stored."""
+    """Pad a result to the shape in which it is stored.
+
+    Raises ValueError if the result does not have the shape `shape`.
+    """
     if array.shape != shape:
         raise ValueError(f"a result must be of shape {shape}; got {array.shape}")
     ends = zip(stored, shape, strict=True)
@@ -111,8 +118,8 @@ def _host_call(
 ) -> tuple[TensorType, ...]:
     """The results of a function on the host, which messages name as `asking`.
 
-    `shapes` are those of the results, one after another; the last value has the true
-    sizes of axes that vary, where there are any.
+    `shapes` are the shapes of the results, one after another. If sizes of axes vary,
+    the last value holds the true ones.
     """
     content: HostCall = call.content
     remaining = iter(shapes)
@@ -131,7 +138,7 @@ def _called(p: Printing) -> str:
 
 
 HOST_CALL = _host_call
-CALLS = FOREIGN, HOST_CALL  # ops that may raise an error of a function of the user
+CALLS = FOREIGN, HOST_CALL  # ops that may raise errors of user functions
 _host_call.emit(_called)
 _host_call.several = True
 _host_call.on_host = False
@@ -148,7 +155,7 @@ def host_call(
     values: Sequence[Value],
     shapes: Sequence[Sequence[Size]],
 ) -> tuple[Value, ...]:
-    """The results of a function on the host of these values, of these shapes."""
+    """The results of a host function called on `values`; `shapes` are theirs."""
     varying: dict[Dim, int] = {}
 
     def places(shape: Sequence[Size]) -> tuple[SizePlace, ...]:

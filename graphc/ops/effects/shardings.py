@@ -1,4 +1,4 @@
-"""Shardings by hand: along which axes of a mesh an array lies (`gt.with_sharding`)."""
+"""Shardings by hand: the mesh axes along which an array lies (`gt.with_sharding`)."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ AxisNames = tuple[Text, ...]
 
 @op()
 def _with_sharding(x: Array, *, axes: AxisNames) -> TensorType:
-    """`x`, whose axes lie along these of a mesh."""
+    """`x`, whose axes lie along these axes of a mesh."""
     if len(axes) != x.type.rank:
         raise type_error(
             f"{len(axes)} axes are named of an array that has {x.type.rank}",
@@ -34,7 +34,7 @@ def _with_sharding(x: Array, *, axes: AxisNames) -> TensorType:
 
 
 def _print_constraint(p: Printing) -> str:
-    """The sharding where the program has a mesh; else the array as it is."""
+    """Print the sharding if the program has a mesh, else the array as it is."""
     if not p.on_mesh:
         return p.inputs[0]
     names = [_spec(p, axis) for axis in p.node.params["axes"]]
@@ -43,7 +43,7 @@ def _print_constraint(p: Printing) -> str:
 
 
 def _spec(p: Printing, axis: Text) -> str:
-    """An axis of the mesh in a specification of JAX, where None is whole."""
+    """Print an axis of the mesh for JAX's PartitionSpec, where None means whole."""
     if axis == FREE:
         return "jax.sharding.PartitionSpec.UNCONSTRAINED"
     return "None" if axis == WHOLE else p.code(axis)
@@ -70,18 +70,18 @@ enroll(_with_sharding, "_with_sharding")
 
 @public()
 def with_sharding(x: ArrayLike, axes: Iterable[str | None]) -> Value:
-    """`x`, and so its gradient, spread over devices along these axes of the mesh.
+    """`x`, and thereby its gradient, spread over devices along these axes of the mesh.
 
-    For each axis of `x` the name of one of the mesh, or None: each device has all of
-    it. The mesh is that of `graphc.function`. Where there is none, and on NumPy, it is
-    `x` as it is; `explain()` says so.
+    For each axis of `x`, give the name of a mesh axis, or None if each device has all
+    of it. The mesh is that of `graphc.function`. Without a mesh, and on NumPy, the
+    result is `x` as it is; `explain()` says so.
     """
     value = strong(as_value(x))
     return _with_sharding(value, axes=_texts(axes))
 
 
 def _texts(axes: object) -> AxisNames:
-    """The axes as a param. Raises GraphError for what is no row of names."""
+    """The axes as a param; raises GraphError if they are no row of names."""
     names = axes if isinstance(axes, Iterable) else None
     if names is None or isinstance(axes, str):
         raise _no_axes(axes)

@@ -27,7 +27,7 @@ def order_of_int64(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
 
 
 def _in_jax(sign: str) -> Emit:
-    """The comparison by a sign, of each pair of dtypes, in JAX programs."""
+    """The printer of a comparison in JAX programs, for all pairs of dtypes."""
 
     def printed(p: Printing) -> str:
         x, y = p.inputs

@@ -1,16 +1,16 @@
-"""Elementwise ops: how a row is declared, and NumPy's promotion (NEP 50).
+"""Elementwise ops: how they are declared, and NumPy's promotion (NEP 50).
 
-A primitive of this family takes inputs of exactly its loop's dtypes; the public
-function of the same name converts to them, so that every cast stands in the graph
-and both backends compute in the same precision. Inputs broadcast; two sizes that
-cannot be proved equal become a guard, and only a size that is 1 when the graph is
-built stretches.
+A primitive of this family takes inputs of exactly its loop's dtypes. The public
+function of the same name converts to them, so that every cast stands in the graph and
+both backends compute in the same precision. Inputs broadcast; two sizes that cannot be
+proved equal become a guard, and only a size that is 1 when the graph is built
+stretches.
 
-Both backends give what NumPy gives, but for rounding (JAX's exp2, sinh and cosh lose
+Both backends give what NumPy gives, except for rounding (JAX's exp2, sinh and cosh lose
 about as many units in the last place as x is large), branch cuts of complex functions
-(JAX does not look at the sign of a zero there), the reciprocal of the integer 0, and
-negative integer powers of integers: those that are data raise in NumPy, on JAX only
-with `check=True`.
+(JAX ignores the sign of a zero there), the reciprocal of the integer 0, and negative
+integer powers of integers: where these are data, NumPy always raises, and JAX only with
+`check=True`.
 """
 
 from collections.abc import Callable, Sequence
@@ -100,8 +100,8 @@ def elementwise_rule(ufunc: Ufunc) -> Callable[..., TensorType]:
 class OwnLoops(dict[DType, DType | None]):
     """The dtype of the result for inputs that are all of one dtype.
 
-    None where NumPy's loop for them is of other dtypes. To look it up here takes a
-    fifth of the time that it takes in the cache of `loop_dtypes`, by its longer key.
+    It is None if NumPy's loop for them has other dtypes. A look-up here takes a fifth
+    of the time of one in the cache of `loop_dtypes`, which has a longer key.
     """
 
     def __init__(self, ufunc: Ufunc) -> None:
@@ -128,7 +128,7 @@ OWN_LOOPS = _ByUfunc()
 def _result(
     first: TensorType, dtype: DType, shape: tuple[Size, ...], weak: bool
 ) -> TensorType:
-    """The type of the output: where it is that of the first input, the same object."""
+    """The type of the output: the object `first` itself if the two are equal."""
     weak = weak and dtype.kind in WEAK_KEYS
     if dtype is first.dtype and shape is first.shape and weak is first.weak:
         return first
@@ -145,7 +145,8 @@ def _exact_loop(ufunc: Ufunc, operands: tuple[DType, ...]) -> DType:
 def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
     """Convert the arguments to the loop's dtypes and build the node.
 
-    Python numbers and sizes alone give a Python number: a weak scalar.
+    If all arguments are Python numbers or sizes, the result is a Python number too: a
+    weak scalar.
     """
     common = _own_dtype(args)
     if common is not None and OWN_LOOPS[ufunc][common] is not None:
@@ -166,7 +167,7 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
 
 
 def _own_dtype(args: tuple[object, ...]) -> DType | None:
-    """The dtype of arguments that are all values of it, and none a Python number."""
+    """The dtype that all arguments share as strong values; None if there is none."""
     common = None
     for arg in args:
         if type(arg) is not Value or arg.type.weak:
@@ -194,9 +195,9 @@ def _no_loop(primitive: Primitive, values: Sequence[Value]) -> Exception:
 
 
 def _weak_size(primitive: Primitive, values: list[Value]) -> Size | None:
-    """Arithmetic on sizes: done by the dims themselves.
+    """Do arithmetic on sizes by that of dims; None if that is impossible.
 
-    Numbers that a loop carries are no sizes: they wrap around as integers of arrays.
+    Numbers that a loop carries are no sizes: they wrap around like integers of arrays.
     """
     if any(v.node.primitive not in (CONSTANT, SIZE_OP) for v in values):
         return None
@@ -222,10 +223,10 @@ def elementwise(
 ) -> Callable[..., Value]:
     """Declare an elementwise op: its primitive and its public function.
 
-    `ufunc` has the loops, and is the function that is meant unless there is a `doc`.
-    `traits` are `vjp=` a rule or `no_gradient=` a reason, `linear=`, `picks=`,
-    `jumps=`, `rounding=`, `wraps=`, and `compares=` for the function of Python's
-    integers.
+    `ufunc` has the loops, and is the function that the docstring names unless there is
+    a `doc`. `traits` are `vjp=` (a rule) or `no_gradient=` (a reason), `linear=`,
+    `picks=`, `jumps=`, `rounding=`, `wraps=`, and `compares=`, the same comparison of
+    Python's integers.
     """
     infer = rule or elementwise_rule(ufunc)
     primitive = Primitive(name, infer, sizes=sizes, literals="beside")
@@ -264,7 +265,7 @@ def elementwise(
 
 
 def _uncut(number: ArrayLike, other: ArrayLike) -> ArrayLike:
-    """A Python integer beside other integers, which may be of fewer bits."""
+    """Make a weak integer strong unless it fits the integers it is compared with."""
     if not (isinstance(number, Value) and isinstance(other, Value)):
         return number
     both = is_integer(number.dtype) and is_integer(other.dtype)
@@ -279,9 +280,9 @@ def _uncut(number: ArrayLike, other: ArrayLike) -> ArrayLike:
 def _beyond(
     compares: Callable[[int, int], bool], x: ArrayLike, y: ArrayLike
 ) -> Value | None:
-    """The comparison of integers with a number that their dtype has not.
+    """Compare integers with a Python integer that is out of their dtype's range.
 
-    They are all on the side of it where 0 is.
+    All of them lie on the side of it where 0 is. The result is None in all other cases.
     """
     if type(x) is int and isinstance(y, Value):
         answer, array, number = compares(x, 0), y, x
@@ -301,7 +302,7 @@ def _beyond(
 def _convert(x: Array, *, dtype: DType, weak: bool) -> TensorType:
     """The elements as another dtype, as `numpy.ndarray.astype`.
 
-    A number of Python that is an integer has to fit a dtype of integers, as in NumPy.
+    A Python integer must fit into an integer dtype, as in NumPy.
     """
     if is_integer(dtype) and not weak and x.type.weak and x.node.primitive is SIZE_OP:
         _require_fit(as_size(x), dtype)
@@ -309,10 +310,10 @@ def _convert(x: Array, *, dtype: DType, weak: bool) -> TensorType:
 
 
 def _require_fit(size: Size, dtype: DType) -> None:
-    """A guard that a size fits a dtype.
+    """Guard that a size fits a dtype.
 
-    Sizes that a program computes are read for it where integers are of few bits only:
-    no axis is long enough for others, and to read a size divides a program.
+    Sizes that a program computes are checked only for integers of few bits: no axis is
+    long enough to overflow others, and reading a size would divide the program.
     """
     low, high = limits(dtype)
     if isinstance(size, int) or _holds(dtype, size):
@@ -324,7 +325,7 @@ def _require_fit(size: Size, dtype: DType) -> None:
 
 
 def _holds(dtype: DType, size: Size) -> bool:
-    """Whether a dtype of integers has room for a size, of axes as long as they get."""
+    """Whether an integer dtype has room for a size, with axes as long as they get."""
     return lies_within(size, _range, limits(dtype))
 
 
@@ -363,7 +364,7 @@ CONVERT = _convert
 
 
 def _converted(x: Value, *, dtype: DType, weak: bool) -> Value:
-    """The node; or the array that was taken for a Python number, in its own dtype."""
+    """Convert `x`; if `x` is an array that was made weak, return the array instead."""
     if x.type.weak and not weak and x.node.primitive is CONVERT:
         (array,) = x.node.inputs
         if array.dtype == dtype and not array.type.weak:
@@ -378,16 +379,17 @@ enroll(_converted, "_convert")
 def astype(
     x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: None = None
 ) -> Value:
-    """The elements as `dtype`, as `numpy.ndarray.astype`; `copy` has no meaning."""
+    """The elements as `dtype`, as `numpy.ndarray.astype`; `copy` has no effect."""
     no_device(device, "astype")
     value, to = as_value(x), dtype_of(dtype)
     return cast(_around(value, to) if is_integer(to) else value, to)
 
 
 def _around(x: Value, dtype: DType) -> Value:
-    """A number of Python, of which a cast drops the upper bits; arrays as they are.
+    """Wrap a Python integer into the range of `dtype`, as a cast drops upper bits.
 
-    Floats keep all of their digits, which a float of the default dtype may not have.
+    Arrays stay as they are. Python floats keep all of their digits, which a float of
+    the default dtype may not have.
     """
     if x.type.weak and is_float(x.dtype):
         return x
@@ -415,7 +417,7 @@ _where.sizes = each(choose, 3)
 
 
 def _where_range(node: Node) -> NamedRange:
-    """A size that is one of two is within the bounds of both."""
+    """The range of a size that is one of two: the bounds of both hold it."""
     low, high = zip(*(bounds(as_size(x)) for x in node.inputs[1:]), strict=True)
     name = node.place.assigned or "where"
     least = None if None in low else min(low)

@@ -1,4 +1,4 @@
-"""Dtypes, their limits and how they combine: functions that give no arrays."""
+"""Dtypes, their limits and how they combine: functions that return no arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ KINDS: dict[str, Callable[[DType], bool]] = {
 
 
 def _dtype(x: ArrayLike | DTypeLike) -> DType:
-    """The dtype of an array, or one that is given as such."""
+    """The dtype of an array, or the one that `x` itself denotes."""
     if isinstance(x, ARRAYS):
         return dtype_of(x.dtype)
     return dtype_of(x)
@@ -50,7 +50,7 @@ def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> DType:
 def can_cast(
     from_: ArrayLike | DTypeLike, to: DTypeLike, /, casting: str = "safe"
 ) -> bool:
-    """Whether a dtype, or that of an array, can be cast to another by a rule."""
+    """Whether a dtype, or the dtype of an array, can be cast to `to` by a rule."""
     return np.can_cast(_dtype(from_), _dtype(to), casting)  # type: ignore[arg-type]
 
 
@@ -58,10 +58,10 @@ def can_cast(
 def isdtype(
     dtype: DTypeLike, kind: str | DTypeLike | tuple[str | DTypeLike, ...]
 ) -> bool:
-    """Whether a dtype is another, or of a kind, or one of a tuple of both.
+    """Whether a dtype is equal to `kind`, of that kind, or one of a tuple of both.
 
-    Kinds: "bool", "signed integer", "unsigned integer", "integral", "real floating",
-    "complex floating" and "numeric".
+    The kinds are "bool", "signed integer", "unsigned integer", "integral", "real
+    floating", "complex floating" and "numeric".
     """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -75,7 +75,7 @@ def isdtype(
 
 @public()
 def finfo(type: ArrayLike | DTypeLike, /) -> Any:
-    """The limits of a floating-point dtype, or of that of an array."""
+    """The limits of a floating-point dtype, or of the dtype of an array."""
     dtype = _dtype(type)
     if not is_float(dtype) and dtype.kind != "c":
         raise graph_error(f"{dtype} is not floating point", op="finfo")
@@ -86,7 +86,7 @@ def finfo(type: ArrayLike | DTypeLike, /) -> Any:
 
 @public()
 def iinfo(type: ArrayLike | DTypeLike, /) -> Any:
-    """The limits of an integer dtype, or of that of an array."""
+    """The limits of an integer dtype, or of the dtype of an array."""
     dtype = _dtype(type)
     if not is_integer(dtype):
         raise graph_error(f"{dtype} is not an integer dtype", op="iinfo")
@@ -102,7 +102,7 @@ def empty_like(
     *,
     device: None = None,
 ) -> Value:
-    """As `zeros_like`: there is no memory to leave as it is."""
+    """Zeros, as from `zeros_like`: there is no memory to leave uninitialised."""
     no_device(device, "empty_like")
     return F.zeros_like(x, dtype, shape)
 
@@ -111,7 +111,7 @@ def empty_like(
 def from_dlpack(
     x: HasDLPack, /, *, device: None = None, copy: bool | None = None
 ) -> Value:
-    """An array of any library that speaks DLPack, as a constant.
+    """An array of any library that supports DLPack, as a constant.
 
     It is copied whatever `copy` says.
     """
@@ -121,7 +121,7 @@ def from_dlpack(
 
 @public()
 def matrix_transpose(x: ArrayLike, /) -> Value:
-    """The last two axes swapped."""
+    """Swap the last two axes."""
     value = strong(as_value(x))
     if value.type.rank < 2:
         raise graph_error("needs a matrix", op="matrix_transpose", got=str(value.type))
@@ -129,10 +129,10 @@ def matrix_transpose(x: ArrayLike, /) -> Value:
 
 
 class NamespaceInfo:
-    """The answers to the Array API about its namespace."""
+    """The answers to the Array API's questions about its namespace."""
 
     def capabilities(self) -> dict[str, object]:
-        """Boolean indexing and sizes from data are there; ranks are limited to 64."""
+        """Boolean indexing and sizes from data are supported, and up to 64 axes."""
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
@@ -140,11 +140,11 @@ class NamespaceInfo:
         }
 
     def default_device(self) -> None:
-        """Arrays are where the compiled function puts them."""
+        """None: the compiled function decides where arrays are."""
         return None
 
     def devices(self) -> list[None]:
-        """No device is named in a graph."""
+        """Only None, since a graph names no device."""
         return [None]
 
     def default_dtypes(self, *, device: None = None) -> dict[str, DType]:
@@ -159,7 +159,7 @@ class NamespaceInfo:
     def dtypes(
         self, *, device: None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """The dtypes by name, all or of a kind."""
+        """The dtypes by name: all of them, or those of a kind."""
         return {n: d for n, d in DTYPES.items() if kind is None or isdtype(d, kind)}
 
 

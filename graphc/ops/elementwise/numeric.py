@@ -66,7 +66,7 @@ def _(g: Value, x: Value) -> tuple[Value]:
 
 @public()
 def real(x: ArrayLike) -> Value:
-    """The real part; a real array is its own."""
+    """The real part; a real array is returned as it is."""
     value = strong(as_value(x))
     return _real(value) if value.dtype.kind == "c" else value
 
@@ -89,7 +89,7 @@ def angle(x: ArrayLike, deg: bool = False) -> Value:
 
 @op()
 def _from_parts(x: Array, y: Array) -> TensorType:
-    """The complex numbers `x + iy`, also where a part is not finite."""
+    """The complex numbers `x + iy`, even if a part is not finite."""
     if x.dtype != y.dtype or x.dtype.name not in ("float32", "float64"):
         raise type_error("needs two parts of one dtype, float32 or float64")
     dtype = np.dtype(f"complex{x.dtype.itemsize * 16}")
@@ -127,7 +127,7 @@ enroll(from_parts, "_from_parts")
 
 @op()
 def _frexp(x: Array) -> tuple[TensorType, TensorType]:
-    """Mantissa in [0.5, 1) and exponent of 2 (int32)."""
+    """The mantissa, in [0.5, 1), and the exponent of 2 (int32)."""
     if not is_float(x.dtype):
         raise type_error("needs real floating point")
     return x.type.like(), TensorType(np.dtype("int32"), x.type.shape)
@@ -144,12 +144,12 @@ def _(g: tuple[Value | None, None], x: Value) -> tuple[Value | None]:
 
 @public()
 def frexp(x: ArrayLike) -> tuple[Value, Value]:
-    """Mantissas and exponents with `x = mantissa * 2**exponent`."""
+    """The mantissas and exponents such that `x = mantissa * 2**exponent`."""
     return _frexp(_floating(x, np.frexp))
 
 
 def _floating(x: ArrayLike, ufunc: np.ufunc) -> Value:
-    """`x` as a strong real float: in the dtype of the ufunc's loop for it."""
+    """`x` as a strong real float, in the dtype of the ufunc's loop for it."""
     value = strong(as_value(x))
     loop = loop_dtypes(ufunc, (value.dtype,))
     if loop is None:
@@ -182,7 +182,7 @@ def ldexp(x: ArrayLike, exponent: ArrayLike) -> Value:
     value, power = as_value(x), as_value(exponent)
     of_python = value.type.weak and value.dtype.kind == "i"
     beside_integer = power.dtype.kind in "iu" and not power.type.weak
-    # An int of Python takes the least floats; beside a bool it is an int64.
+    # A Python int takes the narrowest floats; beside a bool it is an int64.
     dtype = np.dtype("int8") if of_python and beside_integer else value.dtype
     value, power = strong(value), strong(power)
     loop = loop_dtypes(np.ldexp, (dtype, power.dtype))
@@ -207,7 +207,7 @@ def modf(x: ArrayLike) -> tuple[Value, Value]:
 
 @public()
 def fix(x: ArrayLike) -> Value:
-    """Rounded towards zero."""
+    """`x` rounded towards zero."""
     return F.trunc(x)
 
 
@@ -228,9 +228,9 @@ def float_power(x: ArrayLike, y: ArrayLike) -> Value:
 
 @public()
 def spacing(x: ArrayLike) -> Value:
-    """How far the next number away from zero is, with the sign of `x`.
+    """The distance to the next number away from zero, with the sign of `x`.
 
-    As in NumPy, for float16 it is the next one upwards.
+    For float16, as in NumPy, it is the distance to the next number upwards.
     """
     value = _floating(x, np.spacing)
     if value.dtype.itemsize == 2:
@@ -243,25 +243,25 @@ def spacing(x: ArrayLike) -> Value:
 
 @public()
 def isposinf(x: ArrayLike) -> Value:
-    """Where `x` is positive infinity."""
+    """Whether each element is positive infinity."""
     return F.logical_and(F.isinf(x), F.logical_not(F.signbit(x)))
 
 
 @public()
 def isneginf(x: ArrayLike) -> Value:
-    """Where `x` is negative infinity."""
+    """Whether each element is negative infinity."""
     return F.logical_and(F.isinf(x), F.signbit(x))
 
 
 @public()
 def isreal(x: ArrayLike) -> Value:
-    """Where the imaginary part is zero."""
+    """Whether the imaginary part of each element is zero."""
     return F.equal(imag(x), 0)
 
 
 @public()
 def iscomplex(x: ArrayLike) -> Value:
-    """Where the imaginary part is not zero."""
+    """Whether the imaginary part of each element is not zero."""
     return F.not_equal(imag(x), 0)
 
 
@@ -273,9 +273,9 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Value:
-    """NaN replaced by `nan`, infinities by the largest finite numbers or as given.
+    """Replace NaN by `nan`, infinities by the largest finite numbers or as given.
 
-    `copy` has no meaning here: values never change.
+    `copy` has no effect here, since values never change.
     """
     value = strong(as_value(x))
     if value.dtype.kind == "c":
@@ -307,9 +307,9 @@ def isclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Value:
-    """Where `abs(x - y) <= atol + rtol * abs(y)`; infinities equal themselves."""
+    """Whether `abs(x - y) <= atol + rtol * abs(y)`; infinities equal themselves."""
     a, b = as_value(x), as_value(y)
-    if b.type.weak:  # of 64 bits until it meets an array
+    if b.type.weak:  # it keeps 64 bits until it meets an array
         b = cast(b, np.result_type(b.dtype, np.float64), True)
     else:
         b = cast(b, common_dtype([b, as_value(1.0)]))
@@ -328,13 +328,13 @@ def allclose(
     atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> Value:
-    """Whether all elements are close, as `isclose`."""
+    """Whether all elements are close, in the sense of `isclose`."""
     return F.all(isclose(x, y, rtol, atol, equal_nan))
 
 
 @public()
 def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Value:
-    """Whether shapes and all elements are equal; False where the shapes differ."""
+    """Whether shapes and all elements are equal; False if the shapes differ."""
     a, b = strong(as_value(x)), strong(as_value(y))
     sizes = list(zip(a.type.shape, b.type.shape, strict=False))
     if a.ndim != b.ndim or any(dims.equal(m, n) is False for m, n in sizes):
@@ -354,11 +354,11 @@ def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Value:
 
 @public()
 def sinc(x: ArrayLike) -> Value:
-    """`sin(pi x) / (pi x)`, 1 at 0."""
+    """`sin(pi x) / (pi x)`, and 1 at 0."""
     value = strong(as_value(x))
     value = cast(value, common_dtype([value, as_value(1.0)]))
     y = value * np.pi
-    near = F.absolute(y) < 1  # there a series: that has accurate derivatives
+    near = F.absolute(y) < 1  # a series has accurate derivatives there
     square = F.square(F.where(near, y, 0.0))
     series: Any = 1.0
     for k in range(9, 0, -1):
@@ -369,7 +369,7 @@ def sinc(x: ArrayLike) -> Value:
 
 @op()
 def _bitwise_count(x: Array) -> TensorType:
-    """How many bits of the absolute value are set, as uint8."""
+    """The number of bits set in the absolute value, as uint8."""
     if x.dtype.kind not in "iu":
         raise type_error("needs integers")
     return TensorType(DTYPES["uint8"], x.type.shape)
@@ -386,7 +386,7 @@ _bitwise_count.no_gradient("its result is of integers")
 
 @op()
 def _bits_as(x: Array, *, dtype: DType) -> TensorType:
-    """The same bits as elements of another dtype, which is as wide."""
+    """The same bits as elements of another dtype of the same width."""
     if BOOL in (x.dtype, dtype) or x.dtype.itemsize != dtype.itemsize:
         raise type_error(f"needs numbers as wide as {dtype.name}")
     if "c" in (x.dtype.kind, dtype.kind):
@@ -405,7 +405,7 @@ _bits_as.no_gradient("bits are no numbers")
 
 @public()
 def bits_as(x: ArrayLike, dtype: DTypeLike) -> Value:
-    """The same bits as numbers of another dtype, which must be as wide: `x.view`."""
+    """The same bits as numbers of another dtype of the same width, like `x.view`."""
     return _bits_as(strong(as_value(x)), dtype=dtype_of(dtype))
 
 
@@ -417,6 +417,6 @@ def i0(x: ArrayLike) -> Value:
 
 @public()
 def bitwise_count(x: ArrayLike) -> Value:
-    """How many bits of the absolute value are set, as uint8."""
+    """The number of bits set in the absolute value, as uint8."""
     value = strong(as_value(x))
     return _bitwise_count(cast(value, DTYPES["int8"]) if value.dtype == BOOL else value)

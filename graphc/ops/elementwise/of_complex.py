@@ -1,4 +1,4 @@
-"""JAX programs' ufuncs of complex numbers that are not finite, as NumPy's are."""
+"""JAX texts of complex ufuncs that agree with NumPy for numbers that are not finite."""
 
 from types import ModuleType
 

@@ -1,4 +1,4 @@
-"""How powers are printed: as NumPy's, where a library has others."""
+"""The texts of powers, which give NumPy's results where a library has others."""
 
 from types import ModuleType
 
@@ -21,17 +21,17 @@ def integer_power_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
         return jnp.where(bits & 1, product * base, product), base * base, bits >> 1
 
     def of_all_bits(x: JaxArray, y: JaxArray) -> JaxArray:
-        # Bits of a negative exponent would never end.
+        # A negative exponent would never run out of bits.
         base, bits = jnp.broadcast_arrays(x, jnp.maximum(y, 0))
         state = jnp.ones_like(base), base, bits
         return jax.lax.while_loop(lambda s: jnp.any(s[2] != 0), step, state)[0]
 
-    # Mostly exponents are small: one pass over the arrays, as XLA fuses it.
+    # Exponents are mostly small: then XLA fuses this into one pass over the arrays.
     return jax.lax.cond(jnp.any(y >= 64), of_all_bits, lambda x, y: x**y, x, y)
 
 
 def print_in_jax(p: Printing) -> str:
-    """A power as programs of JAX compute it."""
+    """Print a power for JAX programs."""
     dtype, exponent = p.node.outputs[0].dtype, literal_of(p.node.inputs[1])
     if dtype.kind == "c":
         return f"{p.helper(power_jax)}(jnp, {', '.join(p.inputs)})"
@@ -41,10 +41,10 @@ def print_in_jax(p: Printing) -> str:
 
 
 def print_in_numpy(p: Printing) -> str:
-    """A power; of numbers of Python, Python's.
+    """Print a power for NumPy programs; that of Python numbers is Python's.
 
-    NumPy computes powers of arrays by code of its own, which for `27 ** (1 / 3)` gives
-    less than 3, also of arrays without axes. Its scalars have those of C.
+    NumPy computes powers of arrays, even of arrays without axes, by code of its own,
+    which gives less than 3 for `27 ** (1 / 3)`. Its scalars use the powers of C.
     """
     output = p.node.outputs[0].type
     is_of_python = output.weak and not output.rank and is_float(output.dtype)

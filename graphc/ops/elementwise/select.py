@@ -1,4 +1,4 @@
-"""Choices per element: by conditions, by numbers, and along a line of points."""
+"""Choices per element: by conditions, by numbers, and by interpolation."""
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -67,11 +67,11 @@ def piecewise(
     *args: object,
     **kw: object,
 ) -> Value:
-    """Per element, the function (or number) of the last true condition.
+    """For each element, the function (or number) of the last true condition.
 
-    One more function than conditions is the default, else 0. All functions are
-    evaluated on all elements, with `args` and `kw` behind, and the result has the
-    dtype of `x`, as in NumPy.
+    If there is one more function than conditions, it is the default; otherwise the
+    default is 0. All functions are evaluated on all elements, followed by `args` and
+    `kw`, and the result has the dtype of `x`, as in NumPy.
     """
     value = strong(as_value(x))
     condition_list = condlist if isinstance(condlist, (list, tuple)) else [condlist]
@@ -99,12 +99,12 @@ def interp(
     right: ArrayLike | None = None,
     period: ArrayLike | None = None,
 ) -> Value:
-    """Piecewise linear interpolation of the points (xp, fp), `xp` ascending.
+    """Piecewise linear interpolation of the points (xp, fp), where `xp` ascends.
 
-    Outside, `left` and `right`, by default the first and last of `fp`; with a
-    `period`, the points repeat. Floating point keeps its precision, as in JAX:
-    `numpy.interp` makes all of it float64. Calls raise where `xp` and `fp` are not
-    equally long.
+    Outside, the result is `left` or `right`, by default the first and last of `fp`;
+    with a `period`, the points repeat. Floating point keeps its precision, as in JAX,
+    whereas `numpy.interp` makes all of it float64. Calls raise if `xp` and `fp` differ
+    in length.
     """
     at, knots, values = (_floats(v) for v in (x, xp, fp))
     if knots.type.rank != 1 or values.type.rank != 1:
@@ -113,7 +113,7 @@ def interp(
     if "c" in (at.dtype.kind, knots.dtype.kind):
         got = f"{at.type}, {knots.type}"
         raise graph_error("needs real numbers to find a place", op="interp", got=got)
-    values = F.specify_shape(values, knots.shape)  # one for each of them
+    values = F.specify_shape(values, knots.shape)  # one value per knot
     if period is not None:
         at, knots, values = _periodic(at, knots, values, F.absolute(period))
         left = right = None
@@ -129,8 +129,8 @@ def interp(
 
 
 def _line(at: Value, knots: Value, values: Value, i: Value, j: Value) -> Value:
-    """The line through points i and j; at infinite ones, what NumPy makes of it."""
-    if values.dtype.kind == "c":  # a part that is not finite leaves the other alone
+    """The line through points i and j, with NumPy's results for infinite points."""
+    if values.dtype.kind == "c":  # a part that is not finite must not spoil the other
         parts = (
             _line(at, knots, part, i, j) for part in (F.real(values), F.imag(values))
         )
@@ -156,7 +156,7 @@ Mode = Literal["wrap", "clip"]
 
 @op()
 def _choose(index: Array, *choices: Array, mode: Mode) -> TensorType:
-    """Per element, the choice of that number."""
+    """For each element, the choice with the number `index`."""
     if not is_integer(index.dtype) or len({c.dtype for c in choices}) != 1:
         raise type_error("needs integers, and choices of one dtype")
     shape = broadcast(index.type.shape, *(c.type.shape for c in choices))
@@ -189,7 +189,7 @@ _choose.elementwise = _choose.picks = True
 
 @_choose.padding
 def _(pad: Padding, index: PaddedValue, *choices: PaddedValue, mode: str) -> Value:
-    """NumPy counts around step by step: no large numbers in the padding."""
+    """Put zeros in the padding, since NumPy wraps large numbers around step by step."""
     chosen = pad.filled(index, sorted(index.axes), 0)
     return _choose(chosen, *(c.value for c in choices), mode=mode)
 
@@ -218,9 +218,9 @@ MOST_CHOICES = 63  # NumPy takes no more
 def choose(
     index: ArrayLike, choices: Sequence[ArrayLike] | Value, mode: str = "raise"
 ) -> Value:
-    """Per element, the choice of that number, as `numpy.choose`.
+    """For each element, the choice with that number, as `numpy.choose`.
 
-    Numbers out of range wrap around with `mode="wrap"`, else mean the nearest
+    Numbers out of range wrap around with `mode="wrap"`; otherwise they mean the nearest
     choice. "raise", the default, can only raise under `check=True`, or for constants.
     """
     which, values = _strong(index), promoted(*choices) if len(choices) else []

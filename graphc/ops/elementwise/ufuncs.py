@@ -1,8 +1,8 @@
 """The elementwise ops that are NumPy's ufuncs, one row each, and their derivatives.
 
-Where the mathematics has no derivative, JAX's choice: at ties of `maximum` each side
-gets half, `absolute` has 1 at 0. Unlike JAX's, derivatives at 0 are 0 for `hypot`, and
-those of `logaddexp` are 1/2 where both sides are the same infinity.
+If the mathematics has no derivative, the choice is JAX's: at ties of `maximum` each
+side gets half, and `absolute` has 1 at 0. Unlike in JAX, the derivatives of `hypot` at
+0 are 0, and those of `logaddexp` are 1/2 if both sides are the same infinity.
 """
 
 import math
@@ -59,7 +59,7 @@ def _shifted_size(x: Size, bits: Size, left: bool) -> Size | None:
 def _bitwise(
     function: Callable[[int, int], int], of_truths: Callable[[Size, Size], Size]
 ) -> Callable[..., KnownSizes]:
-    """The rule of a bitwise op: of numbers, and of truths."""
+    """The rule for sizes of a bitwise op: both are numbers, or both are truths."""
 
     def rule(x: Size, y: Size) -> Size | None:
         if isinstance(x, int) and isinstance(y, int):
@@ -132,21 +132,21 @@ def _print_lcm(p: Printing) -> str:
     return f"{p.helper(lcm_jax)}(jax, {gcd}, {', '.join(p.inputs)})"
 
 
-MOST_POWER = 8  # of a size, that is written as a product
+MOST_POWER = 8  # the largest power of a size that is written as a product
 
 
 def _scaled(derivative: Callable[[Value], Value]) -> Vjp:
-    """The rule of a function of one number: the cotangent times its derivative."""
+    """The vjp of a function of one number: the cotangent times its derivative."""
     return lambda g, x: (g * derivative(x),)
 
 
 def _divided(divisor: Callable[[Value], Value]) -> Vjp:
-    """The same, where the derivative is one over something."""
+    """The vjp of a function of one number whose derivative is one over `divisor`."""
     return lambda g, x: (g / divisor(x),)
 
 
 def _zero(g: Value, *inputs: Value) -> Cotangents:
-    """Constant almost everywhere."""
+    """The vjp of a function that is constant almost everywhere."""
     return (None,) * len(inputs)
 
 
@@ -196,7 +196,7 @@ def _vjp_true_divide(g: Value, x: Value, y: Value) -> Cotangents:
 
 
 def _vjp_remainder(g: Value, x: Value, y: Value) -> Cotangents:
-    quotient = F.floor_divide(x, y)  # also where the rounded x / y is an integer
+    quotient = F.floor_divide(x, y)  # right even if x / y rounds to an integer
     return g, -g * F.where(F.isfinite(x), quotient, F.floor(x / y))
 
 
@@ -252,7 +252,7 @@ def _vjp_heaviside(g: Value, x: Value, y: Value) -> Cotangents:
     return None, _only_where(x == 0, g)
 
 
-# Rules name functions late: `F` knows them once all rows have joined.
+# Rules look functions up late: `F` has them only once all rows are enrolled.
 _VJP: dict[str, Vjp] = {
     "add": lambda g, x, y: (g, g),
     "subtract": lambda g, x, y: (g, -g),
@@ -334,7 +334,7 @@ def _rounding(name: str) -> Rounding:
 
 
 def _numerics(name: str) -> dict[str, Any]:
-    """The derivative and the rounding of an op, as its row in the tables declares."""
+    """The derivative and rounding traits of an op, as the tables above declare them."""
     rule = _VJP.get(name)
     reason = "" if rule else "its result is of bools or integers"
     linear, picks = name in _LINEAR, name in _PICKS

@@ -1,4 +1,4 @@
-"""Frequencies of a transform (`gt.fft`), and their order: zero first, or amidst."""
+"""Frequencies of a transform (`gt.fft`), and their order: zero first, or centred."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ FLOAT16 = np.dtype("float16")
 
 @op()
 def _fftshift(x: Array, *, axes: AxesParam, back: bool) -> TensorType:
-    """The halves of the axes exchanged, `back` undoes it."""
+    """Exchange the halves of `axes`; `back` undoes it."""
     return x.type.like()
 
 
@@ -69,13 +69,13 @@ def _shifted(x: ArrayLike, axes: AxesLike | None, back: bool) -> Value:
 
 @public(name="fft.fftshift")
 def fftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Value:
-    """The zero frequency moved to the centre of `axes` (all by default)."""
+    """Move the zero frequency to the centre of `axes` (all by default)."""
     return _shifted(x, axes, back=False)
 
 
 @public(name="fft.ifftshift")
 def ifftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Value:
-    """The inverse of `fftshift`: they differ where a size is odd."""
+    """The inverse of `fftshift`; the two differ if a size is odd."""
     return _shifted(x, axes, back=True)
 
 
@@ -105,9 +105,9 @@ def fftfreq(
     *,
     device: None = None,
 ) -> Value:
-    """The frequencies of `fft` with `n` points at a distance of `d`.
+    """The frequencies of `fft` for `n` points at a distance of `d`.
 
-    The dtype is that of `d`, the default float where `d` is a Python number.
+    The dtype is that of `d`, or the default float if `d` is a Python number.
     """
     no_device(device, "fft.fftfreq")
     size = points(n, "fft.fftfreq")
@@ -125,7 +125,7 @@ def rfftfreq(
     *,
     device: None = None,
 ) -> Value:
-    """The frequencies of `rfft` with `n` points at a distance of `d`."""
+    """The frequencies of `rfft` for `n` points at a distance of `d`."""
     no_device(device, "fft.rfftfreq")
     size = points(n, "fft.rfftfreq")
     return _frequencies(F.arange(size_value(size // 2 + 1)), size, d, dtype)

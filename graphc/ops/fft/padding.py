@@ -1,10 +1,10 @@
 """The mask rule of Fourier transforms: frequencies are those of the true size.
 
-A transform of more points has other frequencies, so that zeros do not help. Bluestein's
-algorithm ("A linear filtering approach to the computation of discrete Fourier
-transform", 1970) writes the transform of n points as a convolution with a chirp, which
-depends on n by its numbers alone: three transforms of twice the capacity. They take
-about six times as long as one of n points, and are as exact up to rounding.
+A transform of more points has other frequencies, so padding with zeros does not help.
+Bluestein's algorithm ("A linear filtering approach to the computation of discrete
+Fourier transform", 1970) writes the transform of n points as a convolution with a
+chirp, of which only the numbers depend on n: three transforms of twice the capacity.
+They take about six times as long as one of n points, and are as exact up to rounding.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def _along(
     kind: str,
     norm: str | None,
 ) -> Value:
-    """The transform of `n` points along an axis: `length` elements, then zeros."""
+    """The transform of `n` points along an axis: of `length` elements, then zeros."""
     if is_known(pad, n):
         return FFT(x, kind=kind, sizes=(n,), axes=(axis,), norm=norm)
     dtype = np.result_type(x.dtype, np.complex64)
@@ -72,7 +72,7 @@ def _along(
 
 
 def _resized(pad: Padding, x: Value, length: Size, size: Size, axis: int) -> Value:
-    """The first elements of an axis at the capacity of `size`; zeros after `length`."""
+    """Bring an axis to the capacity of `size`, with zeros after `length` elements."""
     stored = pad.stored(size)
     if equal(x.type.shape[axis], stored) is not True:
         x = read(x, axis, places(stored))
@@ -83,7 +83,7 @@ def _resized(pad: Padding, x: Value, length: Size, size: Size, axis: int) -> Val
 
 
 def _mirrored(pad: Padding, half: Value, n: Size, axis: int) -> Value:
-    """The spectrum of `n` real numbers from the half of it that is given."""
+    """Complete the spectrum of `n` real numbers, of which half is given."""
     at = places(pad.stored(n))
     mask = at < number(pad, n // 2 + 1)
     whole = read(half, axis, F.where(mask, at, number(pad, n) - at))
@@ -92,11 +92,11 @@ def _mirrored(pad: Padding, half: Value, n: Size, axis: int) -> Value:
 
 
 def _bluestein(pad: Padding, x: Value, n: Size, axis: int, *, inverse: bool) -> Value:
-    """The sum over j < n of x[j] * exp(-2 pi i j k / n), without - if `inverse`."""
+    """The sum over j < n of x[j] * exp(-2 pi i j k / n), or exp(+...) if `inverse`."""
     points = F.maximum(cast(pad.length(n), INT64), 1)
     stored = pad.stored(n)
     at = cast(places(stored), INT64)
-    room = maximum(1, 2 * stored)  # there may be no point
+    room = maximum(1, 2 * stored)  # the capacity may be 0
     twice = cast(places(room), INT64)
     around = F.minimum(twice, as_value(F.size_value(room)) - twice)
     sign = -1.0 if inverse else 1.0
@@ -116,5 +116,5 @@ def _bluestein(pad: Padding, x: Value, n: Size, axis: int, *, inverse: bool) -> 
 
 
 def _along_axis(vector: Value, x: Value, axis: int) -> Value:
-    """A vector as an array of the rank of `x`, along an axis."""
+    """Expand a vector to the rank of `x`, along `axis`."""
     return F.expand_dims(vector, tuple(a for a in range(x.type.rank) if a != axis))

@@ -1,8 +1,8 @@
 """Discrete Fourier transforms, as `numpy.fft`.
 
-float32 and complex64 are transformed in single precision, float16 and bfloat16 too;
-integers and bools in double. Sizes may be symbolic. A transform of no points raises,
-at the call where the size is not known before.
+float32 and complex64 are transformed in single precision, and so are float16 and
+bfloat16; integers and bools in double. Sizes may be symbolic. A transform of no points
+raises, at the call if the size is not known before.
 """
 
 from typing import Any, Literal
@@ -56,8 +56,8 @@ def _fft(
 ) -> TensorType:
     """The transform of `kind` over `axes`, of `sizes` points each.
 
-    The input is cut or filled up with zeros to these sizes. "rfft" has half of its
-    last axis in the result, "irfft" in its input.
+    The input is cut or filled up with zeros to these sizes. "rfft" returns only half of
+    its last axis, and "irfft" takes only half of it.
     """
     precision = x.dtype.itemsize // (2 if x.dtype.kind == "c" else 1)
     if not is_inexact(x.dtype) or precision not in _WORK:
@@ -75,7 +75,7 @@ def _fft(
 
 
 def _print_on_jax(p: Printing) -> str:
-    """As on NumPy, or where there is a mesh of arrays that are stored row by row."""
+    """Print as for NumPy, but on a mesh transform arrays that are stored row by row."""
     shape, axes = p.node.inputs[0].type.shape, p.node.params["axes"]
     if not p.on_mesh or len(shape) == 1:
         return _print_fft(p)
@@ -103,7 +103,7 @@ def with_one_point(x: NDArray, axis: int) -> NDArray:
 
 
 def _text(p: Printing, x: str, shape: Shape, axes: tuple[int, ...]) -> str:
-    """The transform of an expression of this shape along these axes."""
+    """The text of the transform of expression `x`, of this shape, along these axes."""
     params = p.node.params
     sizes, kind = params["sizes"], params["kind"]
     at_axis_sizes = all(map(same_size, sizes, _own_sizes(shape, axes, kind)))
@@ -131,8 +131,8 @@ batch_with_axes(_fft, "axes")
 def _(
     g: Value, x: Value, *, kind: str, sizes: Shape, axes: tuple[int, ...], norm: Norm
 ) -> tuple[Value]:
-    # A Fourier matrix is symmetric. Of a real transform half is left out, which the
-    # other half repeats: it counts twice one way, and once the other way.
+    # A Fourier matrix is symmetric. A real transform leaves out half of its elements,
+    # which repeat the other half: that counts twice one way, and once the other way.
     how: dict[str, Any] = {"sizes": sizes, "axes": axes}
     if kind == "rfft":
         once = _conjugate(g) * _repeats(g, sizes[-1], axes[-1], 0.5)
@@ -148,9 +148,9 @@ def _(
 
 
 def _repeats(half: Value, n: Size, axis: int, weight: float) -> Value:
-    """`weight` for the elements of half a spectrum that the other half repeats, else 1.
+    """`weight` for elements of half a spectrum that the other half repeats, else 1.
 
-    These are all but the first one and, where the number `n` of points is even, the
+    Repeated are all but the first element and, if the number `n` of points is even, the
     last one.
     """
     place = F.arange(size_value(half.type.shape[axis]))
@@ -160,7 +160,7 @@ def _repeats(half: Value, n: Size, axis: int, weight: float) -> Value:
 
 
 def _resized(x: Value, axis: int, size: Size) -> Value:
-    """Cut or filled up with zeros to a size along an axis."""
+    """Cut an axis to a size, or fill it up with zeros."""
     length = x.type.shape[axis]
     if equal(length, size) is True:
         return x
@@ -175,7 +175,7 @@ def _resized(x: Value, axis: int, size: Size) -> Value:
 
 
 def _own_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
-    """The numbers of points where none are given."""
+    """The numbers of points if none are given."""
     sizes = [shape[a] for a in axes]
     if kind == "irfft" and sizes:
         sizes[-1] = 2 * (sizes[-1] - 1)
@@ -183,7 +183,7 @@ def _own_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
 
 
 def _workable(x: ArrayLike) -> Value:
-    """The array in the precision in which it is transformed."""
+    """Cast the array to the precision in which it is transformed."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
         return cast(value, dtype_of("float64"))
@@ -192,7 +192,7 @@ def _workable(x: ArrayLike) -> Value:
 
 
 def _normal(norm: Norm, op_name: str) -> Norm:
-    """The name of a normalisation; None is "backward"."""
+    """Check the name of a normalisation; "backward" becomes None, its synonym."""
     if norm is not None and norm not in _DUALS:
         expected = '"backward", "ortho" or "forward"'
         raise graph_error(
@@ -202,7 +202,7 @@ def _normal(norm: Norm, op_name: str) -> Norm:
 
 
 def points(n: SizeLike, op_name: str) -> Size:
-    """The points of a transform along one axis: one or more."""
+    """The number of points of a transform along one axis, which must be at least 1."""
     size = as_size(n, "a number of points")
     if isinstance(size, int) and size < 1:
         raise graph_error(f"{size} points", op=op_name, expected="at least one")
@@ -212,7 +212,7 @@ def points(n: SizeLike, op_name: str) -> Size:
 def _one_axis(
     kind: str, name: str, x: ArrayLike, n: SizeLike | None, axis: int, norm: Norm
 ) -> Value:
-    """A transform along one axis; `irfft` of float16 is float16 again in NumPy."""
+    """Transform along one axis; `irfft` of float16 is float16 again, as in NumPy."""
     value = _workable(x)
     op_name = f"fft.{name}"
     axes = (normal_axis(axis, value.type.rank, op_name),)
@@ -233,7 +233,7 @@ def _several(
     axes: AxesLike | None,
     norm: Norm,
 ) -> Value:
-    """A transform along several axes, one of them twice if it is named twice."""
+    """Transform along several axes; an axis named twice is transformed twice."""
     value, op_name = _workable(x), f"fft.{name}"
     s = None if s is None else _shape(s, op_name)
     rank, scale = value.type.rank, _normal(norm, op_name)
@@ -251,7 +251,7 @@ def _several(
 def _one_by_one(
     value: Value, kind: str, sizes: Shape, axes: tuple[int, ...], norm: Norm
 ) -> Value:
-    """Axis by axis in NumPy's order; the last axis is the real one."""
+    """Transform axis by axis in NumPy's order, the last axis by the real transform."""
     plain = kind.replace("r", "")
     steps = [(n, axis, plain) for n, axis in zip(sizes[:-1], axes[:-1], strict=True)]
     steps.append((sizes[-1], axes[-1], kind))
@@ -280,7 +280,7 @@ def _of_no_axes(kind: str, x: ArrayLike, op_name: str) -> Value:
 def _sizes(
     s: Shape | None, value: Value, axes: tuple[int, ...], kind: str, op_name: str
 ) -> Shape:
-    """The points per axis; -1 stands for the size of the axis as it is."""
+    """The number of points per axis; -1 stands for the size of the axis as it is."""
     axis_sizes = _own_sizes(value.type.shape, axes, kind)
     if s is None:
         return tuple(axis_sizes)
@@ -333,7 +333,7 @@ _along_axis(
 def hfft(
     x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
 ) -> Value:
-    """The real transform of a signal that is Hermitian, of which half is given."""
+    """The real transform of a Hermitian signal, of which half is given."""
     dual = _DUALS[_normal(norm, "fft.hfft")]
     return _one_axis("irfft", "hfft", _conjugate(x), n, axis, dual)
 
@@ -353,7 +353,7 @@ def _conjugate(x: ArrayLike) -> Value:
 
 
 def _over_axes(kind: Kind, doc: str) -> None:
-    """Declare a transform over axes, and the one over the last two by default."""
+    """Declare a transform over axes, and its variant over the last two by default."""
     over_all, over_two = f"{kind}n", f"{kind}2"
 
     @public(name=f"fft.{over_all}", doc=doc)

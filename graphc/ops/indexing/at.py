@@ -1,4 +1,4 @@
-"""`x.at[index].set(v)` and its like: from an index as it is written to an update."""
+"""`x.at[index].set(v)` and the like: from an index as it is written to an update."""
 
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -26,7 +26,7 @@ ClassT = TypeVar("ClassT")
 
 
 def _unfinished(x: Value) -> GraphError:
-    """The error of a use of `x.at` or `x.at[index]` as if it were an array."""
+    """The error of using `x.at` or `x.at[index]` as if it were an array."""
     return graph_error(
         "`at` is the start of an update, not an array",
         op="at",
@@ -44,7 +44,7 @@ _OPERATORS = [n for n, f in vars(Operators).items() if callable(f) and n != "__h
 
 
 def _as_no_array(cls: type[ClassT]) -> type[ClassT]:
-    """Class decorator: operators, calls and conversions say what the object is."""
+    """Class decorator: make operators, calls and conversions raise `_unfinished`."""
     for name in (*_OPERATORS, "__array__", "__jax_array__", "__iter__", "__call__"):
         if name not in vars(cls):
             setattr(cls, name, _not_an_array)
@@ -58,7 +58,7 @@ class Updates:
     def __init__(self, x: Value) -> None:
         self._x = x
 
-    if not TYPE_CHECKING:  # which knows all attributes
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in UPDATES:
@@ -82,7 +82,7 @@ class Updates:
 @_as_no_array
 @hiding_in_methods
 class Update:
-    """`x.at[index]`: a new array, changed there by `set`, `add` and so on.
+    """`x.at[index]`: `set`, `add` and so on return a new array, changed there.
 
     Values are cast to the dtype of `x`, as in NumPy's assignment.
     """
@@ -91,7 +91,7 @@ class Update:
         self._x = x
         self._index = index
 
-    if not TYPE_CHECKING:  # which knows all attributes
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> NoReturn:
             known = ", ".join(UPDATES)
@@ -100,23 +100,23 @@ class Update:
             )
 
     def set(self, value: ArrayLike) -> Value:
-        """The elements replaced; which one wins at a repeated index is not said."""
+        """Replace the elements; which value wins at a repeated index is unspecified."""
         return self._update("set", value)
 
     def add(self, value: ArrayLike) -> Value:
-        """The values added; at a repeated index, all of them (`numpy.add.at`)."""
+        """Add the values; at a repeated index, add all of them (`numpy.add.at`)."""
         return self._update("add", value)
 
     def multiply(self, value: ArrayLike) -> Value:
-        """Multiplied by the values; at a repeated index, by all of them."""
+        """Multiply by the values; at a repeated index, by all of them."""
         return self._update("multiply", value)
 
     def min(self, value: ArrayLike) -> Value:
-        """The smaller of element and value."""
+        """Take the smaller of element and value."""
         return self._update("min", value)
 
     def max(self, value: ArrayLike) -> Value:
-        """The larger of element and value."""
+        """Take the larger of element and value."""
         return self._update("max", value)
 
     def _update(self, how: str, update: ArrayLike) -> Value:
@@ -133,9 +133,10 @@ class Update:
 
 
 def _whole_mask(x: Value, index: IndexLike, rank: int) -> Value | None:
-    """A single bool mask, broadcast along later axes: `x.at[mask].set(v)` is a where.
+    """Return the index as a mask with the rank of `x`, or None if it is no single mask.
 
-    It is so where `v`, of this rank, is the same for all that the mask chooses.
+    `x.at[mask].set(v)` is then a `where`, provided that `v`, of this rank, is the same
+    for all elements that the mask chooses.
     """
     items = index if isinstance(index, tuple) else (index,)
     if len(items) != 1:
@@ -183,7 +184,7 @@ def _write(x: Value, value: Value, parsed: Index, how: str) -> Value:
 
 
 def _write_through_positions(x: Value, value: Value, parsed: Index, how: str) -> Value:
-    """Any other index: the flat positions it selects, then one scatter of them."""
+    """Write at any other index: scatter to the flat positions that it selects."""
     flat_positions = F.reshape(F.arange(x.size), x.shape)
     region = flat_positions
     for axis, start, length in parsed.dynamic:
@@ -208,7 +209,7 @@ def _write_through_positions(x: Value, value: Value, parsed: Index, how: str) ->
 
 
 def _within(region: Value, parsed: Index) -> Value | None:
-    """Where every index array is inside its axis; None where that is known."""
+    """Where every index array is inside its axis; None if all are known to be."""
     whole: Value | None = None
     for i, axis, known in zip(parsed.arrays, parsed.axes, parsed.inside, strict=True):
         if known:

@@ -27,7 +27,7 @@ from graphc.ops.indexing.parse import (
 def _basic_index(
     x: Array, *, kinds: Kinds, starts: Bounds, stops: Bounds, steps: Bounds
 ) -> TensorType:
-    """`x[...]` with, per item, a slice ("s"), a static integer ("i") or None ("n")."""
+    """`x[...]`; each item is a slice ("s"), a static integer ("i") or None ("n")."""
     shape: list[Size] = []
     axis = 0
     for kind, start, stop, step in zip(kinds, starts, stops, steps, strict=True):
@@ -45,7 +45,7 @@ def _basic_index(
 
 
 def subscript(p: Printing) -> str:
-    """The items of a basic index as they stand between brackets."""
+    """The items of a basic index as the text between brackets."""
     return ", ".join(_item_text(p, *item) for item in items_of(p.node)) or "..."
 
 
@@ -72,7 +72,7 @@ def _item_text(
 
 
 def _views(node: Node) -> Iterable[tuple[Value, Value]]:
-    """Slices are views; an integer for each axis gives a scalar."""
+    """Slices give views; an integer for each axis gives a scalar."""
     scalar = node.inputs[0].type.rank and not node.outputs[0].type.rank
     return () if scalar else views_of_inputs(node)
 
@@ -85,7 +85,7 @@ _basic_index.views = _views
 def static_items(
     items: tuple[tuple[object, ...], ...],
 ) -> tuple[int | slice | None, ...]:
-    """The same items for an object array of sizes: all bounds are numbers."""
+    """The items as Python's, to index an object array of sizes; bounds are numbers."""
     numeric_items: list[Any] = []
     for kind, start, stop, step in items:
         numeric_items.append(
@@ -108,7 +108,7 @@ BASIC_INDEX = _basic_index
 
 
 def basic(value: Value, items: tuple[BasicItem, ...]) -> Value:
-    """The basic items of an index applied to `value`."""
+    """Apply the basic items of an index to `value`."""
     while items and items[-1] == FULL_ITEM:
         items = items[:-1]
     if not items:
@@ -121,7 +121,7 @@ def basic(value: Value, items: tuple[BasicItem, ...]) -> Value:
 
 
 def _as_size(number: Value) -> Value:
-    """An element of known integers: the size itself where only axes tell it."""
+    """An element of known integers; the size itself if only axes determine it."""
     assert number.sizes is not None
     size: Any = number.sizes[()]
     if isinstance(size, Dim) and any(s.origin is not None for s in size.symbols):
@@ -134,7 +134,7 @@ def _(g: Value, x: Value, **items: Param) -> tuple[Value]:
     parts = list(zip(*items.values(), strict=True))
     if not all(map(_is_whole, parts)):
         return (F._slice_update(F.zeros_like(x), g, how="add", **items),)
-    # Nothing is left out: take new axes away, and turn around what was turned.
+    # Nothing is left out: remove new axes, and reverse what was reversed.
     new = tuple(i for i, part in enumerate(parts) if part[0] == "n")
     return (basic(F.squeeze(g, new), tuple(p for p in parts if p[0] != "n")),)
 
@@ -145,14 +145,14 @@ def _(n: Size, batched: Batched, x: Value, **items: Param) -> Value:
 
 
 def _is_whole(item: BasicItem) -> bool:
-    """Whether an item leaves nothing of its axis out, or makes a new one."""
+    """Whether an item takes all of its axis, or makes a new one."""
     kind, start, stop, step = item
     turned = isinstance(step, int) and step == -1
     return kind == "n" or (start is stop is None and (step is None or turned))
 
 
 def behind_batch(items: Params) -> dict[str, object]:
-    """The items of a basic index after a slice that takes the whole batch."""
+    """The items of a basic index, after a slice that takes the whole batch."""
     first: dict[str, Any] = {"kinds": "s"}
     return {name: first.get(name, (None,)) + item for name, item in items.items()}
 

@@ -2,8 +2,8 @@
 
     jax.vmap(lambda x, i: x.at[i].get(mode="clip"), (0, 0), 0)(x, labels)
 
-XLA sees that no row needs another: devices of a mesh that have some of the rows send
-none. Rows are the slices along any axis.
+XLA then sees that no row needs another, so that devices of a mesh that hold some of the
+rows send none. Rows are the slices along any axis.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from graphc.ops.indexing.counted import (
 
 
 class _Operand(NamedTuple):
-    """An argument of `vmap`, one row of it, and the axis of rows if it has one."""
+    """An argument of `vmap`, one row of it, and its axis of rows if it has one."""
 
     text: str
     row: Value
@@ -32,7 +32,7 @@ class _Operand(NamedTuple):
 
 
 def print_by_rows(p: Printing, emit: Emit) -> str:
-    """As `emit`, or by `jax.vmap` where there is a mesh and rows are counted."""
+    """Print by `emit`, or by `jax.vmap` if there is a mesh and rows are counted."""
     for axis, size in enumerate(p.node.outputs[0].type.shape if p.on_mesh else ()):
         operands = _operands(p, axis) if isinstance(size, Dim) else []
         row = _row(p.node, axis, [one.row for one in operands]) if operands else None
@@ -47,7 +47,7 @@ def print_by_rows(p: Printing, emit: Emit) -> str:
 
 
 def _operands(p: Printing, axis: int) -> list[_Operand]:
-    """The operands without the index array that counts rows; none where none does."""
+    """The operands but the index array that counts rows; empty if none counts them."""
     node = p.node
     scatters = node.primitive is OP.scatter
     along = of_scattered(node, axis) if scatters else of_gathered(node, axis)
@@ -70,7 +70,7 @@ def _first_index(node: Node) -> int:
 
 
 def _operand(value: Value, text: str, axis: int) -> _Operand:
-    """An operand of which each row has its own, or all have one."""
+    """An operand that has a slice for each row along `axis`, or that all rows share."""
     if axis < 0:
         return _Operand(text, value, None)
     shape = value.type.shape
@@ -81,7 +81,7 @@ def _operand(value: Value, text: str, axis: int) -> _Operand:
 
 
 def _row(node: Node, axis: int, rows: list[Value]) -> Node | None:
-    """The node of one row; None where it has its axes in another order."""
+    """The node of one row; None if its axes come in another order."""
     axes, inside = node.params["axes"], node.params["inside"]
     along = of_gathered(node, axis) if node.primitive is not OP.scatter else [axis]
     assert along is not None and along[0] is not None

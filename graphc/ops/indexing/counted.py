@@ -1,6 +1,6 @@
 """Index arrays that count the slices of an array, as in `x[arange(n), labels]`.
 
-Each slice is read, or written to, by itself then.
+Each slice is then read, or written to, by itself.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ from graphc.ops.indexing.parse import is_adjacent
 
 
 def of_gathered(node: Node, axis: int) -> list[int | None] | None:
-    """Per input, the axis whose slices make the slices along `axis` of a gather."""
+    """Per input, the axis whose slices make the slices along `axis` of a gather.
+
+    None if no index array counts these slices.
+    """
     x, *indices = node.inputs
     axes, behind = node.params["axes"], behind_end(node, axis)
     if not 0 < behind <= _points(indices):
@@ -31,7 +34,7 @@ def of_gathered(node: Node, axis: int) -> list[int | None] | None:
 def counters(node: Node) -> list[Node]:
     """The nodes that make index arrays which count rows: 0, 1, 2 ...
 
-    Where a body has them itself, each row is seen to be by itself.
+    A body that has these nodes itself shows that its rows do not depend on one another.
     """
     nodes: list[Node] = []
     for index in node.inputs[1:]:
@@ -43,7 +46,7 @@ def counters(node: Node) -> list[Node]:
 
 
 def _points(indices: Sequence[Value]) -> int:
-    """The rank that the index arrays have once they are broadcast."""
+    """The rank of the index arrays once they are broadcast."""
     return max(i.type.rank for i in indices)
 
 
@@ -55,7 +58,10 @@ def behind_end(node: Node, axis: int) -> int:
 
 
 def of_scattered(node: Node, axis: int) -> list[int | None] | None:
-    """Per input, the axis whose slices make the slices of the result of a scatter."""
+    """Per input, the axis whose slices make the slices along `axis` of a scatter.
+
+    None if no index array counts these slices.
+    """
     _, update, *indices = node.inputs
     axes = node.params["axes"]
     if not is_adjacent(axes) or axis not in axes:
@@ -69,9 +75,9 @@ def of_scattered(node: Node, axis: int) -> list[int | None] | None:
 
 
 def behind_counting(node: Node, axis: int) -> int | None:
-    """How far from the end the axis is along which an index array counts slices.
+    """The distance from the end of the axis along which an index array counts slices.
 
-    None if no index array counts them.
+    None if no index array counts those of `axis`.
     """
     x, _, *indices = node.inputs
     axes = node.params["axes"]
@@ -88,7 +94,10 @@ def axes_after(node: Node) -> int:
 
 
 def _along(index: Value, behind: int) -> int | None:
-    """The axis of an index array that is `behind` from the end once broadcast."""
+    """The axis of an index array that is `behind` from the end once broadcast.
+
+    None if the index array stretches along it.
+    """
     at = index.type.rank - behind
     return None if at < 0 or is_one(index.type.shape[at]) else at
 
@@ -105,7 +114,7 @@ def _counting(
 
 
 def counts(index: Value, axis: int, size: Size) -> bool:
-    """Whether an array is 0, 1, 2 ... along an axis, up to a size."""
+    """Whether an array is 0, 1, 2 ... along `axis`, up to `size`."""
     if axis < 0:
         return False
     node = index.node
@@ -137,7 +146,7 @@ def _clips(node: Node, size: Size) -> bool:
 
 
 def counter(index: Value, numbers: Value) -> Value:
-    """Other numbers along the axis that an index array counts, with its rank."""
+    """Put other numbers along the axis that an index array counts, with its rank."""
     node, at = index.node, 0
     shapes = []
     while node.primitive is not OP.iota:

@@ -1,14 +1,15 @@
 """Indexing for reading: NumPy's basic and advanced forms.
 
-Out of bounds: an index that is constant raises when the graph is built, or when the
-function is called where the size is known only then. One that is data reads the
-nearest element, on both backends, unless the function is compiled with `check=True`,
-which raises. Updates (`x.at`) out of bounds write nothing. A slice of constant length
-whose start is data is moved inside, for reading and for writing.
+Out of bounds: a constant index raises when the graph is built, or at the call if the
+size is known only then. An index that is data reads the nearest element, on both
+backends, unless the function is compiled with `check=True`, which raises. Updates
+(`x.at`) out of bounds write nothing. A slice of constant length whose start is data is
+moved inside, for reading and for writing.
 
-A mask of rank 0 makes an axis of one element or of none, as in NumPy; where it is data,
-its size is known when the program runs. Bounds and steps of slices may be symbolic and
-of any sign: they are static arguments of compiled segments, and a step of 0 raises.
+A mask of rank 0 makes an axis of one element or of none, as in NumPy; if the mask is
+data, that size is known only when the program runs. Bounds and steps of slices may be
+symbolic and of any sign: they are static arguments of compiled segments, and a step of
+0 raises.
 """
 
 from collections.abc import Iterable
@@ -61,10 +62,10 @@ from graphc.ops.indexing.parse import (
 def _dynamic_slice(
     x: Array, start: Array, *, axis: AxisParam, length: int
 ) -> TensorType:
-    """`length` elements of `axis` from `start`, moved inside where it sticks out.
+    """`length` elements of `axis` from `start`, moved inside if they stick out.
 
-    A negative start counts from the end first: as in NumPy where that leaves the
-    slice within the axis. Where it does not, NumPy's slice is shorter; this is not.
+    A negative start counts from the end first. If the slice is then within the axis, it
+    is NumPy's; if not, NumPy's slice is shorter, and this one is not.
     """
     if start.type.rank or not is_integer(start.dtype):
         raise type_error("the start must be an integer scalar")
@@ -101,7 +102,7 @@ def from_arguments(start: Value) -> bool:
 
 
 def fits(x: Value, start: Value, axis: int, length: int) -> Value:
-    """Whether a dynamic slice lies within its axis; it may count from the end."""
+    """Whether a dynamic slice lies within its axis; its start may be negative."""
     first, n = _widened(start), x.shape[axis]
     last = F.where(first < 0, -1, n)
     # Written so that no sum leaves int64, wherever the slice starts.
@@ -109,7 +110,7 @@ def fits(x: Value, start: Value, axis: int, length: int) -> Value:
 
 
 def _widened(index: Value) -> Value:
-    """The indices in a dtype that holds the size of any axis too."""
+    """The indices in a dtype that also holds the size of any axis."""
     return cast(index, INT64)
 
 
@@ -143,7 +144,7 @@ DYNAMIC_SLICE = _dynamic_slice
 
 
 def _places(x: Value, start: Value, axis: int, length: int) -> Value:
-    """The positions that a dynamic slice reads, after the axes of `start`."""
+    """The positions that a dynamic slice reads, on an axis after those of `start`."""
     n = x.shape[axis]
     first = _widened(start)
     first = F.clip(F.where(first < 0, first + n, first), 0, n - length)
@@ -201,7 +202,7 @@ def _gather(
 ) -> TensorType:
     """`x[..., i, ...]` with integer arrays at `axes` (advanced indexing).
 
-    `inside`: which arrays cannot leave their axis; the others are clamped.
+    `inside` tells which arrays cannot leave their axis; the others are clamped.
     """
     return x.type.like(gathered(x, indices, axes, inside))
 
@@ -210,7 +211,7 @@ _gather.sizes = taken
 
 
 def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
-    """Index arrays at their axes as they stand between brackets."""
+    """The index arrays at their axes, as the text between brackets."""
     axes = p.node.params["axes"]
     items = [":"] * (axes[-1] + 1)
     for axis, text in zip(axes, indices, strict=True):
@@ -226,8 +227,8 @@ def clamp(index: ConcreteArray, size: int) -> ConcreteArray:
 def clamped(p: Printing, first: int, beyond: bool = False) -> tuple[str, ...]:
     """The index arrays, from input `first` on, kept within their axes or `beyond` by 1.
 
-    JAX clamps by itself, but takes the low 32 bits of an index: for it, those are
-    clamped that may need more.
+    JAX clamps by itself, but takes the low 32 bits of an index: for JAX, only index
+    arrays that may need more bits are clamped.
     """
     x, params = p.inputs[0], p.node.params
     texts = []
@@ -247,7 +248,7 @@ def _print_gather_numpy(p: Printing) -> str:
 
 
 def axes_maybe_empty(node: Node) -> list[int]:
-    """The axes that are indexed and may have no elements."""
+    """The indexed axes that may have no elements."""
     shape = node.inputs[0].type.shape
     return [axis for axis in node.params["axes"] if not less_equal(1, shape[axis])]
 
@@ -271,7 +272,7 @@ def _print_gather_jax(p: Printing) -> str:
 
 
 def _gather_views(node: Node) -> Iterable[tuple[Value, Value]]:
-    """Integers index as slices do; one for each axis gives a scalar."""
+    """Integers give views as slices do; one for each axis gives a scalar."""
     x, *indices = node.inputs
     single = all(i.type.rank == 0 for i in indices)
     return views_of_inputs(node) if single and len(indices) < x.type.rank else ()
@@ -286,7 +287,7 @@ _gather.views = _gather_views
 
 
 def contained(index: Value, n: int | Value) -> Value:
-    """Element by element, whether indices are within an axis of `n`."""
+    """For each index, whether it is within an axis of `n`."""
     least = 0 if index.dtype.kind == "u" else -n
     return F.logical_and(index >= least, index < n)
 
@@ -320,7 +321,7 @@ def _(
     axes: tuple[int, ...],
     inside: tuple[bool, ...],
 ) -> tuple[Value | None, ...]:
-    # Written to where it was read: at the nearest element for a stray index.
+    # Write to where the gather read: at the nearest element for a stray index.
     read = [
         i if within else _within(i, x.shape[axis])
         for i, axis, within in zip(indices, axes, inside, strict=True)
@@ -331,7 +332,7 @@ def _(
 
 
 def _within(index: Value, n: int | Value) -> Value:
-    """Indices clamped to an axis of `n`."""
+    """Clamp indices to an axis of `n`."""
     return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
 
 
@@ -373,7 +374,8 @@ def rows_and(
 ) -> tuple[list[Value], tuple[int, ...]]:
     """Index arrays for a batched `x`, and their axes.
 
-    Where they are batched themselves, the number of the example is one more.
+    If index arrays are batched themselves, the number of the example is one more of
+    them.
     """
     later = tuple(a + 1 for a in axes)
     if not any(batched):
@@ -405,7 +407,8 @@ def getitem(x: ArrayLike, index: IndexLike) -> Value:
 def _one_taken(x: Value, parsed: Index) -> tuple[Value, Index]:
     """Take the items that are integers from data, and return the rest of the index.
 
-    They come before slices: a row first, then a part of it, not a part of every row.
+    They are taken before slices: first a row, then a part of it, not a part of every
+    row.
     """
     if not parsed.arrays or all(i == FULL_ITEM for i in parsed.items):
         return x, parsed
@@ -434,9 +437,9 @@ def axis_before(parsed: Index, out: int) -> int:
 def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
     """`x[start:start + length]`, where the length is a constant.
 
-    It compiles once for all starts. A start computed from inputs is checked at the
-    call; one computed from data is moved inside the array. No elements can be taken
-    from anywhere.
+    The slice compiles once for all starts. A start computed from inputs is checked at
+    the call; one computed from data is moved inside the array. A slice of no elements
+    may start anywhere.
     """
     taken = _dynamic_slice(x, widened(strong(start)), axis=axis, length=length)
     if not length or not from_arguments(start):

@@ -1,10 +1,10 @@
-"""Writes to a part of an array of what is read at other places of it, in JAX's texts.
+"""Writes of elements that are read at other places of the same array, in JAX's texts.
 
-On CPUs, XLA (of JAX 0.10 to 0.12) may write such a part where the array lies, while it
-still reads from there: of `y.at[1:].set(y[:-1])[None]`, where y is computed, all rows
-are the first (openxla/xla, issue 49176). Such updates are printed as the parts of the
-array joined, of which none is written over; in stencils that is no slower. A row with a
-number that is data is written beside another, which is beyond the array.
+On CPUs, XLA (of JAX 0.10 to 0.12) may write such a part into the memory of the array
+while it still reads from there: in `y.at[1:].set(y[:-1])[None]`, where y is computed,
+all rows become the first (openxla/xla, issue 49176). Such updates are printed as the
+parts of the array joined, none of which is overwritten; in stencils that is no slower.
+A row whose number is data is written together with another that lies beyond the array.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from graphc.ops.indexing.parse import (
     moved,
 )
 
-_STEPS = 256  # nodes that are looked at, between an array and what is written to it
+_STEPS = 256  # at most so many nodes are followed back from an update
 _READS = OP.basic_index, OP.gather
 _RELAID = OP.reshape, OP.expand_dims, OP.squeeze  # XLA does nothing for these
 _Bounds = tuple[Size, Size]
@@ -33,11 +33,10 @@ _Row = dict[int, Any]
 
 
 def reads_other_places(write: Node) -> bool:
-    """Whether a write takes elements that it writes over, at other places.
+    """Whether a write takes elements that it overwrites from other places.
 
-    It is a write to a slice, or to the row with a number. An element that is computed
-    of itself alone is no such element. Where it takes long to find out, the answer is
-    that it does.
+    Only writes to a slice or to a single row count, and an element that is computed
+    from itself alone does not. If it takes long to find out, the answer is True.
     """
     if not _is_in_one_piece(write):
         return False
@@ -46,14 +45,14 @@ def reads_other_places(write: Node) -> bool:
     if stored.node.primitive is OP.full:  # its elements are the same at all places
         return False
     arrays, first = {x, stored}, stored.node.serial
-    stack = [(update, True)]  # and whether elements are at their places so far
+    stack = [(update, True)]  # with whether elements are at their places so far
     seen = set(stack)
     while stack:
         value, in_place = stack.pop()
         node = value.node
         if value in arrays or len(seen) > _STEPS:
             return True
-        if node.serial < first:  # it was there before the array was
+        if node.serial < first:  # it is older than the array
             continue
         operands = _operands(node)
         if node.primitive in _READS and node.inputs[0] is x:
@@ -69,7 +68,7 @@ def reads_other_places(write: Node) -> bool:
 
 
 def _is_in_one_piece(write: Node) -> bool:
-    """Whether XLA writes a part as it is: neither all, nor one element, nor places."""
+    """Whether a write is to one block: neither to all, nor an element, nor places."""
     row, x = _row(write), write.inputs[0]
     if row is not None:
         return 0 < len(row) < x.type.rank
@@ -80,7 +79,7 @@ def _is_in_one_piece(write: Node) -> bool:
 
 
 def _stored(x: Value) -> Value:
-    """The array whose memory an array has."""
+    """The array whose memory `x` shares, before reshapes that move nothing."""
     while x.node.primitive in _RELAID:
         x = x.node.inputs[0]
     return x
@@ -96,7 +95,7 @@ def _operands(node: Node) -> list[tuple[Value, bool]]:
 
 
 def _is_of_all(node: Node) -> bool:
-    """Whether a slice is the whole array, as it is."""
+    """Whether a write to a slice is to the whole array."""
     return not _items(node)
 
 
@@ -116,14 +115,14 @@ def _is_harmless(read: Node, write: Node, in_place: bool) -> bool:
 
 
 def _are_harmless_rows(read: _Row | None, write: _Row | None, in_place: bool) -> bool:
-    """As `_is_harmless`, of two rows along the same axes: elements of any two fit."""
+    """Do the test of `_is_harmless` for rows; those along the same axes fit."""
     if read is None or write is None or read.keys() != write.keys():
         return False
     return in_place or any(_are_apart(read[axis], write[axis]) for axis in read)
 
 
 def _row(node: Node) -> _Row | None:
-    """The numbers of a row that is read or written, by axes; None for other parts."""
+    """The numbers of the row read or written, by axis; None for other parts."""
     if node.primitive is OP.gather or node.primitive is OP.scatter:
         axes = node.params["axes"]
         numbers = node.inputs[-len(axes) :]
@@ -142,7 +141,7 @@ def _are_apart(a: ArrayLike, b: ArrayLike) -> bool:
 
 
 def _is_same(a: Node, b: Node) -> bool:
-    """Whether two slices of arrays of one shape are told in the same way."""
+    """Whether two slices of arrays of one shape have the same items."""
     ours, theirs = _items(a), _items(b)
     return len(ours) == len(theirs) and all(
         k == other_k and all(map(_are_equal, bounds, other_bounds))
@@ -151,7 +150,7 @@ def _is_same(a: Node, b: Node) -> bool:
 
 
 def _items(node: Node) -> list[BasicItem]:
-    """The items of a slice, without whole axes at the end."""
+    """The items of a slice, without whole axes at its end."""
     items = items_of(node)
     while items and items[-1] == FULL_ITEM:
         items.pop()
@@ -163,7 +162,7 @@ def _are_equal(a: SliceBound, b: SliceBound) -> bool:
 
 
 def _bounds(node: Node) -> list[_Bounds]:
-    """Where a slice begins and ends at the most, of each axis of the array."""
+    """The range that a slice lies in along each axis of the array."""
     sizes = iter(node.inputs[0].type.shape)
     bounds = [
         _of_item(kind, start, stop, step, next(sizes))

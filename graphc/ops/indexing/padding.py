@@ -34,9 +34,9 @@ class AxisItem(NamedTuple):
 def _sorted_out(
     pad: Padding, x: PaddedValue, writes: bool = False
 ) -> tuple[list[BasicItem], list[AxisItem]]:
-    """Split a basic index into items that are right at capacities, and the other items.
+    """Split a basic index into items that are right at capacities, and the others.
 
-    Instead of the latter, which are returned by themselves, the whole axis is taken.
+    In place of the others, which are returned separately, the whole axis is taken.
     """
     true_items = _true_items(pad)
     stored = [_stored(pad, item) for item in true_items]
@@ -87,9 +87,9 @@ def _from_front(item: BasicItem, ragged: bool, writes: bool) -> bool:
 
 
 def _fitted(item: BasicItem, n: Size, length: Size) -> BasicItem | None:
-    """The slice that takes `length` elements of `n`, the same ones first.
+    """A slice that takes `length` elements of `n`, first those of `item`.
 
-    None where what is behind them is too short for that.
+    None if too few elements follow.
     """
     _, start, stop, step = item
     if dims.equal(slice_length(start, stop, 1 if step is None else step, n), length):
@@ -132,7 +132,7 @@ def _step(pad: Padding, step: Size | None) -> int | Value:
 
 
 def _direction(step: Size | None) -> int:
-    """1 of a slice that goes forwards, -1 backwards, 0 where that is not known."""
+    """1 for a slice that goes forwards, -1 for backwards, 0 if that is not known."""
     if step is None or dims.less_equal(1, step):
         return 1
     return -1 if dims.less_equal(step, -1) else 0
@@ -145,7 +145,7 @@ def _first(pad: Padding, item: BasicItem, n: Size) -> Value:
 
 
 def _end(pad: Padding, item: BasicItem, n: Size) -> Value:
-    """The position that a slice ends before, as Python clips it."""
+    """The position before which a slice ends, as Python clips it."""
     _, _, stop, step = item
     return _bound(pad, step, n, stop, n, -1)
 
@@ -153,7 +153,7 @@ def _end(pad: Padding, item: BasicItem, n: Size) -> Value:
 def _bound(
     pad: Padding, step: Size | None, n: Size, bound: Size | None, *without: Size
 ) -> Value:
-    """A bound of a slice; where none is given, the one `without`, either direction."""
+    """A bound of a slice; if there is none, that of `without` for the direction."""
     direction, bounds = _direction(step), []
     if direction >= 0:
         bounds.append(number(pad, without[0] if bound is None else dims.clip(bound, n)))
@@ -229,9 +229,10 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Param) -> 
 def _with_padding_added(
     pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
 ) -> dict[str, object] | None:
-    """The items of a slice that takes the padding of an update too, where it is added.
+    """The items of a slice that also takes the padding of an update that is added.
 
-    None where it is not, or where the slice goes backwards or beyond what is stored.
+    None if the update is not added, or if the slice goes backwards or beyond what is
+    stored.
     """
     items = _true_items(pad)
     if how != "add" or v.type.rank != len(region) or {i[0] for i in items} != {"s"}:
@@ -252,13 +253,15 @@ def _with_padding_added(
 
 
 def _is_repeated(v: PaddedValue, axis: int) -> bool:
-    """Whether all that is written along an axis, counted from the end, is one element.
-    """
+    """Whether an update is one element along an axis that is counted from the end."""
     return v.type.rank < -axis or same_size(v.type.shape[axis], 1)
 
 
 def _chosen(pad: Padding, v: PaddedValue) -> tuple[Value, PaddedValue] | None:
-    """The condition and the number of a write that else changes nothing."""
+    """The condition and the number of a write that otherwise changes nothing.
+
+    None for other writes.
+    """
     x, update = pad.node.inputs
     if update.node.primitive is not OP.where or pad.node.params["how"] != "set":
         return None
@@ -273,7 +276,7 @@ def _chosen(pad: Padding, v: PaddedValue) -> tuple[Value, PaddedValue] | None:
 
 
 def _is_kept_front(pad: Padding, x: PaddedValue, region: Sequence[Size]) -> bool:
-    """Whether slices from the front are kept in as many elements as their array."""
+    """Whether slices from the front are stored in as many elements as their array."""
     return all(
         kind == "s" and step is None and (start is None or same_size(start, 0))
         for kind, start, _, step in _true_items(pad)
@@ -283,7 +286,7 @@ def _is_kept_front(pad: Padding, x: PaddedValue, region: Sequence[Size]) -> bool
 def _written_to_front(
     pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
 ) -> Value:
-    """The array with its first elements written to, by a mask."""
+    """Write to the first elements of an array, by a mask."""
     written = v.value
     if how in _MERGES:
         written = getattr(F, _MERGES[how])(x.value, v.value)
@@ -296,7 +299,7 @@ def _written_to_front(
 def _written_by_mask(
     pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
 ) -> Value:
-    """The array where each element takes its own of the update, if there is one."""
+    """Write by a mask: each element takes its own from the update, if there is one."""
     update = F.expand_dims(v.value, tuple(range(len(region) - v.type.rank)))
     masks: list[Value] = []
     axis = at = 0
@@ -324,15 +327,15 @@ def _written_by_mask(
 def _spread(
     pad: Padding, update: Value, axis: int, item: BasicItem, n: Size
 ) -> tuple[Value, Value]:
-    """An update of a slice with its elements where an axis of `n` takes them.
+    """Spread an update of a slice out to where an axis of `n` takes its elements.
 
-    Also, where it takes any.
+    Also return where the axis takes any.
     """
     by = _step(pad, item[3])
     at, direction = pad.positions(n), _direction(item[3]) or F.sign(by)
     ahead, left = at - _first(pad, item, n), _end(pad, item, n) - at
     inside = F.logical_and(ahead * direction >= 0, left * direction > 0)
-    if not isinstance(by, int) or abs(by) > 1:  # of a division, this is the faster half
+    if not isinstance(by, int) or abs(by) > 1:  # fmod is the faster half of a division
         inside = F.logical_and(inside, F.equal(F.fmod(ahead, by), 0))
     if not same_size(update.type.shape[axis], 1):
         update = read(update, axis, F.floor_divide(ahead, by))
@@ -376,7 +379,10 @@ def _(
 
 
 def _require_element(pad: Padding, n: Size, axis: int) -> None:
-    """Nothing is nearest to an index where the axis is empty, unless none is read."""
+    """Require that an axis has an element to read, unless nothing is read.
+
+    In an empty axis no element is nearest to an index.
+    """
     least: Size = 1
     for size in (n for index in pad.node.inputs[1:] for n in index.type.shape):
         least = dims.minimum(least, size)
@@ -388,7 +394,7 @@ def _require_element(pad: Padding, n: Size, axis: int) -> None:
 def _counting_all(pad: Padding, i: int, x: PaddedValue, axis: int) -> Value | None:
     """An index array that counts the slices of a padded axis, those of padding too.
 
-    Each of these reads, and writes to, itself alone. None for other index arrays.
+    Each slice then reads from, or writes to, itself alone. None for other index arrays.
     """
     index, n = pad.node.inputs[i], x.type.shape[axis]
     if axis not in x.axes or not same_size(pad.stored(n), x.value.type.shape[axis]):
@@ -399,7 +405,7 @@ def _counting_all(pad: Padding, i: int, x: PaddedValue, axis: int) -> Value | No
 
 
 def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
-    """The first elements of an axis, where the index reads 0, 1, 2 ... within it."""
+    """The first elements of an axis if the index reads 0, 1, 2 ... in it, else None."""
     index = pad.node.inputs[1]
     if index.node.primitive is not OP.iota or not all(
         _ends(pad, 1, x.type.shape[axis])
@@ -415,7 +421,7 @@ def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
 
 
 def _ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
-    """Whether the indices of an input are known not to be below 0, or above `n - 1`."""
+    """Whether indices are known to be at least 0, and known to be at most `n - 1`."""
     low, high = pad.range_of(pad.node.inputs[i])
     return (
         low is not None and dims.less_equal(0, low) is True,
@@ -426,9 +432,9 @@ def _ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
 def _from_the_front(
     pad: Padding, x: PaddedValue, axis: int, place: Value, is_ahead: bool = False
 ) -> tuple[Value, Value]:
-    """Positions that count from the front, and the true size, in one dtype.
+    """Count positions from the front; return them and the true size in one dtype.
 
-    Those that are known to be `is_ahead` do so already.
+    Positions that are known to be `is_ahead` count from the front already.
     """
     wide = INT32 if place.dtype.itemsize < 4 or place.dtype == INT32 else INT64
     place = cast(place, wide)

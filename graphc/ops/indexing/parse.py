@@ -1,4 +1,4 @@
-"""A user's index sorted out: basic items, index arrays, and dynamic starts."""
+"""A user's index, sorted out: basic items, index arrays, and dynamic starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,15 +34,15 @@ FULL_ITEM: BasicItem = ("s", None, None, None)
 
 
 def is_adjacent(axes: tuple[int, ...]) -> bool:
-    """Whether index arrays at `axes` leave theirs in place; else they go first."""
+    """Whether index arrays at `axes` leave their axes in place; else these go first."""
     return axes == tuple(range(axes[0], axes[0] + len(axes)))
 
 
 @dataclass(frozen=True)
 class Index:
-    """A user's index, sorted out: basic items, then arrays at axes of the result.
+    """A user's index, sorted out: basic items, then arrays at axes of their result.
 
-    `divider` is the number of axes behind a new one that only keeps arrays apart.
+    `divider` is the number of axes behind a new axis that only keeps arrays apart.
     """
 
     items: tuple[BasicItem, ...]
@@ -62,13 +62,13 @@ _FIELDS = "pass a dict of arrays, and index that"
 
 
 def _as_items(index: IndexLike) -> list[object]:
-    """The index as a list, arrays as values, without the ellipsis resolved."""
+    """The index as a list, with arrays as values and the ellipsis unresolved."""
     items = list(index) if isinstance(index, tuple) else [index]
     return [as_item(item) for item in items]
 
 
 def as_item(item: object) -> object:
-    """One item of an index, arrays as values; raises GraphError for other kinds."""
+    """An item of an index, with arrays as values; raises GraphError for other kinds."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
     if isinstance(item, (int, np.integer)) and not isinstance(item, (bool, np.bool_)):
@@ -117,7 +117,7 @@ def _expanded(x: Value, items: list[object]) -> list[object]:
 def _divides(before: Sequence[object], after: Sequence[object]) -> bool:
     """Whether an ellipsis of no axes stands between index arrays.
 
-    NumPy puts their axes first then, as where a slice is between them.
+    NumPy then puts their axes first, as if a slice stood between them.
     """
     first, last = ([i for i in s if not _keeps_axis(i)] for s in (before, after))
     arrays = [i for i in (*first, *last) if _is_array(i) and i.type.rank]
@@ -129,7 +129,7 @@ def _keeps_axis(item: object) -> bool:
 
 
 def _host_size(item: object) -> Size | None:
-    """A scalar index that is known from shapes alone, as a size."""
+    """A scalar index as a size, if it is known from shapes alone."""
     if isinstance(item, int):
         return item
     if isinstance(item, Value) and item.type.rank == 0 and item.dtype != BOOL:
@@ -199,7 +199,7 @@ def _is_array(item: object) -> TypeGuard[Value]:
 
 
 def _within_int64(bound: object) -> object:
-    """A number beyond all axes as one that is so, too: slices are cut to their axis."""
+    """Clip a bound beyond all axes to int64: slices are cut to their axis anyway."""
     return max(min(bound, 2**63 - 1), -(2**63)) if type(bound) is int else bound
 
 
@@ -221,10 +221,10 @@ def _slice_item(item: slice) -> BasicItem | tuple[Value, int]:
 
 
 def _length(item: slice, start: Size, stop: Size) -> Size:
-    """How far apart two bounds are, also where nobody knows them before the call.
+    """The distance of two bounds, even of bounds that are not known before the call.
 
-    The window `i : i + 2` has two elements wherever it starts. It does not matter if
-    `i + 2` wraps around in its dtype, and so is no size that follows from `i`: a window
+    The window `i : i + 2` has two elements wherever it starts. It does not matter if `i
+    + 2` wraps around in its dtype, and so is no size that follows from `i`: a window
     that starts so far out moves inside.
     """
     (first, before), (last, after) = moved(item.start), moved(item.stop)
@@ -232,7 +232,7 @@ def _length(item: slice, start: Size, stop: Size) -> Size:
 
 
 def moved(bound: ArrayLike | None) -> tuple[Value | None, Size]:
-    """A value and the constants that have been added to it."""
+    """A value, and the sum of the constants that were added to it to make `bound`."""
     value, distance = bound if isinstance(bound, Value) else None, 0
     while value is not None and value.node.primitive in (OP.add, OP.subtract):
         sign = 1 if value.node.primitive is OP.add else -1
@@ -247,7 +247,7 @@ def moved(bound: ArrayLike | None) -> tuple[Value | None, Size]:
 
 
 def _whole_or_nothing(x: Value, mask: Value, items: Sequence[object]) -> Value:
-    """The positions that a mask of rank 0 keeps of a new axis: one or none."""
+    """The positions that a mask of rank 0 keeps along a new axis: one or none."""
     literal = literal_of(mask)
     if literal is not None:
         return as_value(np.zeros(int(literal), "int64"))
@@ -300,9 +300,9 @@ def _allowed(n: Size) -> str:
 
 
 def _check_array(value: Value, n: Size, x: Value) -> bool:
-    """Whether the indices cannot leave the axis; raises if they are known to.
+    """Whether the indices cannot leave the axis; raises if they are known to leave it.
 
-    A literal's indices cannot: its type rule guards the bounds that are not proved.
+    Literal indices cannot: the type rule guards the bounds that are not proved.
     """
     array = literal_of(value)
     if array is None:
@@ -318,7 +318,7 @@ def extremes(literal: NDArray) -> tuple[int, ...]:
 
 
 def widened(index: Value) -> Value:
-    """Indices in a dtype that can count any axis, as JAX needs them."""
+    """Widen indices to a dtype that can count any axis, as JAX needs."""
     if index.dtype.itemsize >= INT32.itemsize:
         return index
     literal = literal_of(index)
@@ -326,7 +326,7 @@ def widened(index: Value) -> Value:
 
 
 def _from_nonzero(value: Value, n: Size) -> bool:
-    """Whether the indices are positions in a mask of the size of the axis."""
+    """Whether the indices are positions in a mask as long as the axis."""
     if value.node.primitive is not OP.nonzero:
         return False
     (mask,) = value.node.inputs
@@ -334,9 +334,9 @@ def _from_nonzero(value: Value, n: Size) -> bool:
 
 
 def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Size:
-    """How many elements `x[start:stop:step]` has of an axis of `n`, as Python counts.
+    """The number of elements of `x[start:stop:step]` in an axis of `n`, as in Python.
 
-    Inside a type rule. A step whose sign is not known must not be 0.
+    This is for type rules: it guards that a step whose sign is not known is not 0.
     """
     if start is None and stop is None and isinstance(step, int) and abs(step) == 1:
         return n  # which is not negative, though that may be tested and not proved
@@ -345,7 +345,7 @@ def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Si
         if dims.equal(step, 1):
             return dims.maximum(0, last - first)
         if start is not None and dims.less_equal(0, start):
-            first = start  # after the end there are none either way
+            first = start  # past the end, no element either way
         return dims.ceil_div(dims.maximum(0, last - first), step)
     first, last = _backwards(start, stop, n)
     if not dims.less_equal(step, -1):

@@ -1,4 +1,4 @@
-"""Positions in arrays of a shape: flat and per axis, on diagonals, of triangles."""
+"""Positions in arrays of a shape: flat, per axis, on diagonals and in triangles."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -49,7 +49,7 @@ def _outside(name: str, size: Size) -> GraphError:
 
 
 def _axes_from_last(rank: int, order: str, name: str) -> Sequence[int]:
-    """The axes of a shape, the one first along which neighbours are next to another."""
+    """The axes of a shape, the one first along which neighbours are adjacent."""
     if order not in ("C", "F"):
         expected = "'C' or 'F'"
         raise graph_error("unknown order", op=name, got=repr(order), expected=expected)
@@ -62,9 +62,9 @@ def unravel_index(
 ) -> tuple[Value, ...]:
     """The position per axis of each flat position, as `numpy.unravel_index`.
 
-    A constant that is out of range is refused. Other flat positions are not checked:
-    the position in the slowest axis is out of range where the flat one is, so that
-    reading by it is as reading out of range always is.
+    A constant out of range is refused. Other flat positions are not checked: if one is
+    out of range, so is its position in the slowest axis, and reading by it is like any
+    other reading out of range.
     """
     flat, sizes = _integers(indices, "unravel_index"), _shape(shape, "unravel_index")
     axes = _axes_from_last(len(sizes), order, "unravel_index")
@@ -90,11 +90,11 @@ def ravel_multi_index(
     mode: str | Sequence[str] = "raise",
     order: Layout = "C",
 ) -> Value:
-    """The flat position of positions per axis, as `numpy.ravel_multi_index`.
+    """The flat position for positions per axis, as `numpy.ravel_multi_index`.
 
-    `mode` says, for all axes or for each, what becomes of a position out of range:
+    `mode` says, for all axes or for each, what happens to a position out of range:
     "wrap" and "clip" move it inside; "raise" refuses a constant when the graph is
-    built, and lets the call raise for another, which has to be read for that.
+    built, and makes the call raise for other positions, which have to be read for that.
     """
     name = "ravel_multi_index"
     sizes = _shape(dims, name)
@@ -111,7 +111,7 @@ def ravel_multi_index(
 
 
 def _inside(place: Value, n: Size, mode: str, name: str) -> Value:
-    """Positions within an axis of size `n`."""
+    """Check positions on an axis of size `n`, or move them inside, as `mode` says."""
     size = size_value(n)
     require_mode(mode, name)
     if mode != "raise":
@@ -134,7 +134,7 @@ def diag_indices(n: SizeLike, ndim: int = 2) -> tuple[Value, ...]:
 
 @public()
 def diag_indices_from(arr: ArrayLike) -> tuple[Value, ...]:
-    """The positions of the main diagonal of an array, whose axes are of one size."""
+    """The positions of the main diagonal of an array whose axes all have one size."""
     value = as_value(arr)
     if value.type.rank < 2:
         got = str(value.type)
@@ -153,7 +153,7 @@ def tril_indices(
 ) -> tuple[Value, Value]:
     """The positions at and below diagonal `k` of an n x m matrix, row by row.
 
-    `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
+    `n`, `k` and `m` may be symbolic: the number of positions is computed from them.
     """
     rows, columns, offset = _of_matrix(n, k, m, "tril_indices")
     ends = F.clip(F.arange(size_value(rows)) + size_value(offset + 1), 0, columns)
@@ -168,7 +168,7 @@ def triu_indices(
 ) -> tuple[Value, Value]:
     """The positions at and above diagonal `k` of an n x m matrix, row by row.
 
-    `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
+    `n`, `k` and `m` may be symbolic: the number of positions is computed from them.
     """
     rows, columns, offset = _of_matrix(n, k, m, "triu_indices")
     first = F.clip(F.arange(size_value(rows)) + size_value(offset), 0, columns)
@@ -207,9 +207,10 @@ def _of_matrix(
 
 
 def _below(rows: Size, columns: Size, k: Size) -> Size:
-    """How many elements are at or below diagonal `k`.
+    """The number of elements at or below diagonal `k`.
 
-    Rows have none, then one more in each from the first to the full row, then all.
+    Rows before `first` have none; from there to `full`, each row has one more than the
+    row before; the others have all.
     """
     first = dims.minimum(rows, dims.maximum(0, -k))
     full = dims.minimum(rows, dims.maximum(first, columns - k))
@@ -228,7 +229,7 @@ def _positions(first: Value, ends: Value, count: Size) -> tuple[Value, Value]:
 
 @public(name="ix_")
 def ix_(*args: ArrayLike) -> tuple[Value, ...]:
-    """An open mesh of vectors of positions, or of masks, as `numpy.ix_`."""
+    """An open mesh from vectors of positions or from masks, as `numpy.ix_`."""
     mesh = []
     for axis, positions in enumerate(args):
         none = isinstance(positions, (list, tuple)) and not positions

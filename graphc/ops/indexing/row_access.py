@@ -1,4 +1,4 @@
-"""Single rows of arrays in loops: one is read, or written, where there must be one."""
+"""Reads and writes of single rows of arrays in loops, where the row must exist."""
 
 from graphc.ir.graph.build import size_value
 from graphc.ir.graph.nodes import Node, Value
@@ -8,19 +8,19 @@ from graphc.ir.types import same_shape
 
 
 def read(x: Value, i: Value) -> Value:
-    """Read the row with a number; there must be such a row."""
+    """Read row `i` of `x`, which must exist."""
     row: Value = F._gather(x, i, axes=(0,), inside=(True,))
     return row
 
 
 def put(x: Value, i: Value, v: Value) -> Value:
-    """Replace the row with a number; there must be such a row."""
+    """Replace row `i` of `x`, which must exist, by `v`."""
     new_rows: Value = F._scatter(x, v, i, axes=(0,), how="set", inside=(True,))
     return new_rows
 
 
 def readable(rows: Value) -> Value:
-    """`rows` with one row added if empty: a program that reads a row must be traced."""
+    """Add a row to empty `rows`, so that a program that reads one can be traced."""
     length = rows.type.shape[0]
     if less_equal(1, length) is True:
         return rows
@@ -32,7 +32,7 @@ def readable(rows: Value) -> Value:
 def is_row(write: Node) -> bool:
     """Whether a scatter writes one whole row, at a place within the array.
 
-    Then it needs no scatter, whose place XLA checks in every step.
+    Such a write needs no scatter, whose place XLA checks in every step.
     """
     x, v, index = write.inputs[:3]
     axis, *more = write.params["axes"]

@@ -1,4 +1,4 @@
-"""Indexing for writing: `x.at[index].set(v)` and its like, as functional updates.
+"""Indexing for writing: `x.at[index].set(v)` and the like, as functional updates.
 
 An update out of bounds writes nothing, on both backends, unless the function is
 compiled with `check=True`, which raises.
@@ -57,7 +57,7 @@ def _scatter(
 ) -> TensorType:
     """`x` with `v` written at integer positions; a repeated one counts each time.
 
-    `inside`: which arrays cannot leave their axis; nothing is written out there.
+    `inside` tells which arrays cannot leave their axis; nothing is written outside.
     """
     _fits(v, gathered(x, indices, axes, inside), x)
     return x.type.like()
@@ -111,7 +111,7 @@ def _print_scatter_jax(p: Printing) -> str:
         text = _row_apart(p)
     else:
         text = _row_written(p) if is_row(p.node) else _written_at(p)
-    if all(i.type.rank == 0 for i in p.node.inputs[2:]):  # JAX refuses: none would fit
+    if all(i.type.rank == 0 for i in p.node.inputs[2:]):  # JAX refuses empty axes
         sizes = [f"{x}.shape[{axis}]" for axis in axes_maybe_empty(p.node)]
         if sizes:
             return f"{text} if {' and '.join(sizes)} else {x}"
@@ -125,7 +125,7 @@ def _row_written(p: Printing) -> str:
 
 
 def _row_apart(p: Printing) -> str:
-    """A row that is computed of what is written over."""
+    """Print the write of a row that is computed from what it overwrites."""
     params, name = p.node.params, p.helper(row_apart_jax)
     indices, axes = ", ".join(clamped(p, 2, beyond=True)), params["axes"]
     at = axes[0] if is_adjacent(axes) else 0
@@ -195,17 +195,17 @@ class _Written:
         self.v = F.broadcast_to(v, self.shape)
 
     def read(self, x: Value) -> Value:
-        """The elements of `x` where something is written."""
+        """The elements of `x` at the written positions."""
         return GATHER(x, *self.indices, axes=self.axes, inside=self.inside)
 
     def write(self, x: Value, v: ArrayLike, how: str) -> Value:
-        """`x` with `v` written."""
+        """`x` with `v` written at these positions."""
         new = cast(as_value(v), x.dtype)
         params = {"axes": self.axes, "how": how, "inside": self.inside}
         return _scatter(x, new, *self.indices, **params)
 
     def counts(self) -> Value:
-        """Which updates are within `x`."""
+        """Whether each update lies within `x`."""
         whole = as_value(np.True_)
         for i, axis, known in zip(self.indices, self.axes, self.inside, strict=True):
             if not known:
@@ -222,9 +222,9 @@ class _Written:
         return never_twice(self.indices, sizes)
 
     def winners(self) -> Value | None:
-        """Which updates stay where several set an element; None for all.
+        """Whether each update stays if several set one element; None if all stay.
 
-        Position numbers that are set in the same way tell.
+        To find out, the numbers of the updates are set in the same way.
         """
         if self.once():
             return None
@@ -254,7 +254,7 @@ def _of_multiply(written: _Written, g: Value) -> IndexPair:
 
 
 def _other_factors(written: _Written) -> Value:
-    """For each update, the product of the others of the same element."""
+    """For each update, the product of the other updates of the same element."""
     x = written.x
     numbers = F.reshape(F.arange(x.size), x.shape)
     target = F.where(written.counts(), written.read(numbers), x.size)
@@ -263,7 +263,7 @@ def _other_factors(written: _Written) -> Value:
 
 
 def _of_extreme(how: str) -> Callable[[_Written, Value], IndexPair]:
-    """Elements and updates that tie share alike, as in JAX."""
+    """The rule of "min" or "max": tied elements and updates share alike, as in JAX."""
 
     def rule(written: _Written, g: Value) -> IndexPair:
         x, v = written.x, written.v
@@ -322,7 +322,7 @@ def _(
 
 
 def _with_rank(v: Value, rank: int, batched: bool) -> Value:
-    """An update with a batch axis, which may have size 1, and `rank` axes behind."""
+    """Give an update a batch axis, perhaps of size 1, and `rank` axes after it."""
     missing = rank - v.type.rank + batched
     return F.expand_dims(v, tuple(range(batched, missing + 1)))
 
@@ -345,7 +345,7 @@ def slice_update_numpy(
     x: NDArray, v: NDArray, items: tuple[int | slice | None, ...], how: str
 ) -> NDArray:
     """Printed into NumPy programs."""
-    y = np.array(x)  # of a NumPy scalar, an array that can be written to
+    y = np.array(x)  # makes a NumPy scalar writable
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
     y[items] = v if how == "set" else getattr(np, names[how])(y[items], v)
     return y
@@ -389,7 +389,7 @@ def slice_update_jax(
 
 
 def _print_slice_update_jax(p: Printing) -> str:
-    """As users write it where it is into an argument, or leaves something out."""
+    """Print as users write if part of an array or an argument is written to."""
     x, items, how = p.node.inputs[0], subscript(p), p.node.params["how"]
     if reads_other_places(p.node):
         name, arguments = p.helper(joined_jax), f"{apart(p)}, {p.inputs[1]}"
@@ -428,7 +428,7 @@ def _(g: Value, x: Value, v: Value, *, how: str, **items: Param) -> IndexPair:
 
 
 def _shared(how: str, share: Value, old: Value, v: Value) -> IndexPair:
-    """The cotangents of elements and of updates, of which the "min" or "max" stays."""
+    """Split a cotangent between elements and updates, whose "min" or "max" stays."""
     larger = F.greater if how == "max" else F.less
     tied = F.where(F.equal(old, v), 0.5 * share, F.zeros_like(share))
     return F.where(larger(old, v), share, tied), F.where(larger(v, old), share, tied)

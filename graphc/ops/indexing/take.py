@@ -1,4 +1,4 @@
-"""`take` and its like: indexing along an axis, by name."""
+"""`take` and the like: indexing along an axis, by name."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ def take(
 ) -> Value:
     """The elements at integer positions along `axis`, as `numpy.take`.
 
-    Positions out of bounds wrap around with `mode="wrap"`; with "clip" they are those
-    of the nearest elements, so that -1 is the first one. "raise", the default, can only
+    Positions out of bounds wrap around with `mode="wrap"`; with "clip" they read the
+    nearest elements, so that -1 reads the first one. "raise", the default, can only
     raise under `check=True`, or for constants.
     """
     value = strong(as_value(x))
@@ -38,7 +38,7 @@ def take(
     if none:
         return F.getitem(value, (*(FULL,) * at, []))
     positions = as_value(indices)
-    if positions.dtype.kind == "b":  # 0 and 1, no mask
+    if positions.dtype.kind == "b":  # positions 0 and 1, not a mask
         positions = cast(positions, INT32)
     if mode != "raise":
         if positions.dtype.itemsize < INT32.itemsize:  # too narrow for sizes
@@ -54,7 +54,7 @@ def take_along_axis(
 ) -> Value:
     """One element per row along `axis`, as `numpy.take_along_axis`.
 
-    Elements of the flattened array where `axis` is None.
+    If `axis` is None, elements are taken from the flattened array.
     """
     value, index = strong(as_value(x)), strong(as_value(indices))
     if axis is None:
@@ -80,10 +80,11 @@ def take_along_axis(
 def sliding_window_view(
     x: ArrayLike, window_shape: ShapeLike, axis: AxesLike | None = None
 ) -> Value:
-    """All windows of a size that slide over the axes: these come last, one per window.
+    """All windows of a size that slide over the axes, whose elements are on last axes.
 
-    As `numpy.lib.stride_tricks.sliding_window_view`, with copies of the elements. The
-    windows are of all axes unless `axis` says which, perhaps one of them twice.
+    The result is that of `numpy.lib.stride_tricks.sliding_window_view`, with copies of
+    the elements. Windows are over all axes unless `axis` says which, perhaps one of
+    them twice.
     """
     value, sizes = strong(as_value(x)), as_shape(window_shape)
     rank = value.type.rank

@@ -1,4 +1,4 @@
-"""Whether index arrays name an element twice, as far as follows from their making."""
+"""Whether index arrays name an element twice, as far as their nodes tell."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 
 
 class _Spread(NamedTuple):
-    """Different integers: whether none is negative, and their largest distance."""
+    """Distinct integers: whether none is negative, and their largest distance."""
 
     counts_from_start: bool
     most: Size
@@ -26,7 +26,7 @@ class _Spread(NamedTuple):
 
 
 def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
-    """Whether it is known that index arrays, of axes of these sizes, repeat nothing."""
+    """Whether index arrays for axes of these sizes are known to repeat no element."""
     if all(i.type.rank == 0 for i in indices):
         return True
     nodes = {i.node for i in indices}
@@ -37,7 +37,7 @@ def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
 
 
 def _kept_inside(index: Value, n: Size) -> Value:
-    """An index array without its numbers beyond the axis, where nothing is written."""
+    """An index array without positions beyond the axis, where nothing is written."""
     if index.node.primitive is OP.where:
         _, positions, beyond = index.node.inputs
         sizes = known_sizes(beyond)
@@ -48,7 +48,7 @@ def _kept_inside(index: Value, n: Size) -> Value:
 
 
 def _any_distinct(pairs: Iterable[AxisIndex]) -> bool:
-    """Whether one array alone has no integer twice; the others stretch along."""
+    """Whether one array alone, with no integer twice, makes all elements distinct."""
     pairs = list(pairs)
     points = set[int]().union(*(_axes(i) for i, _ in pairs))
     for index, n in pairs:
@@ -61,7 +61,7 @@ def _any_distinct(pairs: Iterable[AxisIndex]) -> bool:
 def _axis_by_axis(pairs: list[AxisIndex]) -> bool:
     """Whether, along each axis of the points, some array never repeats itself.
 
-    It may change along other axes for which that is known before.
+    The array may also change along other axes for which this is already known.
     """
     points = set[int]().union(*(_axes(i) for i, _ in pairs))
     known: set[int] = set()
@@ -77,13 +77,13 @@ def _axis_by_axis(pairs: list[AxisIndex]) -> bool:
 
 
 def _axes(value: Value) -> set[int]:
-    """The axes, counted from the last as -1, that are not of size 1."""
+    """The axes that are not of size 1, counted from the last one as -1."""
     shape = value.type.shape
     return {a - len(shape) for a, n in enumerate(shape) if not is_one(n)}
 
 
 def _along(value: Value) -> tuple[int, _Spread] | None:
-    """An axis along which no integer repeats, at each place of the other axes."""
+    """An axis along which no integer repeats at any place of the others; the spread."""
     spread, axes = _spread(value), _axes(value)
     if any(map(may_be_one, value.type.shape)):
         return None  # stretched, it repeats itself
@@ -100,7 +100,7 @@ def _along(value: Value) -> tuple[int, _Spread] | None:
 
 
 def _spread(value: Value) -> _Spread | None:
-    """The spread of an array that is known to have no integer twice."""
+    """The spread of an array that is known to have no integer twice, else None."""
     node, literal = value.node, literal_of(value)
     if literal is not None:
         return _of_literal(literal)
@@ -125,7 +125,7 @@ def _spread(value: Value) -> _Spread | None:
 
 
 def _moves(node: Node) -> bool:
-    """Whether the elements are those of the first input, none of them twice."""
+    """Whether the elements are those of the first input, each at most once."""
     moving = (OP.reshape, OP.expand_dims, OP.squeeze, OP.transpose, OP.basic_index)
     return node.primitive in (*moving, OP.convert, OP.dynamic_slice)
 

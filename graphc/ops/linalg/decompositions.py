@@ -1,11 +1,11 @@
 """Linear algebra: decompositions, solvers and functions of matrices, all batched.
 
 The last two axes are matrices, the others a batch. float32, float64, complex64 and
-complex128 keep their dtype; integers and bools become float64, as in NumPy; float16
-and bfloat16 are refused, as in NumPy.
+complex128 keep their dtype; integers and bools become float64, as in NumPy; float16 and
+bfloat16 are refused, as in NumPy.
 
-A matrix that NumPy refuses at run time (it is singular, or not positive definite, or an
-iteration does not converge) gives NaN or infinity instead on both backends, in that
+For a matrix that NumPy refuses at run time (it is singular, or not positive definite,
+or an iteration does not converge), both backends give NaN or infinity instead, in that
 matrix of the batch alone. A function compiled with `check=True` raises: finite matrices
 must give finite results.
 """
@@ -46,9 +46,10 @@ def complex_dtype(dtype: DType) -> DType:
 def matrices(
     op_name: str, *args: ArrayLike, ranks: tuple[int, ...] = (2,)
 ) -> list[Value]:
-    """The arguments in the one dtype in which NumPy's linear algebra takes them.
+    """Convert the arguments to one dtype that NumPy's linear algebra takes.
 
-    `ranks` are the least ranks, the last one for all further arguments.
+    `ranks` are the least ranks of the arguments; the last one holds for all further
+    ones. Raises GraphError if an argument has fewer axes.
     """
     values = [_exact(strong(as_value(a)), op_name) for a in args]
     for i, v in enumerate(values):
@@ -85,7 +86,7 @@ def _square(x: Value) -> Size:
 
 
 def _checked(primitive: Primitive, problem: str) -> None:
-    """With `check=True`, finite inputs must give finite results."""
+    """Under `check=True`, require that finite inputs give finite results."""
 
     def conditions(node: Node) -> Checks:
         fine = F.all(F.isfinite(node.outputs[0]))
@@ -99,7 +100,7 @@ def _checked(primitive: Primitive, problem: str) -> None:
 
 
 def _converging(primitive: Primitive, output: int = 0) -> None:
-    """With `check=True`, an iteration must end: of NaN it does not, as in NumPy."""
+    """Under `check=True`, require convergence; NaN has none, as in NumPy."""
 
     def conditions(node: Node) -> Checks:
         fine = F.all(F.isfinite(node.outputs[output]))
@@ -132,7 +133,7 @@ def nan_unless_solved(function: Any, x: NDArray, triangular: bool = False) -> ob
 
 
 def _nan_unless(call: Callable[[Printing], str]) -> Callable[[Printing], str]:
-    """`nan_unless_solved(np.linalg.eigh, x)`."""
+    """Print a call as `nan_unless_solved(np.linalg.eigh, x)`."""
     return lambda p: f"{p.helper(nan_unless_solved)}({call(p)}, {p.inputs[0]})"
 
 
@@ -157,9 +158,9 @@ padding.by_unit(_cholesky)
 
 @public(name="linalg.cholesky")
 def cholesky(a: ArrayLike, /, upper: bool = False) -> Value:
-    """The triangular L with a = L L^H, or U with a = U^H U, zeros beside it.
+    """The triangular L with a = L L^H, or U with a = U^H U; other elements are zero.
 
-    Only that triangle of `a` is read. Where the matrix is not positive definite the
+    Only that triangle of `a` is read. If the matrix is not positive definite, the
     triangle is NaN, and a function compiled with `check=True` raises.
     """
     (x,) = matrices("linalg.cholesky", a)
@@ -220,8 +221,8 @@ def _refuse(x: Value, op_name: str, of: str, instead: str) -> NoReturn:
 def qr(a: ArrayLike, /, mode: str = "reduced") -> Any:
     """An orthonormal Q and an upper triangular R with a = Q R.
 
-    Q has min(m, n) columns, or m in mode "complete". Mode "r" gives R alone, mode
-    "raw" the reflectors of LAPACK, transposed, and their factors.
+    Q has min(m, n) columns, or m in mode "complete". Mode "r" returns R alone; mode
+    "raw" returns the reflectors of LAPACK, transposed, and their factors.
     """
     if mode not in get_args(QRMode):
         expected = ", ".join(get_args(QRMode))
@@ -232,7 +233,7 @@ def qr(a: ArrayLike, /, mode: str = "reduced") -> Any:
 
 
 class SVDResult(NamedTuple):
-    """`U` and `Vh` of the singular vectors, `S` of the values, largest first."""
+    """The singular vectors `U` and `Vh`, and the singular values `S`, largest first."""
 
     U: Value
     S: Value
@@ -312,9 +313,9 @@ def svd(
 ) -> Any:
     """The singular value decomposition a = U diag(S) Vh, largest values first.
 
-    Without `compute_uv`, S alone; without `full_matrices`, only the first min(m, n)
-    columns of U and rows of Vh. `hermitian` says that `a` is, which is faster.
-    The signs of the vectors are those of the backend's LAPACK.
+    Without `compute_uv`, the result is S alone; without `full_matrices`, U has only its
+    first min(m, n) columns, and Vh such rows. `hermitian` states that `a` is Hermitian,
+    which is faster. The signs of the vectors are those of the backend's LAPACK.
     """
     (x,) = matrices("linalg.svd", a)
     if hermitian:
@@ -325,7 +326,7 @@ def svd(
 
 
 def _hermitian_svd(x: Value, compute_uv: bool) -> object:
-    """By eigenvalues, the sign of a negative one moved into Vh."""
+    """Decompose by eigenvalues, and move the sign of a negative one into Vh."""
     if not compute_uv:
         return F.flip(F.sort(F.absolute(_eigvalsh(x, lower=True)), axis=-1), -1)
     values, vectors = _eigh(x, lower=True)
@@ -344,7 +345,7 @@ def svdvals(x: ArrayLike, /) -> Value:
 
 
 class EigResult(NamedTuple):
-    """`eigenvalues` in no particular order, and `eigenvectors` as columns."""
+    """The `eigenvalues`, in no particular order, and the `eigenvectors` as columns."""
 
     eigenvalues: Value
     eigenvectors: Value
@@ -352,14 +353,14 @@ class EigResult(NamedTuple):
 
 @op()
 def _eigh(x: Array, *, lower: bool) -> tuple[TensorType, ...]:
-    """Eigenvalues and -vectors of Hermitian matrices, of which one triangle is read."""
+    """The eigenvalues and eigenvectors of Hermitian matrices; one triangle is read."""
     _square(x)
     return x.type.like(x.type.shape[:-1], real_dtype(x.dtype)), x.type.like()
 
 
 @op()
 def _eigvalsh(x: Array, *, lower: bool) -> TensorType:
-    """The eigenvalues of Hermitian matrices, of which one triangle is read."""
+    """The eigenvalues of Hermitian matrices; one triangle is read."""
     _square(x)
     return x.type.like(x.type.shape[:-1], real_dtype(x.dtype))
 
@@ -404,7 +405,7 @@ def _(g: Value, x: Value, *, lower: bool) -> tuple[Value]:
 
 @op()
 def _eig(x: Array) -> tuple[TensorType, ...]:
-    """Eigenvalues and -vectors, complex."""
+    """The eigenvalues and eigenvectors, always complex."""
     _square(x)
     dtype = complex_dtype(x.dtype)
     return x.type.like(x.type.shape[:-1], dtype), x.type.like(dtype=dtype)
@@ -412,7 +413,7 @@ def _eig(x: Array) -> tuple[TensorType, ...]:
 
 @op()
 def _eigvals(x: Array) -> TensorType:
-    """Eigenvalues, complex."""
+    """The eigenvalues, always complex."""
     _square(x)
     return x.type.like(x.type.shape[:-1], complex_dtype(x.dtype))
 
@@ -459,7 +460,7 @@ def _(g: Value, x: Value) -> tuple[Value]:
 def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors of any square matrices; always complex.
 
-    JAX has it on CPUs, and on GPUs from some of its versions on.
+    JAX supports this on CPUs, and since some version on GPUs too.
     """
     return EigResult(*_eig(*matrices("linalg.eig", a)))
 
@@ -468,6 +469,6 @@ def eig(a: ArrayLike) -> EigResult:
 def eigvals(a: ArrayLike) -> Value:
     """The eigenvalues of any square matrices; always complex.
 
-    JAX has it on CPUs, and on GPUs from some of its versions on.
+    JAX supports this on CPUs, and since some version on GPUs too.
     """
     return _eigvals(*matrices("linalg.eigvals", a))

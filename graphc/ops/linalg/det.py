@@ -1,7 +1,7 @@
 """Linear algebra: determinants.
 
-The gradient of a determinant is the matrix of its cofactors, which singular matrices
-have as well: it is right there too (JAX gives zeros for some of them).
+The gradient of a determinant is the matrix of its cofactors. Singular matrices have
+cofactors as well, so their gradient is right too (JAX gives zeros for some of them).
 """
 
 from functools import partial
@@ -28,7 +28,7 @@ def _det(x: Array) -> TensorType:
 
 @op()
 def _slogdet(x: Array) -> tuple[TensorType, ...]:
-    """The sign (complex: the phase) of the determinant, and the log of the rest."""
+    """The sign (or complex phase) of the determinant, and the log of its magnitude."""
     _square(x)
     batch = x.type.shape[:-2]
     return x.type.like(batch), x.type.like(batch, real_dtype(x.dtype))
@@ -50,7 +50,7 @@ def _(g: Value, x: Value) -> tuple[Value]:
 @_slogdet.vjp
 def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
     of_sign, total = g
-    if of_sign is not None and x.dtype.kind == "c":  # a phase turns, a sign does not
+    if of_sign is not None and x.dtype.kind == "c":  # a phase can turn, a sign cannot
         turn = F.imag(of_sign * _slogdet(x)[0])
         total = 1j * turn if total is None else total + 1j * turn
     if total is None:
@@ -61,7 +61,7 @@ def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
 
 @op()
 def _cofactors(x: Array) -> TensorType:
-    """The derivative of the determinant in each element."""
+    """The derivative of the determinant with respect to each element."""
     _square(x)
     return x.type.like()
 
@@ -88,7 +88,7 @@ padding.by_unit(_cofactors)
 
 @_cofactors.vjp
 def _(g: Value, x: Value) -> tuple[Value]:
-    # C = det(x) x^-T: not finite where x is singular, as in JAX.
+    # This uses C = det(x) x^-T: not finite if x is singular, as in JAX.
     c = _cofactors(x)
     total = F.sum(g * c, axis=(-2, -1), keepdims=True) * rules.unit(x)
     inner = total - F.matmul(g, rules.flipped(c))
@@ -104,7 +104,7 @@ class SlogdetResult(NamedTuple):
 
 @public(name="linalg.det")
 def det(a: ArrayLike, /) -> Value:
-    """The determinant; 1 of matrices without rows."""
+    """The determinant, which is 1 for matrices without rows."""
     return _det(*matrices("linalg.det", a))
 
 
@@ -112,6 +112,6 @@ def det(a: ArrayLike, /) -> Value:
 def slogdet(a: ArrayLike, /) -> SlogdetResult:
     """The determinant as its sign (or phase) and the logarithm of its magnitude.
 
-    A singular matrix has 0 and -inf; the sign of NaN is not said.
+    A singular matrix gives 0 and -inf; the sign for NaN is unspecified.
     """
     return SlogdetResult(*_slogdet(*matrices("linalg.slogdet", a)))

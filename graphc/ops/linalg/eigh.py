@@ -1,4 +1,4 @@
-"""Linear algebra: eigenvalues of Hermitian matrices and of pairs; Schur's form."""
+"""Linear algebra: eigenvalues of Hermitian matrices and of pairs; the Schur form."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from graphc.ops.linalg.decompositions import (
 
 
 class EighResult(NamedTuple):
-    """`eigenvalues`, smallest first, and `eigenvectors` as columns."""
+    """The `eigenvalues`, smallest first, and the `eigenvectors` as columns."""
 
     eigenvalues: Value
     eigenvectors: Value
@@ -38,7 +38,7 @@ def _is_lower(part: str, op_name: str) -> bool:
 
 
 def _second(b: ArrayLike | str | None, UPLO: str) -> tuple[ArrayLike | None, str]:
-    """The second argument is the matrix in SciPy, and the triangle in NumPy."""
+    """Sort out the second argument: a matrix as in SciPy, or a triangle as in NumPy."""
     return (None, b) if isinstance(b, str) else (b, UPLO)
 
 
@@ -48,12 +48,13 @@ def eigh(
 ) -> EighResult:
     """Eigenvalues, smallest first, and eigenvectors of Hermitian matrices.
 
-    Of `a` alone, the vectors v are orthonormal. With `b`, which is positive definite,
-    a v = w b v, and v^H b v is the unit matrix; batches broadcast. Only the triangles
-    that `UPLO` names are read. The signs of the vectors are those of the backend's
-    LAPACK. Where `b` is not positive definite, all is NaN.
+    For `a` alone, the vectors v are orthonormal. With a positive definite `b`, a v = w
+    b v, and v^H b v is the unit matrix; batches broadcast. Only the triangles that
+    `UPLO` names are read. The signs of the vectors are those of the backend's LAPACK.
+    If `b` is not positive definite, all results are NaN.
 
-    By Cholesky reduction: Golub and Van Loan (2013), Matrix Computations, 8.7.2.
+    The method is Cholesky reduction: Golub and Van Loan (2013), Matrix Computations,
+    8.7.2.
     """
     b, UPLO = _second(b, UPLO)
     lower = _is_lower(UPLO, "linalg.eigh")
@@ -72,7 +73,7 @@ def eigvalsh(
 ) -> Value:
     """The eigenvalues of Hermitian matrices, or of pairs, smallest first; see `eigh`.
 
-    Of a matrix with NaN they are undefined: NumPy's LAPACK may give numbers.
+    For a matrix with NaN they are undefined: NumPy's LAPACK may give numbers.
     """
     b, UPLO = _second(b, UPLO)
     lower = _is_lower(UPLO, "linalg.eigvalsh")
@@ -85,7 +86,7 @@ def eigvalsh(
 def _reduced(
     a: ArrayLike, b: ArrayLike, lower: bool, op_name: str
 ) -> tuple[Value, Value]:
-    """L^-1 a L^-H and L, of b = L L^H; both whole matrices of one batch."""
+    """L^-1 a L^-H and L, where b = L L^H; both are whole matrices of one batch."""
     x, metric = matrices(op_name, a, b)
     batch = broadcast(x.type.shape[:-2], metric.type.shape[:-2])
     x = F.broadcast_to(x, (*batch, *x.type.shape[-2:]))
@@ -109,7 +110,7 @@ class SchurResult(NamedTuple):
 
 @op()
 def _schur(x: Array, *, dtype: DType) -> tuple[TensorType, ...]:
-    """Schur's form: x = Z T Z^H, of real or complex matrices."""
+    """The Schur form x = Z T Z^H of real or complex matrices."""
     _square(x)
     return x.type.like(dtype=dtype), x.type.like(dtype=dtype)
 
@@ -146,12 +147,12 @@ _schur.no_gradient("the factors are not unique: take linalg.eig, linalg.eigh or 
 def schur(a: ArrayLike, /, output: str = "real") -> SchurResult:
     """The Schur form a = Z T Z^H: Z is unitary, T upper triangular.
 
-    Of real matrices, T has 2 x 2 blocks on its diagonal for pairs of complex
-    eigenvalues, unless `output` is "complex": then both are complex, and T is
-    triangular. The eigenvalues come in the order of the backend's LAPACK. Matrices
-    that are not finite give NaN. JAX has it on CPUs only.
+    For real matrices, T has 2 x 2 blocks on its diagonal for pairs of complex
+    eigenvalues, unless `output` is "complex": then both T and Z are complex, and T is
+    triangular. The eigenvalues come in the order of the backend's LAPACK. Matrices that
+    are not finite give NaN. JAX supports this on CPUs only.
 
-    Raises GraphError for another `output`, or what is no square matrix.
+    Raises GraphError for another `output`, or if the matrices in `a` are not square.
     """
     if output not in ("real", "complex"):
         problem = f"output must be 'real' or 'complex', not {output!r}"

@@ -2,8 +2,9 @@
 
 They are those of the literature, for the inner product Re tr(G^H dX): M. Giles (2008),
 An extended collection of matrix derivative results for forward and reverse mode
-algorithmic differentiation; others are named where they stand. Cotangents here are not
-conjugated (see `autodiff`), so they are on the way in and on the way out.
+algorithmic differentiation; other sources are named at each function. Cotangents here
+are not conjugated (see `autodiff`), so the formulas conjugate them on the way in and on
+the way out.
 
 As in JAX, a derivative of eigenvectors or singular vectors is not finite where two
 eigenvalues or singular values are equal; that of the values alone is.
@@ -19,7 +20,7 @@ from graphc.ir.sizes.dims import Size
 
 
 def conjugate(x: Value) -> Value:
-    """The complex conjugate; real numbers as they are."""
+    """The complex conjugate; real numbers stay as they are."""
     return F.conjugate(x) if x.dtype.kind == "c" else x
 
 
@@ -62,13 +63,16 @@ def _half(x: Value, lower: bool) -> Value:
 
 
 def of_triangle(full: Value, lower: bool) -> Value:
-    """The cotangent of a matrix of which one triangle is read, the rest its mirror."""
+    """The cotangent of a matrix of which one triangle is read and mirrored."""
     g = conjugate(full)
     return conjugate(_half(g + adjoint(g), lower))
 
 
 def of_cholesky(factor: Value, g: Value) -> Value:
-    """I. Murray (2016), Differentiation of the Cholesky decomposition, eq. 10."""
+    """The cotangent of a matrix, from that of its Cholesky factor.
+
+    I. Murray (2016), Differentiation of the Cholesky decomposition, eq. 10.
+    """
     solve = F.linalg.solve_triangular
     inner = _half(F.matmul(adjoint(factor), conjugate(g)), lower=True)
     left = solve(factor, inner + adjoint(inner), trans=2, lower=True)
@@ -77,10 +81,11 @@ def of_cholesky(factor: Value, g: Value) -> Value:
 
 
 def of_qr(q: Value, r: Value, gq: Value | None, gr: Value | None) -> Value:
-    """J. Townsend (2018), Differentiating the QR decomposition, for full rank.
+    """The cotangent of a matrix of full rank, from those of Q and R.
 
-    Of wide matrices, which JAX refuses, the first columns are decomposed; R has the
-    product of Q^H and the others.
+    J. Townsend (2018), Differentiating the QR decomposition. Only the first columns of
+    wide matrices, which JAX refuses, are decomposed; R holds the product of Q^H and the
+    others.
     """
     gq, gr = (None if g is None else conjugate(g) for g in (gq, gr))
     k, n = r.type.shape[-2:]
@@ -106,7 +111,7 @@ def of_qr(q: Value, r: Value, gq: Value | None, gr: Value | None) -> Value:
 
 
 def _gaps(values: Value) -> Value:
-    """1 over the differences of values, 0 on the diagonal."""
+    """1 over the differences of values, and 0 on the diagonal."""
     ones = unit(values)
     column, row = F.expand_dims(values, -1), F.expand_dims(values, -2)
     return 1 / (row - column + ones) - ones
@@ -118,7 +123,10 @@ def of_svd(
     gs: Value | None,
     gvh: Value | None,
 ) -> Value:
-    """By the thin factors U, s and V^H, as `jax.lax.linalg.svd`; Giles, sec. 3.7."""
+    """The cotangent of a matrix, from those of its thin factors U, s and V^H.
+
+    The formula is that of `jax.lax.linalg.svd`; Giles, sec. 3.7.
+    """
     u, s, vh = factors
     m, n = u.type.shape[-2], vh.type.shape[-1]
     core, outer = [], []
@@ -147,7 +155,7 @@ def _skewed(gaps: Value, x: Value) -> Value:
 
 
 def _phases(turned: Value, s: Value) -> list[Value]:
-    """The phases by which complex U turns and V does not: on the diagonal."""
+    """A diagonal term for the phases by which complex U turns and V does not."""
     if turned.dtype.kind != "c":
         return []
     inverse = F.where(F.equal(s, 0), 0, 1 / F.where(F.equal(s, 0), 1, s))
@@ -156,7 +164,7 @@ def _phases(turned: Value, s: Value) -> list[Value]:
 
 
 def _beside(many: Size, few: Size, term: Value) -> list[Value]:
-    """A term that counts only where one size is larger than the other."""
+    """A term that counts only if the size `many` is larger than `few`."""
     if dims.less_equal(many, few) is True:
         return []
     if dims.less_equal(many, few) is False:
@@ -175,16 +183,17 @@ def of_eigh(w: Value, v: Value, gw: Value | None, gv: Value | None) -> Value:
 
 
 def of_eig(w: Value, v: Value, gw: Value | None, gv: Value | None) -> Value:
-    """With LAPACK's scale of an eigenvector: norm 1, the largest element real.
+    """The cotangent of a matrix, from those of its eigenvalues and eigenvectors.
 
-    Giles, sec. 3.1; for the scale see `jax.lax.linalg.eig`.
+    An eigenvector has LAPACK's scale: norm 1, and a real largest element. Giles, sec.
+    3.1; for the scale see `jax.lax.linalg.eig`.
     """
     core = [] if gw is None else [by_rows(conjugate(gw), unit(v))]
     if gv is not None:
         g = conjugate(gv)
         along = F.sum(F.conjugate(v) * g, axis=-2, keepdims=True)
         widths = [*[(0, 0)] * (v.type.rank - 2), (0, 1), (0, 0)]
-        sizes = F.pad(F.absolute(v), widths, constant_values=-1)  # of none, too
+        sizes = F.pad(F.absolute(v), widths, constant_values=-1)  # for no rows too
         place = F.expand_dims(F.arange(F.size_value(v.type.shape[-2])), 1)
         largest = F.equal(place, F.argmax(sizes, axis=-2, keepdims=True))
         largest = cast(largest, v.dtype)
@@ -197,13 +206,16 @@ def of_eig(w: Value, v: Value, gw: Value | None, gv: Value | None) -> Value:
 
 
 def of_lu(packed: Value, order: Value, g: Value) -> Value:
-    """F. de Hoog, R. Anderssen and M. Lukas (2011), Differentiation of matrix
-    functionals using triangular factorization; of any shape as in JAX."""
+    """The cotangent of a matrix of any shape, from that of its packed LU factors.
+
+    F. de Hoog, R. Anderssen and M. Lukas (2011), Differentiation of matrix functionals
+    using triangular factorization; shapes that are not square as in JAX.
+    """
     m, n = packed.type.shape[-2:]
     solve = F.linalg.solve_triangular
     lower = _squared(F.tril(packed, -1), -1, m) + unit(packed, -2)
     upper = _squared(F.triu(packed), -2, n)
-    if dims.less_equal(n, m) is not True:  # rows that U has not are those of a unit
+    if dims.less_equal(n, m) is not True:  # missing rows of U are a unit matrix's
         beyond = F.arange(F.size_value(n)) >= F.size_value(m)
         upper = upper + by_rows(cast(beyond, packed.dtype), unit(packed))
     inner = F.tril(F.matmul(flipped(lower), g), -1)
@@ -215,7 +227,7 @@ def of_lu(packed: Value, order: Value, g: Value) -> Value:
 
 
 def _squared(x: Value, axis: int, size: Size) -> Value:
-    """Cut or filled up with zeros along one of the last two axes."""
+    """Cut one of the last two axes to a size, or fill it up with zeros."""
     length = x.type.shape[axis]
     if dims.equal(length, size) is True:
         return x
@@ -229,10 +241,10 @@ def _squared(x: Value, axis: int, size: Size) -> Value:
 def of_lu_solve(
     packed: Value, sides: tuple[Value, Value], g: Value, of_b: Value, trans: int
 ) -> Value:
-    """The cotangent of the factors, by `b` and `x` and that of `b`; `trans` 0 or 1.
+    """The cotangent of the LU factors, from `b`, `x` and the cotangent of `b`.
 
-    Of P a = L U, for which U x = y with L y = P b; transposed, P x = w with L^T w = y
-    and U^T y = b. So written, no rows need be exchanged.
+    `trans` is 0 or 1. For P a = L U, U x = y with L y = P b; transposed, P x = w with
+    L^T w = y and U^T y = b. In this form, no rows need to be exchanged.
     """
     b, x = sides
     solve = F.linalg.solve_triangular
@@ -251,11 +263,12 @@ def of_lu_solve(
 
 
 def of_spectrum(factors: tuple[Value, Value, Value], nonzero: Value, g: Value) -> Value:
-    """The cotangent of x of the pseudo-inverse of x^H; singular values are `nonzero`.
+    """The cotangent of x, where `g` is that of the pseudo-inverse of x^H.
 
-    A generalised matrix function U f(S) V^H (V. Noferini, 2017, A formula for the
-    Frechet derivative of a generalized matrix function) with f(s) = 1/s, and 0 of
-    the other values. Finite where values are equal, too.
+    Singular values that are not `nonzero` count as 0. The pseudo-inverse is a
+    generalised matrix function U f(S) V^H (V. Noferini, 2017, A formula for the Frechet
+    derivative of a generalized matrix function) with f(s) = 1/s, and f = 0 for values
+    that count as 0. The cotangent is finite even where values are equal.
     """
     u, s, vh = factors
     f = F.where(nonzero, 1 / F.where(nonzero, s, 1), 0)

@@ -1,6 +1,6 @@
 """Linear algebra: ranks, pseudo-inverses, least squares.
 
-Gradients hold the rank: singular values that count as zero do so nearby too.
+Gradients assume a fixed rank: singular values that count as zero do so nearby too.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from graphc.ops.linalg.decompositions import _converging, matrices, real_dtype
 
 
 class LstsqResult(NamedTuple):
-    """`x`, sums of squared `residuals`, the `rank` of the matrix, its `s`."""
+    """The solution `x`, sums of squared `residuals`, `rank` and singular values `s`."""
 
     x: Value
     residuals: Value
@@ -35,7 +35,7 @@ class LstsqResult(NamedTuple):
 
 @op()
 def _lstsq(a: Array, b: Array, *rcond: Array) -> tuple[TensorType, ...]:
-    """Least squares by singular values; the residuals are not cut."""
+    """Least squares by singular values; residuals are given at any rank."""
     m, n = a.type.shape
     require_equal(m, b.type.shape[0], "one right-hand side per row")
     if b.type.rank > 2:
@@ -115,7 +115,7 @@ def _(
 def _inverse(
     factors: tuple[Value, Value, Value], nonzero: Value, right: Value
 ) -> Value:
-    """The pseudo-inverse, by the factors of the adjoint matrix, times `right`."""
+    """Multiply `right` by the pseudo-inverse, from factors of the adjoint matrix."""
     u, s, vh = factors
     inverse = F.where(nonzero, 1 / F.where(nonzero, s, 1), 0)
     return F.matmul(u, rules.by_rows(inverse, F.matmul(vh, right)))
@@ -140,12 +140,12 @@ def _(
 
 @public(name="linalg.lstsq")
 def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqResult:
-    """The shortest x for which the squares of b - a @ x sum up to least.
+    """The shortest x that minimises the sum of the squares of b - a @ x.
 
-    Singular values up to `rcond` times the largest count as zero: by default the
+    Singular values up to `rcond` times the largest count as zero; the default is the
     machine epsilon of the dtype times max(m, n). (NumPy takes the epsilon of float64
-    for float32 too.) As in NumPy the residuals are empty where the rank is less than
-    n, or m <= n: using them reads the rank on the host.
+    for float32 too.) As in NumPy, the residuals are empty if the rank is less than n,
+    or m <= n: using them reads the rank on the host.
     """
     x, side = matrices("linalg.lstsq", a, b, ranks=(2, 1))
     if x.type.rank > 2:
@@ -159,7 +159,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqRe
 
 
 def _at_full_rank(residuals: Value, a: Value, rank: Value) -> Value:
-    """The residuals where the rank is full and there are more rows than columns."""
+    """The residuals if the rank is full and rows outnumber columns, else none."""
     m, n = a.type.shape
     if dims.less_equal(m, n) is True:
         return residuals[:0]
@@ -179,12 +179,12 @@ def _epsilon(x: Value) -> Value:
 
 
 def _per_matrix(limit: ArrayLike, real: DType) -> Value:
-    """A number per matrix of a batch, to be compared with its singular values."""
+    """A number per matrix of a batch, shaped to compare with its singular values."""
     return F.expand_dims(cast(as_value(limit), real), -1)
 
 
 def _largest(s: Value) -> Value:
-    """The largest of singular values, which come in order; 0 of none."""
+    """The largest singular value, which comes first; 0 if there are none."""
     return F.sum(s[..., :1], axis=-1, keepdims=True)
 
 
@@ -197,10 +197,10 @@ def matrix_rank(
     *,
     rtol: ArrayLike | None = None,
 ) -> Value:
-    """How many singular values are above `tol`, or `rtol` times the largest.
+    """The number of singular values above `tol`, or above `rtol` times the largest.
 
     By default `rtol` is the machine epsilon times max(m, n). A vector or scalar has
-    rank 1, or 0 where it is zero.
+    rank 1, or 0 if it is zero.
     """
     if tol is not None and rtol is not None:
         raise graph_error("give tol or rtol, not both", op="linalg.matrix_rank")
@@ -230,8 +230,9 @@ def pinv(
 ) -> Value:
     """The Moore-Penrose pseudo-inverse.
 
-    Singular values up to `rcond` (or `rtol`) times the largest count as zero: 1e-15
-    by default as in NumPy; `rtol=None` is the machine epsilon times max(m, n).
+    Singular values up to `rcond` (or `rtol`) times the largest count as zero. The
+    default is 1e-15, as in NumPy; `rtol=None` means the machine epsilon times max(m,
+    n).
     """
     if rcond is not None and rtol is not _UNSET:
         raise graph_error("give rcond or rtol, not both", op="linalg.pinv")
@@ -263,7 +264,7 @@ def _pinv(
     *,
     hermitian: bool,
 ) -> TensorType:
-    """`inverse` by the factors of conj(x); its gradient needs none of the factors."""
+    """`inverse`, from factors of conj(x), with a gradient to `x` that bypasses them."""
     return inverse.type.like()
 
 

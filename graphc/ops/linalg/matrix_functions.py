@@ -30,7 +30,7 @@ from graphc.ops.linalg.decompositions import (
 
 @public(name="linalg.matrix_transpose")
 def matrix_transpose(x: ArrayLike, /) -> Value:
-    """The last two axes exchanged."""
+    """Swap the last two axes."""
     return F.swapaxes(need_matrix(x, "linalg.matrix_transpose"), -1, -2)
 
 
@@ -45,7 +45,7 @@ def diagonal(x: ArrayLike, /, offset: int = 0) -> Value:
 
 @public(name="linalg.matrix_power")
 def matrix_power(a: ArrayLike, n: int, /) -> Value:
-    """Square matrices multiplied by themselves; by their inverses for negative `n`.
+    """Square matrices multiplied by themselves, or by their inverses for negative `n`.
 
     Integers stay integers unless `n` is negative. `n` must be an integer, not a
     symbolic one.
@@ -55,7 +55,7 @@ def matrix_power(a: ArrayLike, n: int, /) -> Value:
     matrix = need_matrix(a, "linalg.matrix_power")
     if n == 0:
         *batch, rows, columns = matrix.shape
-        # No element is read, so the sizes are compared where ones are made of them.
+        # No element is read, so the sizes are compared on the unit matrix.
         unit = _squares(F.eye(rows, columns, dtype=matrix.dtype))
         return F.broadcast_to(unit, (*batch, *unit.shape))
     base = _squares(matrix)
@@ -63,7 +63,7 @@ def matrix_power(a: ArrayLike, n: int, /) -> Value:
 
 
 def _power(base: Value, n: int) -> Value:
-    """By repeated squaring; three factors in order, as NumPy does."""
+    """Multiply by repeated squaring, but three factors in order, as NumPy does."""
     if n == 3:
         return F.matmul(F.matmul(base, base), base)
     result = None
@@ -143,7 +143,7 @@ def expm_slope_jax(
 
 
 def _by_helper(helper: Callable[..., object], *functions: str) -> Emit:
-    """A call of the helper with functions of libraries, before the inputs."""
+    """Print a call of the helper, with functions of libraries before the inputs."""
     return lambda p: f"{p.helper(helper)}({', '.join([*functions, *p.inputs])})"
 
 
@@ -171,15 +171,15 @@ def _(g: Value, x: Value, direction: Value) -> tuple[Value, Value]:
 def expm(A: ArrayLike) -> Value:
     """The matrix exponential, by Pade approximation, scaling and squaring.
 
-    JAX squares at most 16 times: it gives NaN for matrices whose 1-norm is above
-    350,000 (257,000 in single precision), where NumPy programs still have a result.
+    JAX squares at most 16 times, so it gives NaN for matrices whose 1-norm is above
+    350,000 (257,000 in single precision), for which NumPy programs still have a result.
     """
     return _expm(*matrices("linalg.expm", A))
 
 
 @op()
 def _sqrtm(x: Array) -> TensorType:
-    """The principal square root, complex."""
+    """The principal square root, always complex."""
     _square(x)
     return x.type.like(dtype=complex_dtype(x.dtype))
 
@@ -265,10 +265,11 @@ def _(g: Value, a: Value, b: Value, c: Value) -> tuple[Value, Value, Value]:
 def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, /) -> Value:
     """The x with a @ x + x @ b == q, as `scipy.linalg.solve_sylvester`.
 
-    Not finite, or very large, where an eigenvalue of `a` is one of `-b`. Batches
-    broadcast. JAX has it on CPUs only.
+    The result is not finite, or very large, if an eigenvalue of `a` is one of `-b`.
+    Batches broadcast. JAX supports this on CPUs only.
 
-    By Schur's forms: Bartels and Stewart (1972), Comm. ACM 15, algorithm 432.
+    The method uses Schur forms: Bartels and Stewart (1972), Comm. ACM 15, algorithm
+    432.
     """
     parts = matrices("linalg.solve_sylvester", a, b, q)
     batch = broadcast(*(v.type.shape[:-2] for v in parts))
@@ -280,8 +281,8 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, /) -> Value:
 def sqrtm(A: ArrayLike) -> Value:
     """The principal square root of square matrices; always complex.
 
-    JAX has it on CPUs only. Of singular matrices the result is not said: there may be
-    no root, and the backends differ in how they tell.
+    JAX supports this on CPUs only. For singular matrices the result is unspecified:
+    there may be no root, and the backends differ in how they show that.
     """
     return _sqrtm(*matrices("linalg.sqrtm", A))
 
@@ -349,7 +350,7 @@ def _(g: Value, *blocks: Value) -> tuple[Value, ...]:
 
 @public(name="linalg.block_diag")
 def block_diag(*arrs: ArrayLike) -> Value:
-    """The matrices along a diagonal, zeros elsewhere; leading axes broadcast.
+    """The matrices along a diagonal, with zeros elsewhere; leading axes broadcast.
 
     A vector or scalar stands for a matrix of one row.
     """
@@ -359,7 +360,7 @@ def block_diag(*arrs: ArrayLike) -> Value:
 
 @op()
 def _toeplitz(c: Array, r: Array) -> TensorType:
-    """Matrices with the first column `c` and the first row `r`, constant diagonals."""
+    """Matrices of constant diagonals, with first column `c` and first row `r`."""
     batch = broadcast(c.type.shape[:-1], r.type.shape[:-1])
     return c.type.like((*batch, c.type.shape[-1], r.type.shape[-1]))
 
@@ -406,7 +407,7 @@ def _(g: Value, c: Value, r: Value) -> tuple[Value, Value]:
     size = F.size_value(c.type.shape[-1] + dims.maximum(r.type.shape[-1] - 1, 0))
     sums = F.zeros((*g.type.shape[:-2], size), g.dtype)
     sums = sums.at[..., F.ravel(diagonal)].add(along)
-    first = F.size_value(dims.minimum(1, r.type.shape[-1]))  # of r: it is not used
+    first = F.size_value(dims.minimum(1, r.type.shape[-1]))  # r[0] is not used
     unused = F.zeros((*g.type.shape[:-2], first), g.dtype)
     of_r = F.concatenate([unused, sums[..., rows:]], axis=-1)
     of_c = F.flip(sums[..., :rows], -1)
@@ -415,7 +416,7 @@ def _(g: Value, c: Value, r: Value) -> tuple[Value, Value]:
 
 @public(name="linalg.toeplitz")
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Value:
-    """Constant diagonals, from the first column `c` and row `r` (conj(c) by default).
+    """Matrices of constant diagonals: first column `c`, row `r` (conj(c) by default).
 
     The first element of `r` is not used. Leading axes are a batch, and broadcast.
     """

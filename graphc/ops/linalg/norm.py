@@ -1,6 +1,6 @@
 """Linear algebra: norms of vectors and matrices, condition numbers.
 
-The gradient of the norm of zeros is 0, one of its subgradients (JAX: NaN).
+The gradient of the norm of zeros is 0, which is one of its subgradients (in JAX: NaN).
 """
 
 import math
@@ -46,9 +46,9 @@ def norm(
 ) -> Value:
     """A norm of vectors (one axis) or matrices (two axes), as `numpy.linalg.norm`.
 
-    Without `ord` it is the root of the sum of squares, over all axes where `axis` is
-    None too. Of vectors: inf, -inf, 0 (how many are not zero), and any number p. Of
-    matrices: "fro", "nuc", inf, -inf, 1, -1, 2, -2.
+    Without `ord` it is the root of the sum of squares, over all axes if `axis` is None
+    too. The orders of vectors are inf, -inf, 0 (the number of nonzero elements) and any
+    number p; those of matrices are "fro", "nuc", inf, -inf, 1, -1, 2 and -2.
     """
     value, order = _inexact(x), _order(ord, "linalg.norm")
     rank = value.type.rank
@@ -76,7 +76,7 @@ def vector_norm(
     keepdims: bool = False,
     ord: float | str = 2,
 ) -> Value:
-    """The norm over all of `axis` (all axes by default) as of one long vector."""
+    """The norm over `axis` (all axes by default), as of one long vector."""
     value, order = _inexact(x), _order(ord, "linalg.vector_norm")
     axes = normal_axes(axis, value.type.rank, "linalg.vector_norm")
     other_axes = tuple(a for a in range(value.type.rank) if a not in axes)
@@ -90,7 +90,7 @@ def vector_norm(
 
 
 def _with_last_axes_joined(x: Value, count: int) -> Value:
-    """The first `count` axes, and one of all others: of size 1 for none."""
+    """Join all axes after the first `count` into one; no axes become one of size 1."""
     size: Size = 1
     for n in x.type.shape[count:]:
         size = size * n
@@ -101,7 +101,7 @@ def _with_last_axes_joined(x: Value, count: int) -> Value:
 def matrix_norm(
     x: ArrayLike, /, keepdims: bool = False, ord: float | str = "fro"
 ) -> Value:
-    """The norm of the matrices in the last two axes: see `norm`."""
+    """The norm of the matrices in the last two axes; see `norm`."""
     value = _inexact(need_matrix(x, "linalg.matrix_norm"))
     rank, order = value.type.rank, _order(ord, "linalg.matrix_norm")
     return _matrix_norm(value, rank - 2, rank - 1, order, keepdims)
@@ -118,7 +118,7 @@ def _print_sum_of_squares(p: Printing) -> str:
     if p.node.inputs[0].dtype.kind != "c":
         return form.format(x=x)
     parts = [form.format(x=f"{x}.{part}") for part in ("real", "imag")]
-    return f"({' + '.join(parts)})"  # of x * conj(x), infinity makes NaN
+    return f"({' + '.join(parts)})"  # x * conj(x) of infinity would be NaN
 
 
 _sum_of_squares.emit(_print_sum_of_squares)
@@ -137,7 +137,7 @@ def _(g: Value, x: Value) -> tuple[Value]:
 
 @op()
 def _root(x: Array) -> TensorType:
-    """The square root of a sum of squares; its slope at 0 counts as 0."""
+    """The square root of a sum of squares, whose slope at 0 counts as 0."""
     return x.type.like()
 
 
@@ -158,7 +158,7 @@ enroll(_root, "_root")
 
 @op()
 def _peak(x: Array, *, axis: AxisParam) -> TensorType:
-    """The largest of numbers that are not negative; 0 of none."""
+    """The largest of numbers that are not negative; 0 if there are none."""
     return x.type.like(n for i, n in enumerate(x.type.shape) if i != axis)
 
 
@@ -191,7 +191,7 @@ def _squares(x: Value) -> Value:
 
 
 def _magnitude(x: Value) -> Value:
-    """The absolute value: of infinity beside NaN infinity, where JAX has NaN."""
+    """The absolute value; infinity for infinity beside NaN, where JAX gives NaN."""
     if x.dtype.kind != "c":
         return F.absolute(x)
     endless = F.logical_or(F.isinf(F.real(x)), F.isinf(F.imag(x)))
@@ -275,11 +275,11 @@ _nonempty_matrix.padding(lambda pad, x: pad.result(x.value, x.fill))
 
 @public(name="linalg.cond")
 def cond(x: ArrayLike, p: float | str | None = None) -> Value:
-    """The condition number in the norm `p`: by default largest over smallest of the
-    singular values, -2 the reverse, else norm(x, p) * norm(inv(x), p).
+    """The condition number in the norm `p`.
 
-    A singular matrix has infinity. Raises where a matrix is empty, at the call where
-    the sizes are not known before.
+    By default it is the ratio of the largest to the smallest singular value, for -2 the
+    reverse, and else norm(x, p) * norm(inv(x), p). It is infinite for a singular
+    matrix. Raises if a matrix is empty, at the call if the sizes are not known before.
     """
     (value,) = matrices("linalg.cond", x)
     value = _nonempty_matrix(value)

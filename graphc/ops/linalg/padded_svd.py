@@ -1,13 +1,13 @@
 """The singular value decomposition of matrices with padding after rows and columns.
 
 Its vectors are those that LAPACK gives without padding, signs included. LAPACK makes a
-matrix bidiagonal by reflections, then diagonal; one of many more rows than columns, or
-columns than rows, becomes triangular first, and the bidiagonal of one of fewer rows
-than columns is below its diagonal. So a matrix is decomposed at a shape for which
-LAPACK goes the same way. There it stands behind numbers on the diagonal that are larger
-than its singular values: no reflection mixes them with it, and the order of values
-exchanges nothing. More than 25 values are asked for at least, as LAPACK solves blocks
-of a larger matrix apart, and those of a smaller one together.
+matrix bidiagonal by reflections, then diagonal. A matrix of many more rows than
+columns, or columns than rows, becomes triangular first, and the bidiagonal of one of
+fewer rows than columns is below its diagonal. So a matrix is decomposed at a shape for
+which LAPACK takes the same way. There it stands behind numbers on the diagonal that are
+larger than its singular values: no reflection mixes them with it, and sorting the
+values exchanges nothing. More than 25 values are asked for, since LAPACK solves the
+blocks of a larger matrix one by one, and those of a smaller one together.
 """
 
 from collections.abc import Callable
@@ -32,10 +32,10 @@ Unpadded = Literal["", "rows", "columns", "square"]
 def _svd_within(
     x: Array, rows: Array, columns: Array, large: Array, *, full: bool, known: Unpadded
 ) -> tuple[TensorType, ...]:
-    """The decomposition of as many rows and columns, with anything behind its parts.
+    """The decomposition of the true rows and columns, with anything behind its parts.
 
     `large` is above all singular values. `known` says what is not padded: the "rows",
-    the "columns", or neither, and "square" matrices have as many of both.
+    the "columns", or neither; "square" matrices have as many of both.
     """
     *batch, m, n = x.type.shape
     k = dims.minimum(m, n)
@@ -113,7 +113,7 @@ def svd_by_triangle(
     side: int,
     options: tuple[object, ...],
 ) -> tuple[JaxArray, JaxArray, JaxArray]:
-    """Printed into JAX programs: the decomposition of the triangular factor, and Q.
+    """Printed into JAX programs: decompose the triangular factor, then apply Q.
 
     `options` also tell whether `x` is the adjoint of a matrix of fewer rows.
     """
@@ -146,7 +146,7 @@ def svd_ways(
     full: bool,
     known: str,
 ) -> tuple[JaxArray, JaxArray, JaxArray]:
-    """Printed into JAX programs: the way that LAPACK goes at true sizes."""
+    """Printed into JAX programs: decompose in the way LAPACK takes at true sizes."""
     jnp = jax.numpy
     k = min(x.shape[-2:])
     tall, wide = known == "columns", known == "rows"  # whose values are counted
@@ -190,7 +190,7 @@ def svd_within_jax(
     full: bool,
     known: str,
 ) -> tuple[JaxArray, JaxArray, JaxArray]:
-    """Printed into JAX programs: unit matrices for zeros, NaN without finite ones."""
+    """Printed into JAX programs: unit matrices for zeros, NaN unless all are finite."""
     jnp = jax.numpy
     if not min(x.shape[-2:]):
         return jnp.linalg.svd(x, full_matrices=full)
@@ -208,7 +208,7 @@ def svd_within_jax(
 
 
 def declare(solved: Callable[..., object]) -> None:
-    """Give the primitive its text; `solved` calls a function of NumPy programs."""
+    """Give the primitive its printers; `solved` calls a function in NumPy programs."""
 
     def print_numpy(p: Printing) -> str:
         arguments = [p.helper(solved), *p.inputs[:3], p.code(p.node.params["full"])]
@@ -230,7 +230,7 @@ _svd_within.no_padding("it is what a mask rule makes")
 def svd(
     primitive: Primitive, pad: Padding, x: PaddedValue, *, full_matrices: bool
 ) -> Value:
-    """The thin or full decomposition, whose vectors are those of the matrix alone."""
+    """The thin or full decomposition, with the vectors of the unpadded matrix."""
     value = with_zeros(pad, x)
     if not in_matrix(x):
         return primitive(value, full_matrices=full_matrices)

@@ -1,10 +1,10 @@
-"""Linear algebra: matrices with padding after their rows and columns.
+"""Linear algebra: mask rules of matrices with padding after rows and columns.
 
-Padding becomes a block of its own on the diagonal, which changes nothing in the block
-of the matrix: a unit matrix where it must be regular, zeros where it must add nothing,
-and large numbers where results come in order. Elimination and reflection keep blocks
-apart, also those of singular matrices. Padding along batch axes becomes such matrices
-too: then its old contents make nothing fail or take long.
+The padding becomes a block of its own on the diagonal, which changes nothing in the
+block of the matrix: a unit matrix where it must be regular, zeros where it must add
+nothing, and large numbers where results come in order. Elimination and reflection keep
+blocks apart, even those of singular matrices. Padding along batch axes becomes such
+matrices too, so that its old contents make nothing fail or take long.
 """
 
 import numpy as np
@@ -32,8 +32,8 @@ def with_zeros(pad: Padding, x: PaddedValue) -> Value:
 def by_unit(primitive: Primitive) -> None:
     """Declare the mask rule of an op: a unit matrix in the padding.
 
-    Eigenvalues without an order stay in front too: LAPACK sets rows apart that are zero
-    beside the diagonal before it iterates, from the last one on.
+    Eigenvalues without an order stay in front too: before LAPACK iterates, it sets rows
+    apart that are zero beside the diagonal, from the last one on.
     """
     primitive.padding(lambda pad, x, **params: primitive(with_unit(pad, x), **params))
 
@@ -55,33 +55,33 @@ def _with_diagonal(pad: Padding, x: PaddedValue, number: Value) -> Value:
 
 
 def same(pad: Padding, x: PaddedValue) -> bool:
-    """Whether matrices have provably as many rows as columns."""
+    """Whether matrices provably have as many rows as columns."""
     rows, columns = map(pad.exact, x.type.shape[-2:])
     return dims.equal(rows, columns) is True
 
 
 def in_matrix(x: PaddedValue) -> bool:
-    """Whether the rows or columns are padded, not batch axes alone."""
+    """Whether rows or columns are padded, and not just batch axes."""
     return bool(x.ragged((x.type.rank - 2, x.type.rank - 1)))
 
 
 def with_largest(pad: Padding, x: PaddedValue, sizes: Value) -> Value:
     """Square matrices with eigenvalues in the padding that are above all others.
 
-    `sizes` are magnitudes whose sums by rows or columns bound the others.
+    `sizes` are magnitudes whose sums by rows or columns bound the other eigenvalues.
     """
     return _with_diagonal(pad, x, F.expand_dims(largest(sizes), (-2, -1)))
 
 
 def largest(sizes: Value) -> Value:
-    """Numbers above the eigen- or singular values of elements of these magnitudes."""
+    """Numbers above the eigen- or singular values for elements of these magnitudes."""
     sums = [F.max(F.sum(sizes, axis=axis), axis=-1, initial=0) for axis in (-2, -1)]
     bound = 2 * (sums[0] + sums[1])
     return F.minimum(F.where(bound > 0, bound, 1), np.finfo(bound.dtype).max)
 
 
 def hermitian(pad: Padding, x: PaddedValue, lower: bool) -> Value:
-    """Hermitian matrices, one triangle of which is read, whose padding comes last."""
+    """Hermitian matrices, read by one triangle, with the padding's eigenvalues last."""
     if not in_matrix(x):
         return with_unit(pad, x)
     sizes = F.absolute(with_zeros(pad, x))
@@ -89,7 +89,7 @@ def hermitian(pad: Padding, x: PaddedValue, lower: bool) -> Value:
 
 
 def by_largest(primitive: Primitive) -> None:
-    """Declare the mask rule of an op: the largest eigenvalues are in the padding."""
+    """Declare the mask rule of an op: the largest eigenvalues go into the padding."""
 
     @primitive.padding
     def _(pad: Padding, x: PaddedValue, *, lower: bool) -> Rebuilt:
@@ -97,14 +97,14 @@ def by_largest(primitive: Primitive) -> None:
 
 
 def det(primitive: Primitive, pad: Padding, x: PaddedValue) -> Value:
-    """The determinant; NaN is kept where LAPACK takes a 0 of the padding as pivot."""
+    """The determinant; NaN is kept even if LAPACK takes a 0 of the padding as pivot."""
     determinant: Value = primitive(with_unit(pad, x))
     lost = F.logical_and(_has_nan(pad, x), F.equal(determinant, 0))
     return F.where(lost, np.nan, determinant)
 
 
 def slogdet(primitive: Primitive, pad: Padding, x: PaddedValue) -> tuple[Value, Value]:
-    """As `det`."""
+    """The sign and log of the determinant, with NaN kept as in `det`."""
     sign, log = primitive(with_unit(pad, x))
     lost = F.logical_and(_has_nan(pad, x), F.equal(log, -np.inf))
     return F.where(lost, np.nan, sign), F.where(lost, np.nan, log)
@@ -118,8 +118,9 @@ def _has_nan(pad: Padding, x: PaddedValue) -> Value:
 def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Rebuilt:
     """The decomposition with zeros in the padding, which reflections leave alone.
 
-    Reflections of real matrices leave the last row alone; with NaN above zeros they do
-    not, which only the mode raw shows.
+    The last row of a real matrix has no reflection of its own, but would get one from
+    NaN above zeros of the padding. Only mode "raw" shows this, so its factor is set to
+    0.
     """
     if mode != "raw" or x.type.rank - 2 not in x.axes:
         return primitive(with_zeros(pad, x), mode=mode)
@@ -131,13 +132,13 @@ def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Rebu
 
 
 def is_last(pad: Padding, n: Size, size: Size) -> Value:
-    """Where the last of `n` elements stands on an axis of a size."""
+    """Whether each position of an axis of `size` holds the last of `n` elements."""
     places = pad.positions(size)
     return F.equal(places + 1, cast(pad.length(n), places.dtype))
 
 
 def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Rebuilt:
-    """The factors; unless matrices are square, zero columns might move true rows."""
+    """The factors; None if padded columns of zeros might make true rows move."""
     if same(pad, x):
         return primitive(with_unit(pad, x))
     if x.type.rank - 1 in x.axes:
@@ -148,7 +149,7 @@ def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Rebuilt:
 def solve(
     primitive: Primitive, pad: Padding, a: PaddedValue, b: PaddedValue, **params: Param
 ) -> Value:
-    """The solution, with equations of the padding that set its own unknowns to 0."""
+    """The solution; equations of the padding set its own unknowns to 0."""
     rows = max(b.type.rank - 2, 0)
     solution: Value = primitive(with_unit(pad, a), pad.filled(b, (rows,), 0), **params)
     return solution
@@ -163,7 +164,7 @@ def lu_solve(
     *,
     trans: int,
 ) -> Value:
-    """As `solve`; the rows of the padding stay where they are."""
+    """The solution, as in `solve`; the rows of the padding stay where they are."""
     exchanges, sides = _row_exchanges(pad, pivots), with_zeros(pad, b)
     solution: Value = primitive(with_unit(pad, lu), exchanges, sides, trans=trans)
     return solution
@@ -172,7 +173,7 @@ def lu_solve(
 def sylvester(
     primitive: Primitive, pad: Padding, a: PaddedValue, b: PaddedValue, c: PaddedValue
 ) -> Value:
-    """The solution; eigenvalues in the padding add up to 0 with no others."""
+    """The solution; no eigenvalue in the padding adds up to 0 with another."""
     parts = [F.absolute(with_zeros(pad, x)) for x in (a, b)]
     bound = F.expand_dims(F.maximum(*map(largest, parts)), (-2, -1))
     first, second = (
@@ -214,7 +215,7 @@ def lstsq(
 
 
 def block_diag(primitive: Primitive, pad: Padding, *blocks: PaddedValue) -> Value:
-    """The matrix made with padding between its blocks, and gathered without it."""
+    """Make the matrix with padding between its blocks, then gather it without."""
     filled = [pad.filled(b, (b.type.rank - 2, b.type.rank - 1), 0) for b in blocks]
     matrix: Value = primitive(*filled)
     for axis in (-2, -1):

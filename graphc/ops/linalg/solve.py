@@ -1,4 +1,4 @@
-"""Linear algebra: systems of equations, factors to solve them with, least squares."""
+"""Linear algebra: systems of equations, inverses, and factors to solve with."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -123,9 +123,9 @@ def _(n: Size, batched: Batched, a: Value, b: Value) -> Value:
 def solve(a: ArrayLike, b: ArrayLike, /) -> Value:
     """The x with a @ x == b, for square matrices `a`.
 
-    A `b` of rank 1 is one vector; any other is a batch of matrices, as in NumPy 2.
-    Where `a` is singular the result is not finite, and a function compiled with
-    `check=True` raises.
+    A `b` of rank 1 is one vector; any other is a batch of matrices, as in NumPy 2. If
+    `a` is singular, the result is not finite, and a function compiled with `check=True`
+    raises.
     """
     return _solve(*matrices("linalg.solve", a, b, ranks=(2, 1)))
 
@@ -134,7 +134,7 @@ def solve(a: ArrayLike, b: ArrayLike, /) -> Value:
 def inv(a: ArrayLike, /) -> Value:
     """The inverse of square matrices.
 
-    Where `a` is singular the result is not finite, and a function compiled with
+    If `a` is singular, the result is not finite, and a function compiled with
     `check=True` raises.
     """
     return _inv(*matrices("linalg.inv", a))
@@ -148,14 +148,14 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
         row_axes = [i for i in range(x.type.rank) if i not in axes]
         x = F.transpose(x, (*row_axes, *axes))
     columns = x.shape[side.type.rank :]
-    # In full, as -1 is not known where there are no elements.
+    # Sizes in full, as -1 cannot be worked out if there are no elements.
     rows = F.reshape(x, (side.size, prod(columns)))
     return F.reshape(solve(rows, F.ravel(side)), columns)
 
 
 @public(name="linalg.tensorinv")
 def tensorinv(a: ArrayLike, ind: int = 2) -> Value:
-    """The inverse for tensordot, the first `ind` axes being the rows."""
+    """The inverse for tensordot, where the first `ind` axes are the rows."""
     (x,) = matrices("linalg.tensorinv", a, ranks=(1,))
     ind = as_integer(ind, "ind must be an integer", "linalg.tensorinv")
     if not 0 < ind < x.type.rank:
@@ -167,13 +167,13 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Value:
 
 
 def _one_batch(*values: Value) -> list[Value]:
-    """Matrices broadcast to one batch."""
+    """Broadcast matrices to one batch."""
     batch = F.broadcast_arrays(*(_blank(v) for v in values))[0].shape
     return [F.broadcast_to(v, (*batch, *v.shape[-2:])) for v in values]
 
 
 def _blank(x: Value) -> Value:
-    """Something with the batch axes of `x` and no others."""
+    """An array with the batch axes of `x` and no others."""
     return F.full(x.shape[:-2], False)
 
 
@@ -190,7 +190,7 @@ def _with_columns(a: Value, b: Value) -> tuple[Value, Value, bool]:
 def _solve_triangular(
     a: Array, b: Array, *, lower: bool, trans: int, unit_diagonal: bool
 ) -> TensorType:
-    """The x with op(a) @ x == b for triangular `a`, the other triangle not read."""
+    """The x with op(a) @ x == b for triangular `a`; the other triangle is not read."""
     require_equal(_square(a), b.type.shape[-2], "one right-hand side per row")
     return b.type.like()
 
@@ -275,9 +275,9 @@ def solve_triangular(
     """The x with a @ x == b for a triangular `a`, as `scipy.linalg.solve_triangular`.
 
     `trans` 1 or "T" solves with the transposed matrix, 2 or "C" with its conjugate.
-    Only the upper (or `lower`) triangle is read; `unit_diagonal` takes ones for the
-    diagonal. A zero on it divides: the result is not finite, and a function compiled
-    with `check=True` raises. Batches broadcast; a `b` of rank 1 is one vector.
+    Only the upper (or `lower`) triangle is read; with `unit_diagonal`, the diagonal
+    counts as ones. A zero on it is divided by: the result is not finite, and a function
+    compiled with `check=True` raises. Batches broadcast; a `b` of rank 1 is one vector.
     """
     x, side = matrices("linalg.solve_triangular", a, b, ranks=(2, 1))
     how = _transposition(trans, "linalg.solve_triangular")
@@ -291,7 +291,7 @@ def solve_triangular(
 
 @op()
 def _lu_factor(x: Array) -> tuple[TensorType, ...]:
-    """L and U in one matrix, row exchanges in order, and the permutation they make."""
+    """L and U in one matrix, the row exchanges in order, and their permutation."""
     *batch, m, n = x.type.shape
     pivots = TensorType(INT32, (*batch, dims.minimum(m, n)))
     return x.type.like(), pivots, TensorType(INT32, (*batch, m))
@@ -339,9 +339,9 @@ def lu_factor(a: ArrayLike) -> tuple[Value, Value]:
 def lu(
     a: ArrayLike, permute_l: bool = False, p_indices: bool = False
 ) -> tuple[Value, ...]:
-    """P, L, U with a = P L U, as `scipy.linalg.lu`: L unit lower triangular.
+    """P, L and U with a = P L U, as `scipy.linalg.lu`; L is unit lower triangular.
 
-    `permute_l` gives (P L, U); `p_indices` gives P as indices p with a = L[p] U.
+    `permute_l` returns (P L, U); `p_indices` returns P as indices p with a = L[p] U.
     """
     (x,) = matrices("linalg.lu", a)
     packed, _, order = _lu_factor(x)
@@ -361,7 +361,7 @@ def lu(
 
 @op()
 def _lu_solve(lu: Array, pivots: Array, b: Array, *, trans: int) -> TensorType:
-    """The x with op(a) @ x == b, by the factors of a."""
+    """The x with op(a) @ x == b, from the factors of a."""
     n = _square(lu)
     require_equal(n, pivots.type.shape[-1], "one row exchange per row")
     require_equal(n, b.type.shape[-2], "one right-hand side per row")
@@ -413,7 +413,7 @@ def _pair(pair: ArrayLike, op_name: str, maker: str) -> tuple[Any, Any]:
 def lu_solve(
     lu_and_piv: Sequence[ArrayLike], b: ArrayLike, trans: int | str = 0
 ) -> Value:
-    """The x with a @ x == b by `lu_factor(a)`; `trans` as in `solve_triangular`."""
+    """The x with a @ x == b from `lu_factor(a)`; `trans` as in `solve_triangular`."""
     packed, pivots = _pair(lu_and_piv, "linalg.lu_solve", "lu_factor(a)")
     factors, side = matrices("linalg.lu_solve", packed, b, ranks=(2, 1))
     how = _transposition(trans, "linalg.lu_solve")
@@ -430,13 +430,13 @@ def lu_solve(
 
 @public(name="linalg.cho_factor")
 def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Value, bool]:
-    """The factor for `cho_solve`, zeros beside it, and whether it is the lower one."""
+    """The factor for `cho_solve`, with zeros beside it, and whether it is lower."""
     return F.linalg.cholesky(a, upper=not lower), lower
 
 
 @public(name="linalg.cho_solve")
 def cho_solve(c_and_lower: Sequence[ArrayLike], b: ArrayLike) -> Value:
-    """The x with a @ x == b by `cho_factor(a)`, or by (L, True) with a = L L^H."""
+    """The x with a @ x == b from `cho_factor(a)`, or from (L, True) with a = L L^H."""
     factor, lower = _pair(c_and_lower, "linalg.cho_solve", "cho_factor(a)")
     x, side = matrices("linalg.cho_solve", factor, b, ranks=(2, 1))
     vector = side.type.rank == 1

@@ -21,7 +21,7 @@ def _solve_tridiagonal(
 ) -> TensorType:
     """The solution of systems whose matrices have three diagonals of n elements.
 
-    The first of `lower` and the last of `upper` stand beside the matrix.
+    The first of `lower` and the last of `upper` lie outside the matrix.
     """
     rows = b.type.shape[-2]
     for part in (lower, diagonal, upper):
@@ -56,7 +56,7 @@ batch_behind(_solve_tridiagonal)
 
 
 def _moved(x: Value, by: int) -> Value:
-    """The elements along the last axis moved by one; a zero comes in."""
+    """Move the elements along the last axis by one place; a zero comes in."""
     zero = F.zeros_like(x[..., :1])
     if by > 0:
         return F.concatenate([zero, x[..., :-1]], -1)
@@ -83,10 +83,10 @@ def _(
     upper: PaddedValue,
     b: PaddedValue,
 ) -> Value:
-    """Equations of the padding set its own unknowns to 0."""
+    """Let the equations of the padding set its own unknowns to 0."""
     below, above, sides = (with_zeros(pad, x) for x in (lower, upper, b))
     middle = pad.filled(diagonal, sorted(diagonal.axes), 1)
-    n = upper.type.shape[-1]  # beside its last element is padding
+    n = upper.type.shape[-1]  # its last element would reach into the padding
     above = F.where(is_last(pad, n, n), 0, above)
     solution: Value = _solve_tridiagonal(below, middle, above, sides)
     return solution
@@ -100,7 +100,7 @@ def solve_tridiagonal(
 
     Each diagonal has an element per row: `lower[i]` is a[i, i - 1] and `upper[i]` is
     a[i, i + 1]; the first of `lower` and the last of `upper` are not read. A `b` of
-    rank 1 is one vector. Batches broadcast. Where `a` is singular the result is not
+    rank 1 is one vector. Batches broadcast. If `a` is singular, the result is not
     finite, and a function compiled with `check=True` raises.
     """
     name = "linalg.solve_tridiagonal"

@@ -1,8 +1,8 @@
 """Neural networks (`gt.nn`): activation functions, softmax and its kin.
 
 Names, arguments and defaults are those of `jax.nn`, and so are the results at NaN and
-infinity; squareplus does not overflow, though. Integers are taken as float64, except
-by identity, relu and hard_tanh, which keep them.
+infinity, except that squareplus does not overflow. Integers are taken as float64,
+except by identity, relu and hard_tanh, which keep them.
 """
 
 import math
@@ -28,7 +28,7 @@ FLOAT32 = np.dtype("float32")
 
 
 def real(x: ArrayLike, name: str) -> Value:
-    """The argument as floats. Raises GraphError where it is complex."""
+    """The argument as floats. Raises GraphError if it is complex."""
     value = as_value(x)
     if value.dtype.kind == "c":
         raise graph_error("needs real numbers", op=f"nn.{name}", got=str(value.type))
@@ -38,7 +38,7 @@ def real(x: ArrayLike, name: str) -> Value:
 
 
 def number(x: ArrayLike, name: str) -> Value:
-    """The argument as floats, as `real`; but a Python number still adapts to others."""
+    """The argument as floats, as by `real`; a Python number still adapts to others."""
     value = as_value(x)
     adapts = value.type.weak and value.dtype.kind != "c"
     return value if adapts else real(value, name)
@@ -52,13 +52,13 @@ def widened(x: ArrayLike, name: str) -> tuple[Value, DType]:
 
 
 def activation(function: UnaryFunction) -> UnaryFunction:
-    """Decorator: a function of `gt.nn` whose first argument is an array of floats."""
+    """Decorator: enroll a function in `gt.nn` and pass its first argument as floats."""
     name = function.__name__
 
     def outer(x: ArrayLike, *args: ArrayLike, **named: ArrayLike) -> Value:
         return function(real(x, name), *args, **named)
 
-    # Messages name the function that the user called by its code.
+    # Messages name the function that the user called, as its code does.
     outer.__code__ = outer.__code__.replace(co_name=name)
     public_function = wraps(function)(outer)
     taking_arrays(public_function, function)
@@ -114,7 +114,7 @@ def gelu(x: Value, approximate: bool = True) -> Value:
 
 @activation
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + exp(-x)), accurate where it is small."""
+    """1 / (1 + exp(-x)), accurate where the result is small."""
     return F.special.expit(x)
 
 
@@ -150,7 +150,7 @@ def soft_sign(x: Value) -> Value:
 
 @public(name="nn.hard_tanh")
 def hard_tanh(x: ArrayLike) -> Value:
-    """x limited to -1 .. 1, where the gradient is 1; integers stay integers."""
+    """x limited to -1 .. 1, with gradient 1 at these; integers stay integers."""
     value = strong(as_value(x))
     if value.dtype == BOOL:
         return cast(value, INT64)
@@ -184,7 +184,7 @@ def squareplus(x: Value, b: Value | float = 4.0) -> Value:
 
 @activation
 def sparse_plus(x: Value) -> Value:
-    """0 up to -1, (x + 1)^2 / 4 to 1, x beyond."""
+    """0 up to -1, (x + 1)^2 / 4 up to 1, and x beyond."""
     middle = (x + 1.0) * (x + 1.0) / 4.0
     return F.where(x <= -1, 0.0, F.where(x >= 1, x, middle))
 
@@ -238,7 +238,7 @@ def identity(x: ArrayLike) -> Value:
 
 
 def _peak(x: Value, axes: tuple[int, ...]) -> Value:
-    """The largest element, kept as axes of size 1; -inf where there is none."""
+    """The largest element, with `axes` kept at size 1; -inf if there is none."""
     sizes = [x.type.shape[a] for a in axes]
     some = all(isinstance(n, int) and n > 0 for n in sizes)
     start = None if some else -math.inf
@@ -263,8 +263,8 @@ def softmax(
 ) -> Value:
     """exp(x) over its sum along `axis` (an integer, a tuple, or None for all).
 
-    Where the mask `where` is False the result is 0 and nothing is counted. Half
-    precision is computed in float32. NaN where all of a row is -inf.
+    Where the mask `where` is False, the result is 0 and the element does not count.
+    Half precision is computed in float32. The result is NaN where all of a row is -inf.
     """
     value, dtype = widened(x, "softmax")
     value, mask = _chosen(value, where)
@@ -278,7 +278,7 @@ def softmax(
 def log_softmax(
     x: ArrayLike, axis: AxisArgument = -1, where: ArrayLike | None = None
 ) -> Value:
-    """log(softmax(x)), accurate where that is small; -inf where the mask is False."""
+    """log(softmax(x)), accurate where softmax is small; -inf where a mask is False."""
     value, dtype = widened(x, "log_softmax")
     value, mask = _chosen(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.log_softmax")
@@ -298,9 +298,10 @@ def logsumexp(
 ) -> Any:
     """log(sum(b exp(x))) along `axis` (all by default), without overflow.
 
-    `b` are weights, which broadcast against `x`; with `return_sign` the result is the
-    logarithm of the absolute value, and the sign. Without it a negative sum is NaN.
-    Where the mask `where` is False nothing is counted. Of nothing it is -inf.
+    `b` are weights, which broadcast against `x`. With `return_sign`, the result is the
+    logarithm of the absolute value of the sum, and the sign; without it, a negative sum
+    gives NaN. Elements where the mask `where` is False do not count. The result for no
+    elements is -inf.
     """
     value, dtype = widened(x, "logsumexp")
     weights = None
@@ -332,7 +333,7 @@ def logmeanexp(
 ) -> Value:
     """log(mean(exp(x))) along `axis` (all by default), without overflow.
 
-    Where the mask `where` is False nothing is counted.
+    Elements where the mask `where` is False do not count.
     """
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
     shape = as_value(x).shape

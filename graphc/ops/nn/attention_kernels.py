@@ -1,4 +1,4 @@
-"""The functions that programs compute attention by, printed into them."""
+"""The functions by which programs compute attention, printed into them."""
 
 import functools
 from collections.abc import Callable
@@ -53,7 +53,7 @@ def attention_jax(
     bias: JaxArray | None,
     mask: JaxArray | None,
 ) -> JaxArray:
-    """Attention, of float32 or where nothing is hidden.
+    """Attention in float32, or in half precision with nothing hidden.
 
     NVIDIA's kernel for half precision makes no logits.
     """
@@ -87,20 +87,20 @@ def hiding_attention_jax(
 ) -> JaxArray:
     """Attention in half precision that hides keys, or those behind the first `count`.
 
-    NVIDIA's kernel adds a number of its own to what is hidden. It is taken where the
-    logits are so small that this makes no difference, and each row sees a key of those
-    that are hidden by their place.
+    NVIDIA's kernel adds a number of its own to hidden logits. It is used if the logits
+    are so small that this makes no difference, and if each row sees a key that is not
+    hidden by its place.
     """
     jnp = jax.numpy
-    if count is not None:  # what is stored behind them may be no number
+    if count is not None:  # values stored behind them may be NaN
         first = (jnp.arange(k.shape[1]) < count)[:, None, None]
         k, v = (jnp.where(first, x, jnp.zeros((), x.dtype)) for x in (k, v))
     places = lengths, count, causal, hidden
     attend = functools.partial(attend_rows_jax, jax, k, v, scale, *places)
     has_kernel = has_kernel_jax(jax, q, k, bias)
     if q.dtype == "float16" and mask is not None and hidden > -np.inf:
-        has_kernel = False  # it does not weigh keys alike where a row sees none
-    # Both branches of a condition have their memory, though one is rarely taken.
+        has_kernel = False  # it gives a row that sees no key unequal weights
+    # Both branches of a condition take memory, though one is rarely taken.
     most = most // 32 if has_kernel else most
     as_written = functools.partial(
         rows_at_a_time_jax, jax, most, attend, q, k.shape[1], bias, mask
@@ -146,7 +146,7 @@ def has_kernel_jax(
 def of_all_pairs_jax(
     jax: ModuleType, q: JaxArray, k: JaxArray, x: JaxArray | None
 ) -> JaxArray | None:
-    """A bias or a mask with all rows of queries and keys, which the kernel wants."""
+    """A bias or a mask with all rows of queries and keys, as the kernel requires."""
     if x is None:
         return None
     return jax.numpy.broadcast_to(x, (*x.shape[:2], q.shape[1], k.shape[1]))
@@ -160,7 +160,7 @@ def logits_within_jax(
     bias: JaxArray | None,
     bound: float,
 ) -> JaxArray:
-    """Whether all logits are sure to be smaller than a bound; never with a NaN.
+    """Whether all logits are sure to be smaller than `bound`; False if one is NaN.
 
     The product of two vectors is at most that of their lengths (Cauchy and Schwarz).
     """
@@ -186,7 +186,7 @@ def attend_rows_jax(
     mask: JaxArray | None,
     numbers: JaxArray,
 ) -> JaxArray:
-    """Attention of some rows of queries, with these numbers, as it is written."""
+    """Compute attention as defined, for some rows of queries with these numbers."""
     jnp, wide = jax.numpy, "float32"
     batch, length, heads, width = rows.shape
     parts = rows.reshape(batch, length, k.shape[2], heads // k.shape[2], width)
@@ -216,7 +216,7 @@ def rows_at_a_time_jax(
     bias: JaxArray | None,
     mask: JaxArray | None,
 ) -> JaxArray:
-    """`attend` to all queries, or to some at a time, whose logits have `most` bytes."""
+    """Apply `attend` to all queries, or to some at a time: logits have `most` bytes."""
     jnp = jax.numpy
     numbers = jnp.arange(q.shape[1])
     each = 4 * q.shape[0] * q.shape[2] * keys

@@ -1,9 +1,9 @@
-"""Convolution (`gt.nn.conv`), transposed convolution, for 1 to 3 spatial axes.
+"""Convolution (`gt.nn.conv`) and transposed convolution, over spatial axes.
 
-Layout as in `jax.lax.conv` and PyTorch: arrays are (batch, channels, *spatial), kernels
-(output channels, input channels / groups, *spatial). As there, "convolution" does not
-flip the kernel. NumPy programs gather the windows and multiply matrices, half precision
-in float32.
+Layouts are those of `jax.lax.conv` and PyTorch: arrays are (batch, channels, *spatial),
+kernels (output channels, input channels / groups, *spatial). As there, "convolution"
+does not flip the kernel. NumPy programs gather the windows and multiply matrices, half
+precision in float32.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def _conv(
 
 
 def _spaced(shape: Sequence[Size], spread: Shape) -> list[Size]:
-    """The sizes of axes between whose points zeros are put."""
+    """The sizes of axes after zeros have been put between their points."""
     return [spaced(n, f) for n, f in zip(shape, spread, strict=True)]
 
 
@@ -217,7 +217,7 @@ def _of_array(
     groups: Size,
     **unused: object,
 ) -> Value:
-    """The transposed convolution: the kernel turned around, its channels swapped."""
+    """The cotangent of `x`: a transposed convolution, by the turned kernel."""
     windows = map(extent, kernel.type.shape[2:], dilation)
     written = zip(_spaced(g.type.shape[2:], stride), windows, strict=True)
     before, after = [], []
@@ -241,7 +241,7 @@ def _of_array(
 
 
 def _turned(kernel: Value, groups: Size) -> Value:
-    """The kernel of the transposed convolution."""
+    """The kernel of the transposed convolution: flipped, with its channels swapped."""
     out, share, *points = kernel.type.shape
     split = F.reshape(kernel, (groups, out // groups, share, *points))
     shape = (groups * share, out // groups, *points)
@@ -261,7 +261,7 @@ def _of_kernel(
     groups: Size,
     **unused: object,
 ) -> Value:
-    """The array moved over with the cotangent as the kernel, examples as channels."""
+    """The cotangent of the kernel: `x` convolved with `g`, examples as channels."""
     g = _with_a_point(g)
     batch, _, *spatial = x.type.shape
     _, share, *window = kernel.type.shape
@@ -290,7 +290,7 @@ def _of_kernel(
 
 
 def _with_a_point(g: Value) -> Value:
-    """A cotangent with zeros where an axis is empty: a kernel needs a point."""
+    """Give a cotangent zeros where an axis is empty, as a kernel needs a point."""
     empty = [dims.less_equal(1, n) is not True for n in g.type.shape[2:]]
     if not any(empty):
         return g
@@ -299,7 +299,7 @@ def _with_a_point(g: Value) -> Value:
 
 
 def _at_least(some: Size, x: Value) -> Value:
-    """`x` with zeros after its examples, if there are fewer than `some`."""
+    """Append examples of zeros to `x` if it has fewer than `some`."""
     missing = some - x.type.shape[0]
     if dims.equal(missing, 0) is True:
         return x
@@ -316,7 +316,8 @@ def _(
         merged = F.reshape(x, (n * batch, *tail))
         result = _conv(merged, kernel, groups=groups, **params)
         return F.reshape(result, (n, batch, *result.type.shape[1:]))
-    # The kernels of all examples together, as groups or as more outputs of each group.
+    # The kernels of all examples are joined, as groups or as more outputs of each
+    # group.
     _, out, *tail = kernel.type.shape
     share = out // groups
     if batched[0]:
@@ -416,11 +417,11 @@ def conv(
     """The kernel moved over the spatial axes of `x`: 1, 2, 3 or more of them.
 
     `x` is (batch, channels, *spatial), `kernel` (out, channels / groups, *spatial).
-    Stride and dilation are sizes, or one per spatial axis; `padding` is "SAME" (as
-    many points as strides in the axis), "SAME_LOWER", "VALID" (none), a size, or per
-    axis a size or a pair. `padding_mode` is the `mode` of `gt.pad`. Sizes may
-    be symbolic. `bias` is a vector over the output channels.
-    Raises GraphError where channels, groups and kernel do not fit.
+    Stride and dilation are sizes, or one per spatial axis; `padding` is "SAME" (as many
+    points as strides in the axis), "SAME_LOWER", "VALID" (none), a size, or per axis a
+    size or a pair. `padding_mode` is the `mode` of `gt.pad`. Sizes may be symbolic.
+    `bias` is a vector over the output channels. Raises GraphError if channels, groups
+    and kernel do not fit.
     """
     options = (stride, padding, dilation, groups, bias, padding_mode)
     return _convolve("conv", 0, x, kernel, *options)
@@ -462,10 +463,10 @@ def conv_transpose(
 ) -> Value:
     """The transpose of `conv` as a linear map: from its result's shape to its input's.
 
-    `kernel` is that of the `conv`: (channels of x, out / groups, *spatial); stride,
-    padding, dilation and groups are its own too, as in PyTorch. An axis of n points
-    becomes (n - 1) stride + window - padding + output_padding long; with "SAME", as
-    in `jax.lax.conv_transpose`, n stride + output_padding.
+    `kernel` is the one of that `conv`: (channels of x, out / groups, *spatial); stride,
+    padding, dilation and groups are those of the `conv` too, as in PyTorch. An axis of
+    n points becomes (n - 1) stride + window - padding + output_padding long; with
+    "SAME", it becomes n stride + output_padding, as in `jax.lax.conv_transpose`.
     """
     name = "conv_transpose"
     value, weights, count = _operands(x, kernel, name, 0)

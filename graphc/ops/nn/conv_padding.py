@@ -1,4 +1,4 @@
-"""Mask rules of convolution: axes, channels, and kernels with padding."""
+"""Mask rules of convolution: padded axes, channels and kernels."""
 
 import math
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from graphc.ops.nn.windows import (
     true_low,
 )
 
-MOST_POINTS = 32  # of a result that is made point by point
+MOST_POINTS = 32  # the most points that are computed one by one
 
 
 @CONV.padding
@@ -60,7 +60,7 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
 
 
 def _in_groups(pad: Padding, x: Value, kernel: PaddedValue, groups: Size) -> Value:
-    """Channels with zeros behind those of each group, as many as the kernel has."""
+    """Put zeros behind the channels of each group, up to as many as the kernel has."""
     share, stored = number(pad, kernel.type.shape[1]), kernel.value.type.shape[1]
     place, capacity = places(groups * stored), cast(as_value(size_value(stored)), INT32)
     within = place % capacity
@@ -73,7 +73,7 @@ def _in_groups(pad: Padding, x: Value, kernel: PaddedValue, groups: Size) -> Val
 def _has_few_points(
     pad: Padding, kernel: PaddedValue, axes: list[int], params: Params
 ) -> bool:
-    """Whether the result can be made point by point along these axes, and has few."""
+    """Whether the result has few points along these axes, to be made one by one."""
     points = [n for n in (_stored_points(pad, a) for a in axes) if isinstance(n, int)]
     if params["padding"] or len(points) < len(axes) or math.prod(points) > MOST_POINTS:
         return False
@@ -83,7 +83,7 @@ def _has_few_points(
 
 
 def _stored_points(pad: Padding, axis: int) -> Size:
-    """The points of the result that are stored: some may be padding."""
+    """The points of the result that are stored, some of which may be padding."""
     return pad.stored(pad.out[axis])
 
 
@@ -94,7 +94,7 @@ def _each_point(
     axes: list[int],
     params: Params,
 ) -> Value:
-    """The result point by point, along axes in which the kernel has padding."""
+    """Make the result point by point, along axes in which the kernel has padding."""
     value, weights = values
     if not axes:
         return _convolved(value, weights, params)
@@ -121,9 +121,10 @@ def _parts(
     axis: int,
     params: Params,
 ) -> Iterator[tuple[Value, Value | None]]:
-    """The elements below the kernel at each point, and which of them are there.
+    """Yield the elements below the kernel at each point, and which of them are there.
 
-    Slices of the array with zeros around it, where it is known how many stand before.
+    If it is known how many zeros stand before the array, the elements are slices of the
+    array with zeros around it, and all are there (None).
     """
     value, length = values[0], values[1].type.shape[axis]
     points = _stored_points(pad, axis)
@@ -151,7 +152,7 @@ def _parts(
 
 
 def _convolved(value: Value, weights: Value, params: Params) -> Value:
-    """The convolution; a product where the kernel is as long as the array."""
+    """The convolution, computed as a product if the kernel is as long as the array."""
     spatial = range(2, value.type.rank)
     shapes = value.type.shape[2:], weights.type.shape[2:]
     covers = all(equal(n, m) is True for n, m in zip(*shapes, strict=True))

@@ -1,4 +1,4 @@
-"""Attention as one op, which accelerators have kernels for; rewrites make it."""
+"""Attention as one op, for which accelerators have kernels; rewrites make it."""
 
 import math
 from itertools import pairwise
@@ -13,7 +13,7 @@ from graphc.ops.nn.attention_kernels import (
     hiding_attention_jax,
 )
 
-# A logit of a key that JAX hides.
+# The logit of a key that JAX hides.
 HIDDEN = -0.7 * float(np.finfo("float32").max)
 
 
@@ -34,12 +34,13 @@ def _fused_attention(
 ) -> TensorType:
     """softmax(scale q k + bias) v, of (batch, rows, heads, width) each, in one dtype.
 
-    Heads of q are a multiple of those of k. `bias`, `mask`, `lengths` and `count` tell
-    which of the four follow. Bias and mask are (batch, heads, rows of q, rows of k), or
-    1 along an axis, lengths (batch,). Logits are `hidden` where a mask is False, for
-    keys behind a length and, if `causal`, where a key follows its query. Only the first
-    `count` keys have weights; the result of no keys is 0. Where all logits have more
-    than `most` bytes, they are made for some rows of q at a time; 0: never.
+    The heads of q are a multiple of those of k. `bias`, `mask`, `lengths` and `count`
+    tell which of these four operands follow. Bias and mask are (batch, heads, rows of
+    q, rows of k), or 1 along an axis; lengths are (batch,). Logits are `hidden` where a
+    mask is False, for keys behind a length and, if `causal`, where a key follows its
+    query. Only the first `count` keys have weights; the result of no keys is 0. If all
+    logits take more than `most` bytes, they are made for some rows of q at a time; 0
+    means never.
     """
     types = [x.type for x in (q, k, v)]
     if {t.rank for t in types} != {4} or len({t.dtype for t in types}) > 1:

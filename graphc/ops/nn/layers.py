@@ -1,7 +1,7 @@
 """Neural networks (`gt.nn`): normalisation, one-hot codes, dropout, attention.
 
 Half precision is computed in float32. Weights are promoted with the array. Statistics
-are those of NumPy, by two passes.
+are computed in two passes, as in NumPy.
 """
 
 import math
@@ -35,10 +35,10 @@ _MASKED = -0.7 * float(np.finfo("float32").max)  # a logit that is not attended 
 def one_hot(
     x: ArrayLike, num_classes: SizeLike, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Value:
-    """1 at the class that each integer names along a new axis, 0 elsewhere.
+    """1 along a new axis at the class that each integer names, 0 elsewhere.
 
     `num_classes` may be an integer scalar. An integer outside 0 .. num_classes - 1
-    gives zeros. The dtype is the default float where none is said.
+    gives zeros. The dtype is the default float unless one is given.
     """
     value = strong(as_value(x))
     if not is_integer(value.dtype):
@@ -63,9 +63,10 @@ def standardize(
     epsilon: ArrayLike = 1e-5,
     where: ArrayLike | None = None,
 ) -> Value:
-    """(x - mean) / sqrt(variance + epsilon), by default those of x along `axis`.
+    """(x - mean) / sqrt(variance + epsilon), with statistics of x along `axis`.
 
-    Only elements where the mask `where` holds count for them.
+    `mean` and `variance` replace these statistics if they are given. Only elements
+    where the mask `where` holds count for them.
     """
     value, dtype = _joined("standardize", x, mean, variance, epsilon)
     centre, spread = (
@@ -84,14 +85,14 @@ def standardize(
 
 
 def _joined(name: str, x: ArrayLike, *others: ArrayLike | None) -> tuple[Value, DType]:
-    """The array in the dtype to compute in, and that of the result, common to all."""
+    """The array in the dtype to compute in, and the common dtype for the result."""
     numbers = [number(v, name) for v in others if v is not None]
     dtype = common_dtype([real(x, name), *numbers])
     return widened(cast(real(x, name), dtype), name)[0], dtype
 
 
 def _along(vector: ArrayLike, axes: tuple[int, ...], x: Value, name: str) -> Value:
-    """An array over these axes of `x`, ready to broadcast."""
+    """An array over these axes of `x`, expanded to broadcast against `x`."""
     value = cast(real(vector, name), x.dtype)
     sizes = tuple(x.type.shape[a] for a in axes)
     pairs = zip(value.type.shape, sizes, strict=False)
@@ -113,7 +114,7 @@ def _affine(
     bias: ArrayLike | None,
     name: str,
 ) -> Value:
-    """weight x + bias, each of them over `axes`, as this dtype."""
+    """weight x + bias, both of them arrays over `axes`, cast to `dtype`."""
     if weight is not None:
         x = x * _along(weight, axes, x, name)
     if bias is not None:
@@ -129,7 +130,7 @@ def layer_norm(
     axis: int | tuple[int, ...] = -1,
     epsilon: float = 1e-5,
 ) -> Value:
-    """Standardised over `axis`, times `weight`, plus `bias`: arrays over `axis`."""
+    """`x` standardised over `axis`, times `weight`, plus `bias`: arrays over `axis`."""
     value, dtype = _joined("layer_norm", x, weight, bias)
     axes = normal_axes(axis, value.type.rank, "nn.layer_norm")
     result = standardize(value, axes, epsilon=epsilon)
@@ -161,10 +162,11 @@ def batch_norm(
     axis: int = 1,
     epsilon: float = 1e-5,
 ) -> Value:
-    """Standardised per channel, the index along `axis`; all else are vectors over it.
+    """`x` standardised per channel, which is the index along `axis`.
 
-    In training, without `mean` and `variance`, by the statistics of the batch (which
-    `gt.mean(x, axes)` and `gt.var(x, axes)` give for a running average).
+    All other arrays are vectors over the channels. In training, leave out `mean` and
+    `variance`: then the statistics are those of the batch (which `gt.mean(x, axes)` and
+    `gt.var(x, axes)` give for a running average).
     """
     value, dtype = _joined("batch_norm", x, mean, variance, weight, bias)
     rank = value.type.rank
@@ -187,10 +189,11 @@ def group_norm(
     axis: int = 1,
     epsilon: float = 1e-5,
 ) -> Value:
-    """Standardised per element of axis 0 and group of neighbouring channels.
+    """`x` standardised per element of axis 0 and group of neighbouring channels.
 
     The channels are the index along `axis`, whose size `groups` must divide; `weight`
-    and `bias` are vectors over it. As many groups as channels: instance norm.
+    and `bias` are vectors over it. With as many groups as channels, this is instance
+    norm.
     """
     value, dtype = _joined("group_norm", x, weight, bias)
     rank = value.type.rank
@@ -211,9 +214,9 @@ def group_norm(
 
 @public(name="nn.dropout")
 def dropout(x: ArrayLike, rate: ArrayLike, key: ArrayLike) -> Value:
-    """Each element 0 with probability `rate`, else x / (1 - rate).
+    """Set each element to 0 with probability `rate`, else to x / (1 - rate).
 
-    `key` is one of `gt.random`; the draw is `gt.random.bernoulli(key, 1 - rate)`.
+    `key` is a key of `gt.random`; the draw is `gt.random.bernoulli(key, 1 - rate)`.
     """
     value = real(x, "dropout")
     if isinstance(rate, (int, float)):
@@ -248,7 +251,8 @@ def dot_product_attention(
     `query` is (batch, T, N heads, H), `key` and `value` (batch, S, K heads, H), all
     with or all without the batch axis; K divides N. `bias` and the bool `mask`
     broadcast to (batch, N, T, S); lengths are vectors over the batch. A row that may
-    attend to nothing gets the mean of `value`, one beyond `query_seq_lengths` zeros.
+    attend to nothing gets the mean of `value`; a row beyond `query_seq_lengths` gets
+    zeros.
     """
     arrays = [real(a, "dot_product_attention") for a in (query, key, value)]
     arrays = promoted(*arrays)
@@ -279,7 +283,7 @@ def dot_product_attention(
 
 
 def _check_attention(arrays: list[Value]) -> bool:
-    """Whether there is a batch axis; raises GraphError where the ranks do not fit."""
+    """Whether there is a batch axis; raises GraphError if ranks or heads do not fit."""
     ranks = {a.type.rank for a in arrays}
     if len(ranks) > 1 or ranks - {3, 4}:
         raise graph_error(
@@ -297,7 +301,7 @@ def _check_attention(arrays: list[Value]) -> bool:
 
 
 def _by_head(x: Value) -> Value:
-    """(batch, S, K, H) as (batch, K, 1, S, H)."""
+    """Turn (batch, S, K, H) into (batch, K, 1, S, H)."""
     return F.expand_dims(F.transpose(x, (0, 2, 1, 3)), 2)
 
 
@@ -313,7 +317,7 @@ def _logits(q: Value, k: Value, scale: ArrayLike | None) -> Value:
 
 
 def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
-    """A bias or mask over (batch, N, T, S), N split into K and N / K."""
+    """A bias or mask over (batch, N, T, S), with N split into K and N / K."""
     value = strong(as_value(x))
     if (what == "mask" and value.dtype != BOOL) or value.type.rank > 4:
         raise graph_error(
@@ -329,7 +333,7 @@ def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
 
 
 def _allowed(logits: Value, is_causal: bool, window: ShapeLike) -> list[Value]:
-    """Which columns each row may attend to, by their positions."""
+    """The conditions, by position, under which a row may attend to a column."""
     rows = F.expand_dims(F.arange(logits.shape[-2]), 1)
     columns = F.arange(logits.shape[-1])
     conditions = [columns <= rows] if is_causal else []
@@ -345,7 +349,7 @@ def _allowed(logits: Value, is_causal: bool, window: ShapeLike) -> list[Value]:
 
 
 def _shorter(lengths: ArrayLike, n: SizeLike, axis: int) -> Value:
-    """Positions along `axis` of the logits before the length of each batch entry."""
+    """Whether positions along `axis` of the logits are within each entry's length."""
     value = strong(as_value(lengths))
     if value.type.rank != 1 or not is_integer(value.dtype):
         raise graph_error(

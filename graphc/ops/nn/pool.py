@@ -53,7 +53,7 @@ def _pooling_rule(
     low: Shape,
     high: Shape,
 ) -> TensorType:
-    """One element per window over the last axes."""
+    """Infer the type of a pool: one element per window over the last axes."""
     if x.dtype == BOOL or x.dtype.kind == "c":
         raise type_error("needs real numbers")
     batch = x.type.rank - len(window)
@@ -123,7 +123,7 @@ def pool_jax(
 
 
 def _fill(how: str, dtype: DType) -> str:
-    """The element of the padding of an axis, as a scalar of this dtype."""
+    """Return the element that padding holds, as the text of a scalar of `dtype`."""
     if how == "add":
         number = "0"
     elif is_integer(dtype):
@@ -174,10 +174,10 @@ MAX_POOL, MIN_POOL, SUM_POOL = _max_pool, _min_pool, _sum_pool
 
 @wraps(_pooling_rule, assigned=())
 def _position_rule(x: Array, **params: Any) -> TensorType:
-    """Where each window has its extreme: the number of the element over those axes.
+    """The flat position of the extreme of each window over the last axes.
 
-    It is the first of several, or the first NaN. Where a window is in the padding
-    alone, it is the number of elements.
+    Of equal extremes the first one counts; NaN counts as an extreme, and the first NaN
+    wins. A window that lies in the padding alone gets the number of elements.
     """
     result = _pooling_rule(x, **params)
     return result.like(dtype=INT64)
@@ -200,7 +200,7 @@ def positions_numpy(
         pair = padding if isinstance(padding, str) else padding[i]
         if isinstance(padding, str):
             pair = window_pads(n, wide, s, padding)
-        # Pyright takes the pair for a text, which it no longer is.
+        # Pyright still takes the pair for a string.
         fits = max((n + sum(pair) - wide) // s + 1, 0)  # pyright: ignore[reportCallIssue, reportArgumentType]
         places.append(np.arange(fits)[:, None] * s + np.arange(k) * d - pair[0])
     rows = x.reshape(*x.shape[:batch], total)
@@ -284,11 +284,15 @@ def _positions(name: str, how: str, pool: Primitive) -> Primitive:
 
 
 def put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
-    """Zeros like `x` with `g` added at the positions over its last `axes` axes."""
+    """Return zeros like `x` with `g` added at `places`.
+
+    `places` are flat positions over the last `axes` axes of `x`; what is added at the
+    position behind the last one, which stands for padding alone, is dropped.
+    """
     batch, at = x.type.shape[: x.type.rank - axes], x.type.rank - axes
     rows, points = product(batch), product(x.type.shape[at:])
     windows = product(g.type.shape[at:])
-    zeros = F.zeros((rows, points + 1), g.dtype)  # the last for padding alone
+    zeros = F.zeros((rows, points + 1), g.dtype)  # last column: windows of padding only
     row = F.expand_dims(F.arange(size_value(rows)), 1)
     place, share = (F.reshape(v, (rows, windows)) for v in (places, g))
     inside = (True, True)
@@ -297,7 +301,10 @@ def put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
 
 
 def taken_at(x: Value, places: Value, axes: int) -> Value:
-    """The elements of `x` at positions over its last `axes` axes; 0 beyond these."""
+    """Return the elements of `x` at `places`, and 0 behind the last position.
+
+    `places` are flat positions over the last `axes` axes of `x`.
+    """
     batch, points = x.type.shape[:-axes], product(x.type.shape[-axes:])
     windows = product(places.type.shape[-axes:])
     flat = F.reshape(x, (*batch, points))
@@ -336,10 +343,10 @@ _padded_pool(_min_pool, most)
 
 
 def _padded_positions(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
-    """Define padding after the elements, so that these win where they tie with it.
+    """Declare the mask rule, with padding behind the elements so that they win ties.
 
-    Where elements are moved, padding before them wins: a window with it has only
-    elements that tie, of which the first one counts.
+    Where elements are moved, padding stands before them and wins ties. A window in
+    which it does has only elements that tie, so its first true element is the answer.
     """
 
     @primitive.padding
@@ -357,10 +364,10 @@ def _padded_positions(primitive: Primitive, fill: Callable[[DType], Element]) ->
 def _renumbered(
     pad: Padding, places: Value, stored: Shape, true: Shape, low: Sequence[Size]
 ) -> Value:
-    """Numbers of elements at capacities, as numbers among the true elements.
+    """Convert flat positions at capacities to flat positions among the true elements.
 
-    An axis whose windows begin `low` elements before it, which may not be known where
-    the program is compiled, is stored so far behind its start.
+    The windows of an axis begin `low` elements before it. Where `low` may not be known
+    when the program is compiled, the elements are stored from place `low` on.
     """
     starts = [0 if is_known(pad, a) else _length(pad, a) for a in low]
     number, is_true = _numbered(pad, _points(places, stored, starts), true)
@@ -379,7 +386,7 @@ def _length(pad: Padding, size: Size) -> Value:
 def _points(
     places: Value, shape: Sequence[Size], starts: Sequence[Value | int]
 ) -> list[Value]:
-    """The positions of numbered elements on each axis, counted from where it starts."""
+    """The coordinates of flat positions on each axis, counted from `starts`."""
     points: list[Value] = []
     for size, start in zip(reversed(shape), reversed(starts), strict=True):
         points.insert(0, places % size_value(size) - start)
@@ -390,7 +397,7 @@ def _points(
 def _numbered(
     pad: Padding, points: Sequence[Value], shape: Sequence[Size]
 ) -> tuple[Value, Value]:
-    """The numbers of elements at positions on each axis; whether they are true ones."""
+    """Return the flat positions of `points`, and whether they are true elements."""
     number, held = cast(as_value(0), INT64), as_value(True)
     for at, n in zip(points, shape, strict=True):
         number = number * _length(pad, n) + at
@@ -401,7 +408,7 @@ def _numbered(
 def _first_points(
     pad: Padding, low: Sequence[Size], true: Shape, places: Value
 ) -> list[Value]:
-    """The first position on each axis that each window has; behind the axis if none."""
+    """The first position inside each axis that each window covers; its size if none."""
     params, axis = pad.node.params, places.type.rank - len(low)
     points = []
     for i, (a, n) in enumerate(zip(low, true, strict=True)):
@@ -432,7 +439,8 @@ def _(
     low: Shape,
     high: Shape,
 ) -> tuple[Value]:
-    # Each element counts for the windows that it is in: their sums, turned around.
+    # The cotangent of an element is the sum of `g` over the windows that contain it:
+    # a sum pool again, over `g` with its points apart by the strides.
     at = x.type.rank - len(window)
     shape, wide = x.type.shape[at:], tuple(map(extent, window, dilation))
     if padding:

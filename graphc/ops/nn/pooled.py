@@ -29,7 +29,7 @@ def _pooled(
     padding: object,
     dilation: Any,
 ) -> Value:
-    """The windows over as many last axes as `window` names; a number: all but two."""
+    """Pool the last axes: as many as `window` has sizes, all but two for one size."""
     rank, op_name = value.type.rank, f"nn.{name}"
     count = len(window) if isinstance(window, (tuple, list)) else rank - 2
     if not 1 <= count <= rank:
@@ -50,7 +50,7 @@ def _pooled(
 
 
 def _numbers(x: ArrayLike, name: str) -> Value:
-    """The array as numbers: bools as int64. Raises GraphError where it is complex."""
+    """Return `x` with bools as int64. Raises GraphError where it is complex."""
     value = strong(as_value(x))
     if value.dtype == BOOL:
         return cast(value, INT64)
@@ -58,7 +58,7 @@ def _numbers(x: ArrayLike, name: str) -> Value:
 
 
 def _declare_pool(name: str, pooled: Callable[..., Value], doc: str) -> None:
-    """Declare a function of every window; those of `max_pool` are told at length."""
+    """Declare the public function of one kind of pooling, with the text `doc`."""
 
     @public(name=f"nn.{name}", doc=doc)
     def function(
@@ -73,7 +73,7 @@ def _declare_pool(name: str, pooled: Callable[..., Value], doc: str) -> None:
 
 
 def _summed(name: str, value: Value, *options: object) -> Value:
-    """The sums of the windows, those of half precision added in float32."""
+    """Sum every window, adding floats of half precision in float32."""
     work = value if is_integer(value.dtype) else widened(value, name)[0]
     return cast(_pooled(SUM_POOL, name, work, *options), value.dtype)
 

@@ -1,9 +1,9 @@
 """Convolution with kernels that have padding.
 
-Zeros behind a kernel would meet elements of other points, which may be NaN. So a loop
-goes over what is there: over the positions of the kernel, as many as it has, or over
-the points of the result where these are fewer. Points beside the array add nothing,
-also where the kernel is NaN.
+Zeros behind a kernel would be multiplied with elements of other points, which may be
+NaN. So a loop visits only what is true: the true positions of the kernel, or the
+points of the result where these are fewer. Points outside the array add nothing, even
+where the kernel is NaN.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,10 +33,11 @@ def _conv_within(
     dilation: Shape,
     groups: Size,
 ) -> TensorType:
-    """The convolution with as many positions of a kernel as there are along `axes`.
+    """The convolution with only the true positions of a kernel along `axes`.
 
-    `numbers` are for each of these how many, then where the array starts on each, then
-    how many points it has there. Axes are counted from the first spatial one.
+    `numbers` holds three runs, each with a number per axis of `axes`: how many true
+    positions the kernel has, where the array starts, and how many points it has. Axes
+    are counted from the first spatial one.
     """
     window_params = {"stride": stride, "padding": padding, "low": low, "high": high}
     more = {"spread": spread, "dilation": dilation, "groups": groups}

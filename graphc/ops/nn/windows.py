@@ -22,11 +22,11 @@ from graphc.ops.common.padding import PaddedValue, Padding
 
 Shape = tuple[Size, ...]
 NAMED = ("SAME", "SAME_LOWER")
-Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding; "" where it is given
+Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding, or "" where sizes are given
 
 
 def sizes(x: ArrayLike, count: int, what: str, name: str) -> Shape:
-    """One size per spatial axis, of one for all or a sequence."""
+    """Return one size per spatial axis; `x` is one size for all, or a sequence."""
     if isinstance(x, (tuple, list)) or (isinstance(x, (Value, np.ndarray)) and x.ndim):
         sizes_per_axis = tuple(as_size(n, f"the {what}") for n in x)
     else:
@@ -38,9 +38,9 @@ def sizes(x: ArrayLike, count: int, what: str, name: str) -> Shape:
 
 
 def pads(padding: Any, count: int, name: str) -> tuple[str, Shape, Shape]:
-    """A padding as its name or "", and the points before and after each axis.
+    """Split a padding into its name, or "", and the points before and after each axis.
 
-    Forms: "SAME", "SAME_LOWER", "VALID", one size, a size or a pair per axis.
+    It may be "SAME", "SAME_LOWER", "VALID", one size, or a size or a pair per axis.
     """
     zeros: Shape = (0,) * count
     if isinstance(padding, str):
@@ -62,7 +62,10 @@ def pads(padding: Any, count: int, name: str) -> tuple[str, Shape, Shape]:
 def transposed_pads(
     padding: PadsLike, window: Shape, stride: Shape, name: str
 ) -> tuple[Shape, Shape]:
-    """Around the spread input: what is left of the window beyond the padding."""
+    """The points around the spread input of a transposed convolution.
+
+    Where sizes are given, these are the window less one point and less the padding.
+    """
     named, low, high = pads(padding, len(window), name)
     if not named:
         pairs = zip(window, low, high, strict=True)
@@ -88,7 +91,7 @@ def _pair(padding: PadsLike, name: str) -> tuple[Size, Size]:
 
 
 def extent(size: Size, dilation: Size) -> Size:
-    """The points from the first to the last of a window, both included."""
+    """The number of points from the first to the last of a window, both included."""
     return (size - 1) * dilation + 1
 
 
@@ -101,7 +104,7 @@ def output_sizes(
     low: Shape,
     high: Shape,
 ) -> list[Size]:
-    """Inside a type rule: how many windows fit each axis."""
+    """The number of windows that fit each axis; to be called inside a type rule."""
     for what, sizes in (("window", window), ("stride", stride), ("dilation", dilation)):
         for n in sizes:
             require_at_most(1, n, f"the {what} must be positive")
@@ -118,14 +121,14 @@ def output_sizes(
 
 
 def spaced(n: Size, spread: Size) -> Size:
-    """The size of an axis between whose points `spread` - 1 others are put."""
+    """The size of an axis with `spread` - 1 points put between neighbours."""
     return n if is_one(spread) else dims.maximum(0, (n - 1) * spread + 1)
 
 
 def named_pads(
     named: str, shape: Sequence[Size], window: Shape, stride: Shape
 ) -> tuple[Shape, Shape]:
-    """The points that a named padding means before and after each axis."""
+    """The points that a named padding adds before and after each axis."""
     low, high = [], []
     for n, w, step in zip(shape, window, stride, strict=True):
         total = dims.maximum(0, (dims.ceil_div(n, step) - 1) * step + w - n)
@@ -136,7 +139,7 @@ def named_pads(
 
 
 def padding_text(p: Printing, batch: int = 0) -> str:
-    """The padding as it stands in a call; `batch` axes before are not padded."""
+    """The padding as the text of an argument; `batch` leading axes are not padded."""
     params = p.node.params
     if params["padding"]:
         return repr(params["padding"])
@@ -151,16 +154,16 @@ def window_pads(n: int, window: int, stride: int, padding: object) -> tuple[int,
     return low, total - low
 
 
-# Mask rules: windows stand where they do at true sizes, and find padding behind.
+# Mask rules: windows stand where they do at true sizes, with padding behind them.
 
 
 def steps_are_known(pad: Padding, *names: str) -> bool:
-    """Whether params that are sizes are those of the padded program."""
+    """Whether the sizes in the params `names` do not depend on padded ones."""
     return all(is_known(pad, n) for name in names for n in pad.node.params[name])
 
 
 def true_low(pad: Padding, shape: Sequence[Size], window: Shape) -> Shape:
-    """The points before each axis, at true sizes."""
+    """The points that the padding adds before each axis, at true sizes."""
     params = pad.node.params
     if not params["padding"]:
         low: Shape = params["low"]
@@ -177,13 +180,13 @@ def aligned(
     params: Params,
     true_window: Shape = (),
 ) -> tuple[Value, Params]:
-    """The array and the params with which windows start as at true sizes.
+    """Return the array and params with which windows start where they do at true sizes.
 
-    Windows with padding have the true sizes `true_window`.
+    Windows that have padding themselves have the true extents `true_window`.
 
-    Named paddings put other numbers of points before an axis at other sizes: then
-    its elements are moved to where the first window starts, `fill` around and between
-    them.
+    A named padding adds other numbers of points before an axis at other sizes. Then the
+    elements of the axis are moved to where the first window starts, with `fill` around
+    and between them.
     """
     first = x.type.rank - len(window)
     spread = params.get("spread", (1,) * len(window))

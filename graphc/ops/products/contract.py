@@ -34,7 +34,7 @@ PrintCall = Callable[[Printing, tuple[str, ...]], str]
 
 
 def emit_product(primitive: Primitive, call: PrintCall) -> None:
-    """Declare how a product prints; NumPy has no sums of products in bfloat16."""
+    """Declare how a product prints; in NumPy, bfloat16 is multiplied in float32."""
 
     def in_numpy(p: Printing) -> str:
         if p.node.inputs[0].dtype != BFLOAT16:
@@ -46,7 +46,7 @@ def emit_product(primitive: Primitive, call: PrintCall) -> None:
 
 
 def _plain(name: str) -> PrintCall:
-    """`np.name(x, y)`."""
+    """Return a printer of calls `np.name(x, y)` or `jnp.name(x, y)`."""
     return lambda p, inputs: f"{p.xp}.{name}({', '.join(inputs)})"
 
 
@@ -62,7 +62,7 @@ def _matmul(x: Array, y: Array) -> TensorType:
         raise type_error("needs at least one axis", hint="multiply scalars with *")
     _one_dtype(x, y)
     a, b = x.type.shape, y.type.shape
-    inner = b[-2:][0]  # of a vector, its one size
+    inner = b[-2:][0]  # a vector has only one size
     hint = "the last axis of the left one meets the last but one of the right one"
     require_equal(a[-1], inner, "the inner sizes must agree", hint)
     batch = broadcast(a[:-2], b[:-2])
@@ -85,7 +85,7 @@ AxisPairs = tuple[tuple[int, ...], tuple[int, ...]]
 
 @op()
 def _tensordot(x: Array, y: Array, *, axes: AxisPairs) -> TensorType:
-    """The sum of products over pairs of axes; the other axes of x, then of y."""
+    """The sum of products over pairs of axes, with the other axes of x, then of y."""
     _one_dtype(x, y)
     a, b = x.type.shape, y.type.shape
     for i, j in zip(*axes, strict=True):
@@ -115,7 +115,7 @@ emit_product(_tensordot, _call_tensordot)
 _cross.emit("{xp}.cross({x}, {y})")
 
 
-# Padding: what is summed over holds zeros in both factors, since 0 * NaN is NaN.
+# Padding: axes that are summed over hold zeros in both factors, since 0 * NaN is NaN.
 _matmul.rounding = "stored"
 
 
@@ -142,7 +142,7 @@ def _(pad: Padding, x: PaddedValue, y: PaddedValue) -> Value:
     return _cross(x.value, y.value)
 
 
-# Gradients: a product is linear in each factor, so that it is a product again.
+# Gradients: a product is linear in each factor, so its gradients are products too.
 
 
 @_matmul.vjp
@@ -159,7 +159,7 @@ def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _of_right(g: Value, a: Value, b: Value, column: bool) -> Value:
-    """The cotangent of a right factor, of which `b` is the transpose."""
+    """The cotangent of the right factor, whose transpose is `b`."""
     rows = tuple(range(g.type.rank - 1))
     if b.type.rank == 2 < g.type.rank == a.type.rank and not column:
         return _tensordot(a, g, axes=(rows, rows))
@@ -172,7 +172,7 @@ def _flipped(x: Value) -> Value:
 
 
 def _summed_product(g: Value, y: Value, like: Value) -> Value:
-    """`g @ y`, summed over the batch axes that `like` has not."""
+    """Return `g @ y`, summed over the batch axes that `like` lacks."""
     batch = tuple(range(g.type.rank - 2))
     full = y.type.rank == g.type.rank
     shape, to = y.type.shape[:-2], g.type.shape[:-2]
@@ -216,7 +216,7 @@ def _(g: Value, x: Value, y: Value, *, axes: AxisPairs) -> tuple[Value, Value]:
 
 
 def _put_back(x: Value, order: tuple[int, ...]) -> Value:
-    """Axis i of `x` moved to place `order[i]`."""
+    """Move axis i of `x` to position `order[i]`."""
     return F.transpose(x, sorted(range(len(order)), key=order.__getitem__))
 
 
@@ -317,7 +317,7 @@ def dot(a: ArrayLike, b: ArrayLike) -> Value:
 
 
 def _over_last(from_end: int, x: Value, y: Value) -> Value:
-    """The sum over the last axis of `x`, and over one of `y` counted from its end."""
+    """Sum products over the last axis of `x` and axis `-from_end` of `y`."""
     if not x.type.rank or not y.type.rank:
         return F.multiply(x, y)
     if y.type.rank <= from_end:
@@ -374,8 +374,8 @@ def outer_of_vectors(x1: ArrayLike, x2: ArrayLike, /) -> Value:
 def tensordot(a: ArrayLike, b: ArrayLike, /, axes: PairsLike = 2) -> Value:
     """The sum of products over pairs of axes, as `numpy.tensordot`.
 
-    `axes` is a pair of axes or of sequences of axes, or a number: so many of the
-    last axes of `a` and of the first of `b`. The result has the other axes of `a`,
+    `axes` is a pair of axes or of sequences of axes, or a number n, which stands for
+    the last n axes of `a` and the first n of `b`. The result has the other axes of `a`,
     then those of `b`.
     """
     x, y = promoted(a, b)
@@ -410,7 +410,7 @@ def _pairs_of_axes(axes: object, x: Value, y: Value) -> AxisPairs:
 
 @public()
 def kron(a: ArrayLike, b: ArrayLike) -> Value:
-    """The Kronecker product: each element of `a` replaced by it times `b`."""
+    """The Kronecker product: each element of `a` replaced by its product with `b`."""
     x, y = promoted(a, b)
     rank = max(x.type.rank, y.type.rank)
     x, y = (F.expand_dims(v, tuple(range(rank - v.type.rank))) for v in (x, y))
@@ -431,9 +431,9 @@ def cross(
 ) -> Value:
     """The cross product of vectors, as `numpy.cross`; the other axes broadcast.
 
-    The vectors lie along `axisa` and `axisb` and have 3 elements, or 2, which stand
-    for a third that is 0; of two 2-vectors only the last element is returned. The
-    result lies along `axisc`; `axis` stands for all three.
+    The vectors lie along `axisa` and `axisb` and have 3 elements, or 2, with 0 as the
+    third; of two 2-vectors only the last element of the product is returned. The result
+    lies along `axisc`; `axis` stands for all three.
     """
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -448,13 +448,13 @@ def cross(
 
 
 def _is_flat(x: Value) -> bool:
-    """Whether these are vectors in the plane."""
+    """Whether the last axis holds vectors in the plane."""
     n = x.type.shape[-1]
     return isinstance(n, int) and n == 2
 
 
 def _lifted(x: Value) -> Value:
-    """Vectors in the plane with a third element 0."""
+    """Append a third element, 0, to vectors in the plane; leave others alone."""
     if not _is_flat(x):
         return x
     return F.concatenate([x, F.zeros_like(x[..., :1])], axis=-1)

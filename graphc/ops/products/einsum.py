@@ -1,4 +1,4 @@
-"""Einstein summation: the notation is read here, one primitive is built."""
+"""Einstein summation: parse the notation and build one primitive from it."""
 
 import string
 from collections.abc import Hashable, Iterable, Sequence
@@ -58,7 +58,7 @@ def _call(p: Printing, inputs: tuple[str, ...]) -> str:
 
 
 def _views(node: Node) -> Iterable[tuple[Value, Value]]:
-    """One operand of which nothing is summed: its axes in order, or a diagonal."""
+    """The operand that the output may view: a lone one, of which nothing is summed."""
     labels, output = node.params["subscripts"].split("->")
     return views_of_inputs(node) if set(labels) == set(output) else ()
 
@@ -104,8 +104,8 @@ def _(
 def _on_diagonals(d: Value, labels: str, term: str, like: Value) -> Value:
     """Move `d` with axes `labels` to the axes of `like`, whose labels may repeat.
 
-    Where two axes have one label, it stands on their diagonal. An axis of `like` that
-    is not in `labels` was summed alone: `d` is the same along it.
+    Where two axes share a label, `d` stands on their diagonal. An axis of `like` whose
+    label is not in `labels` was summed on its own, so `d` is constant along it.
     """
     shape = like.type.shape
     first = [i for i, label in enumerate(term) if term.index(label) == i]
@@ -122,7 +122,7 @@ def _on_diagonals(d: Value, labels: str, term: str, like: Value) -> Value:
 
 
 def _along(axis: int, like: Value) -> Value:
-    """The positions along an axis, on the axes of `like`."""
+    """The positions along `axis`, in the shape that broadcasts against `like`."""
     places = F.arange(F.size_value(like.type.shape[axis]))
     return F.expand_dims(places, tuple(i for i in range(like.type.rank) if i != axis))
 
@@ -142,7 +142,10 @@ def _(
 
 
 def _numpy_order(p: Printing) -> str:
-    """`optimize=True` where that multiplies matrices by BLAS, not in a plain loop."""
+    """Return the text of the argument `optimize` for NumPy.
+
+    "auto" becomes True where matrices are then multiplied by BLAS, not in a plain loop.
+    """
     optimize = p.node.params["optimize"]
     if isinstance(optimize, tuple):
         steps = ", ".join(map(str, optimize))
@@ -175,13 +178,13 @@ def einsum(
 ) -> Value:
     """Einstein summation, as `numpy.einsum`: `einsum("ij,jk->ik", x, y)`.
 
-    The subscripts may be implicit, repeat a label, and have an ellipsis; the form
-    `einsum(x, [0, 1], y, [1, 2], [0, 2])` is read too. Sizes of one label agree,
-    save that a static 1 is stretched to those of the other operands.
+    The output may be implicit, labels may repeat, and an ellipsis is allowed; the form
+    `einsum(x, [0, 1], y, [1, 2], [0, 2])` is accepted too. The sizes of one label must
+    agree, except that a static 1 is stretched to the size in the other operands.
 
-    `optimize` orders the products of more than two operands: "auto" leaves that to
-    the backend, True, False, "greedy", "optimal" and a path of `einsum_path` are
-    passed on.
+    `optimize` orders the products of more than two operands: "auto" leaves the order to
+    the backend; True, False, "greedy", "optimal" and a path of `einsum_path` are passed
+    on to it.
     """
     spec, arrays = _read(operands)
     values = promoted(*arrays)
@@ -196,9 +199,9 @@ def einsum_path(
     *operands: ArrayLike | str | Sequence[object],
     optimize: bool | str | Sequence[object] = "greedy",
 ) -> tuple[list[object], str]:
-    """An order of the products for `einsum`, and a table of what it costs.
+    """An order of the products for `einsum`, and a table of its cost.
 
-    As `numpy.einsum_path`. Sizes that are symbolic are taken to be 64.
+    Both come from `numpy.einsum_path`, with 64 for each size that is symbolic.
     """
     spec, arrays = _read(operands)
     values, subscripts = _normalised(spec, promoted(*arrays))
@@ -211,7 +214,7 @@ def einsum_path(
 
 
 def _order(optimize: object) -> Optimize:
-    """The param for `optimize`."""
+    """Check `optimize` and convert it to the param."""
     if isinstance(optimize, bool):
         return optimize
     if isinstance(optimize, str):
@@ -243,7 +246,7 @@ class _Spec:
 
 
 def _read(operands: Sequence[object]) -> tuple[_Spec, list[Any]]:
-    """The labels and the arrays, from either form of the arguments."""
+    """Read the labels and the arrays from either form of the arguments."""
     if not operands:
         raise graph_error("needs subscripts and arrays", op="einsum")
     if isinstance(operands[0], str):
@@ -265,7 +268,7 @@ def _read_text(text: str) -> _Spec:
 
 
 def _labels(term: str, text: str) -> list[Hashable]:
-    """The letters of one term, in which dots stand for an ellipsis."""
+    """Read the labels of one term; its three dots become Ellipsis."""
     before, dots, after = term.partition("...")
     for letter in before + after:
         if letter not in string.ascii_letters:
@@ -284,7 +287,7 @@ def _read_lists(operands: Sequence[object]) -> _Spec:
 
 
 def _numbers(labels: object, text: str) -> list[Hashable]:
-    """A list of labels: integers from 0 to 51, and at most one Ellipsis."""
+    """Check a list of labels: integers from 0 to 51, and at most one Ellipsis."""
     if not isinstance(labels, (list, tuple)) or labels.count(...) > 1:
         raise graph_error("each array needs a list of labels", op="einsum", got=text)
     for label in labels:
@@ -296,7 +299,7 @@ def _numbers(labels: object, text: str) -> list[Hashable]:
 
 
 def _normalised(spec: _Spec, values: list[Value]) -> tuple[list[Value], str]:
-    """Operands without stretched axes, and subscripts of letters for all the axes."""
+    """Return operands without stretched axes, and subscripts with a letter per axis."""
     inputs = [_expanded(t, v, spec) for t, v in zip(spec.inputs, values, strict=True)]
     output = _output(spec, inputs)
     values, inputs = _unstretched(values, inputs)
@@ -308,13 +311,13 @@ def _normalised(spec: _Spec, values: list[Value]) -> tuple[list[Value], str]:
 
 @dataclass(frozen=True, order=True)
 class _Dot:
-    """The axis of an ellipsis that is so many places before its last one."""
+    """The label of an axis of an ellipsis, `place` positions before its last axis."""
 
     place: int
 
 
 def _expanded(term: list[Hashable], value: Value, spec: _Spec) -> list[Hashable]:
-    """The labels of all axes of an operand, those of its ellipsis included."""
+    """The labels of all axes of an operand, including those of its ellipsis."""
     ellipsis_rank = value.type.rank - len(term) + (... in term)
     if ellipsis_rank < 0 or (ellipsis_rank and ... not in term):
         problem = f"{len(term) - (... in term)} labels for {value.type.rank} axes"
@@ -392,7 +395,7 @@ def _stretched(values: list[Value], inputs: Terms) -> list[Value]:
 
 
 def _letters(labels: Iterable[Hashable]) -> dict[Hashable, str]:
-    """A letter per label: its own where it is one, the first free ones for others."""
+    """Map each label to a letter: itself if it is one, else the next free one."""
     distinct = list(dict.fromkeys(labels))
     letters: dict[Hashable, str] = {x: x for x in distinct if isinstance(x, str)}
     free = [x for x in string.ascii_letters if x not in letters]

@@ -1,4 +1,4 @@
-"""Products of several matrices in the order that multiplies least numbers."""
+"""Products of several matrices in the order that needs the fewest multiplications."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -15,8 +15,8 @@ from graphc.ops.common.broadcasting import promoted
 def multi_dot(arrays: Sequence[ArrayLike]) -> Value:
     """The product of two or more matrices; the first and last may be vectors.
 
-    Where all sizes are static, in the order that multiplies least numbers, as
-    `numpy.linalg.multi_dot`; otherwise from left to right.
+    Where all sizes are static, the order is the one with the fewest multiplications, as
+    in `numpy.linalg.multi_dot`; otherwise the product goes from left to right.
     """
     values = promoted(*arrays) if len(arrays) > 1 else []
     if not values:
@@ -34,7 +34,7 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Value:
 
 
 def _chain_sizes(values: Sequence[Value]) -> list[Size]:
-    """Rows of each matrix, and the columns of the last; a vector's other size is 1."""
+    """The rows of each matrix and the columns of the last; a vector counts as one."""
     first, last = values[0].type, values[-1].type
     rows = [first.shape[0] if first.rank == 2 else 1]
     rows += [v.type.shape[0] for v in values[1:]]
@@ -45,7 +45,7 @@ Splits = dict[tuple[int, int], int]
 
 
 def _splits(sizes: Sequence[int]) -> Splits:
-    """Where to cut the product of matrices i .. j, for the least multiplications."""
+    """The cut of each product of matrices i to j that needs fewest multiplications."""
     count = len(sizes) - 1
     cost = {(i, i): 0 for i in range(count)}
     cuts: Splits = {}

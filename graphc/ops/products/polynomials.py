@@ -1,7 +1,7 @@
-"""Values and sums of polynomials, and products of two vectors moved over each other.
+"""Polynomials: values, sums and fits; convolution and correlation of two vectors.
 
-The products are those of coefficients of polynomials. Floats go through `nn.conv`;
-integers and bools, which not every device convolves exactly, through windows.
+Convolution multiplies polynomials by their coefficients. Floats go through `nn.conv`;
+integers and bools, which not every device convolves exactly, go through windows.
 """
 
 from typing import Any, Literal
@@ -26,9 +26,9 @@ Overlap = Literal["full", "same", "valid"]
 def polyval(p: ArrayLike, x: ArrayLike) -> Value:
     """The polynomial with coefficients `p`, highest power first, at each of `x`.
 
-    It is `numpy.polyval`, by Horner's rule. Where the number of coefficients is not
-    known when the graph is built, the powers of `x` are multiplied out instead; at
-    infinity the value is NaN too, as by that rule.
+    As `numpy.polyval`, by Horner's rule. Where the number of coefficients is not known
+    when the graph is built, powers of `x` are multiplied out instead; at infinity the
+    value is NaN, as it is by Horner's rule.
     """
     coefficients, value = promoted_as_arrays(p, x)
     if not coefficients.type.rank:
@@ -44,8 +44,8 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Value:
 
 
 def _by_powers(coefficients: Value, x: Value) -> Value:
-    """The sum of coefficients times powers; those of bools are counted."""
-    if x.dtype == UINT64:  # of which NumPy's powers are floats; both wrap around alike
+    """Sum coefficients times powers of `x`; for bools, whether the sum is not 0."""
+    if x.dtype == UINT64:  # NumPy's powers of it are floats; int64 wraps around alike
         return cast(_by_powers(cast(coefficients, INT64), cast(x, INT64)), UINT64)
     count, *others = coefficients.shape
     powers = F.reshape(F.vander(F.ravel(x), count).T, (count, *x.shape))
@@ -55,11 +55,11 @@ def _by_powers(coefficients: Value, x: Value) -> Value:
         F.reshape(v, (count, *(1,) * (rank - r), *v.shape[1:]))
         for v, r in zip((coefficients, powers), ranks, strict=True)
     )
-    if is_inexact(x.dtype):  # powers that overflow, of leading zeros
+    if is_inexact(x.dtype):  # powers may overflow beside a leading 0
         lost = F.logical_and(F.equal(factors, 0), F.isinf(terms))
         terms = F.where(lost, 0, terms)
     total = F.sum(factors * terms, axis=0, dtype=powers.dtype)
-    if is_inexact(x.dtype):  # the rule starts from zeros, and 0 * inf is NaN
+    if is_inexact(x.dtype):  # Horner's rule starts from 0, and 0 * inf is NaN
         none = F.equal(F.size_value(coefficients.type.shape[0]), 0)
         total = F.where(F.logical_or(none, F.isfinite(x)), total, np.nan)
     return F.not_equal(total, 0) if x.dtype == BOOL else cast(total, x.dtype)
@@ -78,7 +78,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Value:
 
 
 def _of_one_length(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
-    """Both vectors of coefficients, the shorter one with zeros before it."""
+    """Return both vectors of coefficients, the shorter one with leading zeros."""
     both = _vectors(F.atleast_1d(a), F.atleast_1d(b), name)
     most = dims.maximum(*(v.type.shape[0] for v in both))
     return [F.pad(v, (size_value(most - v.type.shape[0]), 0)) for v in both]
@@ -86,15 +86,16 @@ def _of_one_length(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
 
 @public()
 def convolve(a: ArrayLike, v: ArrayLike, mode: Overlap = "full") -> Value:
-    """Two vectors moved over each other in opposite directions, as `numpy.convolve`.
+    """The convolution of two vectors, as `numpy.convolve`.
 
     The result has n + m - 1 elements where `mode` is "full", as many as the longer
-    vector with "same", and with "valid" those where the shorter one lies inside.
-    Sizes may be symbolic. Raises GraphError where a vector is empty.
+    vector with "same", and with "valid" only those for which the shorter vector lies
+    inside the longer one. Sizes may be symbolic. Raises GraphError where a vector is
+    empty.
     """
     x, kernel = _not_empty(F.atleast_1d(a), F.atleast_1d(v), "convolve")
     if isinstance(x.shape[0], int) and not isinstance(kernel.shape[0], int):
-        x, kernel = kernel, x  # padded, one of an unknown size is a loop
+        x, kernel = kernel, x  # where it is padded, a kernel of symbolic size is a loop
     return _moved_over(x, F.flip(kernel), mode, "convolve", turned=False)
 
 
@@ -102,7 +103,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: Overlap = "full") -> Value:
 def correlate(a: ArrayLike, v: ArrayLike, mode: Overlap = "valid") -> Value:
     """The sums over n of a[n + k] * conj(v[n]) for each k, as `numpy.correlate`.
 
-    `mode` says for which k, as in `convolve`. Sizes may be symbolic. Raises GraphError
+    `mode` chooses the k, as in `convolve`. Sizes may be symbolic. Raises GraphError
     where a vector is empty.
     """
     x, kernel = _not_empty(a, v, "correlate")
@@ -110,7 +111,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: Overlap = "valid") -> Value:
 
 
 def _vectors(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
-    """Two vectors of one dtype."""
+    """Convert both arguments to vectors of one dtype."""
     both = promoted_as_arrays(a, b)
     if any(v.type.rank != 1 for v in both):
         got = ", ".join(str(v.type) for v in both)
@@ -128,7 +129,7 @@ def _not_empty(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
 def _moved_over(
     x: Value, kernel: Value, mode: Overlap, name: str, turned: bool
 ) -> Value:
-    """The sums of products with the kernel at each place that `mode` asks for."""
+    """Sum the products with the kernel at each offset that `mode` asks for."""
     n, m = x.type.shape[0], kernel.type.shape[0]
     start, length = _overlap_range(n, m, mode, name, turned)
     low = m - 1 - start
@@ -150,10 +151,11 @@ def _moved_over(
 def _overlap_range(
     n: Size, m: Size, mode: str, name: str, turned: bool
 ) -> tuple[Size, Size]:
-    """Which of all n + m - 1 sums are kept: the first, and how many.
+    """The first of the n + m - 1 sums that is kept, and how many are.
 
     NumPy exchanges the vectors where the second is longer, and a correlation is then
-    `turned` around: of an even number of sums at the ends, the other half is kept.
+    `turned` around: where an odd number of sums is dropped, one more goes at the start
+    instead of the end.
     """
     less, more = dims.minimum(n, m), dims.maximum(n, m)
     if mode == "full":
@@ -180,10 +182,10 @@ def polyfit(
     """The coefficients, highest power first, that fit `y` at `x` in least squares.
 
     As `numpy.polyfit`: `y` has one column per fit, or one axis; `w` are weights of the
-    points, by which both sides are multiplied. With `cov`, also the covariance of the
-    coefficients, which "unscaled" leaves as it is for weights that are 1/sigma.
-    Singular values below `rcond`, by default the size of `x` times the machine epsilon,
-    count as zero. A poor conditioning is not warned of, and there is no `full`: see
+    points, by which both sides are multiplied. With `cov`, the covariance of the
+    coefficients is returned too; "unscaled" leaves it unscaled, for weights that are
+    1/sigma. Singular values below `rcond`, by default the size of `x` times the machine
+    epsilon, count as zero. There is no warning of poor conditioning, and no `full`: see
     `linalg.lstsq`.
     """
     points, sides = promoted_as_arrays(F.add(x, 0.0), F.add(y, 0.0))
@@ -217,5 +219,5 @@ def _least(points: Value) -> Value:
 
 
 def _times(spread: Value, factors: Value) -> Value:
-    """A matrix times a number, or times each of a vector along a new last axis."""
+    """Multiply a matrix by a number, or by each of a vector along a new last axis."""
     return F.expand_dims(spread, 2) * factors if factors.type.rank else spread * factors

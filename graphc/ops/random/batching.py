@@ -1,10 +1,10 @@
-"""Random functions under `vmap`: each example draws just as it would alone.
+"""Random functions under `vmap`: each example draws as it would alone.
 
-It draws from its own key, or, where the key is not batched, from the same one: then
-all examples get the same draws, each with its own parameters. The node of many
-examples is that of the same primitive, with two more params: `each` says, for each new
-axis from the outermost one, which inputs have it, as "10" where it is the first of
-two; `result` is the whole shape.
+Each example draws from its own key. Where the key is not batched, all examples share
+it and get the same draws, each with its own parameters. The node of many examples has
+the same primitive and two more params: `each` says, for each new axis from the
+outermost one, which inputs have it ("10": the first of two); `result` is the whole
+shape.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,10 @@ def each_numpy(
 
 
 def mapped(primitive: Primitive) -> None:
-    """Give the primitive of a random function, all else declared, its batching rule."""
+    """Declare the batching and mask rules of a random function's primitive.
+
+    All else must be declared before: its type and emission rules are wrapped here.
+    """
     plain = primitive.infer
     primitive.infer = _inference(plain)
     primitive.kinds.declare("each", Levels, optional=True)
@@ -92,7 +95,7 @@ def _alone(
 def from_keys(
     primitive: Primitive, key: Value, *inputs: Value, **params: Param
 ) -> Value:
-    """The node for each key of an array of keys, with the same other inputs."""
+    """Draw for each key of an array of keys, with the same other inputs."""
     depth = key.type.rank - 1
     if not depth:
         return primitive(key, *inputs, **params)
@@ -103,12 +106,12 @@ def from_keys(
 
 
 def missing_axes(i: int, each: Levels) -> tuple[int, ...]:
-    """The new axes of the result that an input does not have."""
+    """The new axes of the result that input `i` does not have."""
     return tuple(axis for axis, level in enumerate(each) if level[i] == "0")
 
 
 def _examples(inputs: tuple[Value, ...], each: Levels) -> list[Value]:
-    """Variables for the inputs of one example."""
+    """Make variables for the inputs of one example."""
     examples = []
     for i, x in enumerate(inputs):
         depth = sum(level[i] == "1" for level in each)
@@ -117,7 +120,7 @@ def _examples(inputs: tuple[Value, ...], each: Levels) -> list[Value]:
 
 
 def level_sizes(inputs: tuple[Value, ...], each: Levels) -> Shape:
-    """The sizes of the new axes (inside a type rule: equal, or guards)."""
+    """The sizes of the new axes, which must agree; to be called inside a type rule."""
     sizes: list[Size] = []
     used = [0] * len(inputs)
     for level in each:
@@ -167,7 +170,7 @@ def _emission(plain: Emit, backend: str) -> Emit:
 
 
 def _names(text: str, count: int) -> tuple[str, ...]:
-    """Names for the inputs of one example that do not stand in a text."""
+    """Make names for the inputs of one example that do not occur in `text`."""
     prefix = "one"
     while prefix in text:
         prefix += "_"

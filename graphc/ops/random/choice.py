@@ -82,8 +82,8 @@ def categorical(
 ) -> Value:
     """Positions along `axis`, drawn with probabilities softmax(logits, axis).
 
-    The axes of `shape` are first the numbers of draws, then the other axes of
-    `logits`; by default one draw each.
+    The axes of `shape` are first the numbers of draws, then the other axes of `logits`;
+    by default there is one draw for each of these.
     """
     name = "random.categorical"
     value = floating(name, logits)
@@ -173,7 +173,7 @@ def _random_choice(
 
 
 def _print_choice(p: Printing, function: Callable[[str], str]) -> str:
-    """The three ways: by probabilities, uniform, uniform without replacement."""
+    """Print a choice: by probabilities, uniform, or uniform without replacement."""
     params, key = p.node.params, p.inputs[0]
     n, shape, dtype = (p.code(params[name]) for name in ("n", "shape", "dtype"))
     if len(p.inputs) > 1:
@@ -208,7 +208,7 @@ def choice(
 ) -> Value:
     """Elements of `a` along `axis`, or of 0, 1, ... a - 1 for an integer `a`.
 
-    `p`: a vector of probabilities, uniform by default.
+    `p` is a vector of probabilities; by default they are uniform.
     """
     name = "random.choice"
     values = as_value(a)

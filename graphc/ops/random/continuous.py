@@ -6,26 +6,27 @@ come from `split` and `fold_in`. A vector of keys is indexed, `keys[i]`.
 
 On JAX a draw is what the function of the same name in `jax.random` gives, bit for
 bit, with the same dtype, whether or not the program has 64-bit arrays elsewhere.
-(XLA may round a function of the bits otherwise where it fuses it with more, as it may
-under `jax.jit`; generalized_normal and ball are composed here and may so differ.)
+(XLA may round a function of the bits differently where it fuses it with other ops, as
+it may under `jax.jit`; generalized_normal and ball are composed here, so they may
+differ too.)
 
-A dtype that is not said is that of JAX in the mode which the arguments need: floats
-of `graphc.config.float` and integers of that width, or 64 bits where an argument has
-64 bits. Sizes may be symbolic, also data-dependent.
+The default dtype is that of JAX in the mode which the arguments need: floats of
+`graphc.config.float` and integers of that width, or 64 bits where an argument has
+64 bits. Sizes may be symbolic, even data-dependent.
 
 On NumPy, with the same key:
 
 - the same bits: `key`, `split`, `fold_in`, `bits`, `uniform` in [0, 1), `randint`,
   `bernoulli`, `permutation`, `shuffle`, and `choice` where no `p` is given;
 - the same up to rounding, since they are functions of such bits: all else that is
-  not named below (a draw on the edge between two integers may fall otherwise);
+  not named below (a draw on the edge between two integers may become the other one);
 - the same distribution from another stream, NumPy's Philox seeded by the key: gamma,
-  poisson and binomial variates, and what is made of them (beta, dirichlet, chisquare,
+  poisson and binomial variates, and those made from them (beta, dirichlet, chisquare,
   t, f, generalized_normal, ball, wishart, multinomial, negative_binomial).
 
 The first two hold for JAX's default generator, threefry2x32, with its default
-settings. `key` of a seed that is negative or needs more than 32 bits takes both
-words, as JAX does in 64-bit mode.
+settings. A seed that is negative or needs more than 32 bits fills both words of its
+key, as it does in JAX's 64-bit mode.
 """
 
 import inspect
@@ -102,7 +103,7 @@ def _continuous(
     dtype: DTypeLike | None,
     *params: ArrayLike,
 ) -> Value:
-    """A draw with parameters of its own dtype, which broadcast to its shape."""
+    """Draw with parameters in the dtype of the draw, which broadcast to its shape."""
     shown = f"random.{name}"
     values = [real(shown, x) for x in params]
     to = float_dtype(shown, dtype, values)
@@ -171,7 +172,7 @@ sampler("normal", helpers.normal_numpy)
 def normal(
     key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
 ) -> Value:
-    """Standard normal; for a complex dtype, with variance 1 in all."""
+    """Standard normal; for a complex dtype, with a total variance of 1."""
     if dtype is not None and dtype_of(dtype).kind == "c":
         sizes, to = drawn_shape("random.normal", shape), dtype_of(dtype)
         return SAMPLERS["normal"](as_key(key, "random.normal"), shape=sizes, dtype=to)
@@ -187,10 +188,11 @@ def half_normal(
 
 
 def distribution(declared: Callable[..., None]) -> Callable[..., Value]:
-    """Decorator: the primitive and the public function of a distribution.
+    """Declare the primitive and the public function of a distribution (a decorator).
 
-    It is declared by its name, parameters and text. The function takes them between
-    the key and the shape, which is by default that to which parameters broadcast.
+    The decorated function gives the name, parameters and text. The public function
+    takes these parameters between the key and the shape, which is by default the one
+    that the parameters broadcast to.
     """
     name = declared.__name__
     sampler(name, getattr(helpers, f"{name}_numpy"))
@@ -222,7 +224,7 @@ def truncated_normal(lower: ArrayLike, upper: ArrayLike) -> None:
 
 @distribution
 def lognormal(sigma: ArrayLike = 1.0) -> None:
-    """exp(sigma * z) of a standard normal z."""
+    """exp(sigma * z) for a standard normal z."""
 
 
 @distribution
@@ -232,13 +234,15 @@ def exponential() -> None:
 
 @distribution
 def pareto(b: ArrayLike) -> None:
-    """Pareto with exponent `b`, from 1."""
+    """Pareto with exponent `b` and minimum 1."""
 
 
 @distribution
 def weibull_min(scale: ArrayLike, concentration: ArrayLike) -> None:
-    """Weibull of minima. Without a shape, one draw per parameter (in `jax.random`,
-    one in all)."""
+    """Weibull of minima.
+
+    Without a shape, there is one draw per parameter (in `jax.random`, one in all).
+    """
 
 
 enroll(weibull_min, "random.weibull")
@@ -281,7 +285,7 @@ def triangular(left: ArrayLike, mode: ArrayLike, right: ArrayLike) -> None:
 
 @distribution
 def wald(mean: ArrayLike) -> None:
-    """Wald (inverse Gaussian) with this mean and scale 1."""
+    """Wald (inverse Gaussian) with mean `mean` and scale 1."""
 
 
 @distribution
@@ -291,7 +295,7 @@ def gamma(a: ArrayLike) -> None:
 
 @distribution
 def loggamma(a: ArrayLike) -> None:
-    """The logarithm of a gamma variate, exact also where that is close to 0."""
+    """The logarithm of a gamma variate, exact even where the variate is close to 0."""
 
 
 @distribution

@@ -53,7 +53,10 @@ mapped(_random_randint)
 
 
 def _bound(x: ArrayLike, dtype: DType) -> Value:
-    """A bound of randint: numbers in the dtype that is drawn, arrays as they are."""
+    """Convert a bound of `randint`: numbers to the drawn dtype, arrays not at all.
+
+    Raises GraphError where it is no integer, or a number that does not fit.
+    """
     value = as_value(x)
     if not is_integer(value.dtype):
         got = str(value.type)
@@ -80,8 +83,10 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = None,
 ) -> Value:
-    """Integers in [minval, maxval), which broadcast to `shape`; where that is empty,
-    `minval`."""
+    """Integers in [minval, maxval), or `minval` where that range is empty.
+
+    The bounds broadcast to `shape`.
+    """
     name = "random.randint"
     to = int_dtype(name, dtype, [as_value(minval), as_value(maxval)])
     sizes = drawn_shape(name, shape)
@@ -99,7 +104,7 @@ sampler("binomial", helpers.binomial_numpy)
 def bernoulli(
     key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None
 ) -> Value:
-    """True with probability `p` (floats)."""
+    """True with probability `p`, which must be a float."""
     name = "random.bernoulli"
     if not is_float(real(name, p).dtype):
         raise graph_error("p must be a float", op=name, got=str(as_value(p).type))
@@ -126,7 +131,7 @@ def poisson(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Value:
-    """Poisson with mean `lam`, used in float32 as JAX does."""
+    """Poisson with mean `lam`, which is rounded to float32 as in JAX."""
     name = "random.poisson"
     value = real(name, lam)
     to = int_dtype(name, dtype, [value])

@@ -1,7 +1,7 @@
-"""Derivatives of random draws in their parameters, the randomness held fixed.
+"""Derivatives of random draws in their parameters, with the randomness held fixed.
 
-They are those of JAX, except where it gives NaN for a finite one. Discrete draws, and
-draws by rejection (gamma variates and others that use them), have none.
+They equal those of JAX, except where JAX gives NaN for a finite derivative. Discrete
+draws, and draws by rejection (gamma variates and those made from them), have none.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ REJECTION = (
 
 
 class Noise:
-    """Draws of other functions from the keys of a draw, lined up with it."""
+    """Draws by other samplers from the keys of a draw, lined up with its result."""
 
     def __init__(self, key: Value, each: Levels, shape: Shape, dtype: DType) -> None:
         self._key = key
@@ -33,7 +33,10 @@ class Noise:
         self._dtype = dtype
 
     def __call__(self, name: str, number: int | None = None) -> Value:
-        """The draw without parameters; of that number of two keys where it is given."""
+        """Draw by the sampler `name`, without parameters.
+
+        Where `number` is given, each key is split in two, and that one of them is used.
+        """
         key = self._key
         if number is not None:
             key = from_keys(PRIMITIVES["random_split"], key, shape=(2,))[..., number, :]
@@ -43,12 +46,12 @@ class Noise:
         )
 
     def lined_up(self, drawn: Value) -> Value:
-        """The draws, with the new axes that keys do not have."""
+        """Insert into the draws the new axes that the keys do not have."""
         return F.expand_dims(drawn, self._missing) if self._missing else drawn
 
 
 class Parameter:
-    """An input of a draw, lined up with the result: as NumPy would broadcast it."""
+    """An input of a draw, with axes inserted so that it broadcasts to the result."""
 
     def __init__(self, x: Value, i: int, each: Levels, rank: int) -> None:
         depth, missing = len(each), missing_axes(i, each)
@@ -57,15 +60,16 @@ class Parameter:
         self.value: Value = F.expand_dims(x, self._axes) if self._axes else x
 
     def counted(self, g: Value) -> Value:
-        """The cotangent of the input, from one for each element of the result."""
+        """Sum the cotangents of the elements of the result to that of the input."""
         total = summed_to(g, self.value.type.shape)
         return F.squeeze(total, self._axes) if self._axes else total
 
 
 def pathwise(primitive: Primitive, slopes: Slopes) -> None:
-    """The rule of a draw whose elements are functions of noise and parameters.
+    """Define the gradient of a draw that is a function of noise and parameters.
 
-    `slopes(noise, x, *parameters)` gives the derivatives of the draw x in these.
+    `slopes(noise, x, *parameters)` gives the derivatives of the draw x in the
+    parameters.
     """
 
     @primitive.vjp
@@ -92,12 +96,12 @@ def pathwise(primitive: Primitive, slopes: Slopes) -> None:
 
 
 def no_slopes(noise: Noise, x: Value) -> tuple[Value, ...]:
-    """Of a draw without parameters."""
+    """The derivatives of a draw without parameters: none."""
     return ()
 
 
 def uniform_slopes(noise: Noise, x: Value, *bounds: Value) -> tuple[Value, ...]:
-    """Of low + u (high - low)."""
+    """The derivatives of low + u (high - low)."""
     u = noise("uniform")
     return (1 - u, u) if bounds else ()
 
@@ -105,7 +109,7 @@ def uniform_slopes(noise: Noise, x: Value, *bounds: Value) -> tuple[Value, ...]:
 def _truncated_normal(
     noise: Noise, x: Value, lower: Value, upper: Value
 ) -> tuple[Value, ...]:
-    """Of the quantile at P(lower) + u (P(upper) - P(lower))."""
+    """The derivatives of the quantile at P(lower) + u (P(upper) - P(lower))."""
     u = noise("uniform")
     low, high = (F.exp(0.5 * (x * x - end * end)) for end in (lower, upper))
     return (1 - u) * low, u * high
@@ -126,7 +130,7 @@ def _rayleigh(noise: Noise, x: Value, scale: Value) -> tuple[Value, ...]:
 def _weibull_min(
     noise: Noise, x: Value, scale: Value, concentration: Value
 ) -> tuple[Value, ...]:
-    """Of scale e**(1 / concentration) for an exponential e, which may be 0."""
+    """The derivatives of scale e**(1 / concentration); the exponential e may be 0."""
     e, power = noise("exponential"), 1 / concentration
     log = F.log(F.where(F.equal(e, 0), 1.0, e))
     return F.power(e, power), -x * log * power * power
@@ -135,7 +139,7 @@ def _weibull_min(
 def _triangular(
     noise: Noise, x: Value, left: Value, mode: Value, right: Value
 ) -> tuple[Value, ...]:
-    """Of left + root, and of right - root with the other root."""
+    """The derivatives of left + root below the mode, and of right - root above it."""
     u, width = noise("uniform"), right - left
     rising = u < (mode - left) / width
     near = F.where(rising, mode - left, right - mode)
@@ -150,7 +154,7 @@ def _triangular(
 
 
 def _wald(noise: Noise, x: Value, mean: Value) -> tuple[Value, ...]:
-    """Of either root of a quadratic equation, the one that was drawn."""
+    """The derivative of that root of a quadratic equation which was drawn."""
     y = F.square(noise("normal", 0))
     root = F.sqrt(4 * mean * y + F.square(mean * y))
     smaller = mean + mean * mean * y / 2 - mean / 2 * root
@@ -189,7 +193,7 @@ def permutation_rule(
     each: Levels = (),
     result: Shape = (),
 ) -> Cotangents:
-    """The cotangents in the order before."""
+    """Put the cotangents back in the order before the permutation."""
     missing = missing_axes(1, each)
     example_shape = x.type.shape[len(each) - len(missing) :]
     count = F.arange(F.size_value(example_shape[axis]))
@@ -219,7 +223,7 @@ def normal_vectors_rule(
     each: Levels = (),
     result: Shape = (),
 ) -> Cotangents:
-    """Of mean + L z with L L' = (cov + cov') / 2, for the L of Cholesky."""
+    """The cotangents of mean + L z for the Cholesky factor L of (cov + cov') / 2."""
     if method != "cholesky":
         raise graph_error(
             "there is no gradient through this way of factoring the covariance",

@@ -1,4 +1,4 @@
-"""Keys of random draws (`gt.random`): made of a seed, split, joined with numbers."""
+"""Keys of random draws (`gt.random`): from seeds, split, or joined with integers."""
 
 import numpy as np
 
@@ -42,9 +42,10 @@ _random_key.literals = "always"
 
 
 def _words_of(seed: Value) -> NDArray | None:
-    """The key of a seed that is known, and which a bare Python number would not give.
+    """The key of a constant seed outside 0 .. 2**32 - 1; None for other seeds.
 
-    Of negative seeds the upper word depends on the dtype.
+    A bare Python number would not give this key: the upper word of a negative seed
+    depends on the dtype.
     """
     known = literal_of(seed)
     if known is None or 0 <= int(known) < 2**32:

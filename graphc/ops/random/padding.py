@@ -1,10 +1,10 @@
 """Random draws with padding: the same numbers as at true sizes.
 
-Draws are functions of bits that are counted through in row-major order, in JAX with its
-default generator and its default settings: the first draws of many are those of few.
-So along the first axis draws stay as they are; of other axes, as many as there is room
-for are drawn in a row, and each element takes that of its number among the true ones.
-Examples that have keys of their own do not depend on how many examples there are.
+Draws are functions of bits that are counted in row-major order (in JAX with its default
+generator and settings), so the first of many draws are those of a few. Along the first
+axis, then, draws stay as they are. For other axes, as many as there is room for are
+drawn in a row, and each element takes the draw at its number among the true elements.
+Examples with keys of their own do not depend on the number of examples.
 """
 
 from collections.abc import Sequence
@@ -30,17 +30,17 @@ from graphc.ops.common.padded_reads import (
 )
 from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
 
-# Orders are sorted by random words once more from each of these sizes on: the rounds
-# that JAX makes of them are ceil(3 * log(n) / log(2**32 - 1)).
+# An order is sorted by random words once more from each of these sizes on: JAX makes
+# ceil(3 * log(n) / log(2**32 - 1)) rounds.
 ROUNDS = (2, 1626, 2642246)
 
 
 @cache
 def _counted() -> frozenset[Primitive]:
-    """Draws of which each is a function of bits of its own.
+    """The primitives whose draws are each a function of bits of its own.
 
-    Of Poisson and binomial variates JAX draws again, all of them, until the last one is
-    accepted: each depends on the others.
+    Poisson and binomial variates are not: JAX draws all of them again until the last
+    one is accepted, so each depends on the others.
     """
     return frozenset({
         *(OP.random_split, OP.random_bits, OP.random_uniform, OP.random_normal),
@@ -56,7 +56,7 @@ def _counted() -> frozenset[Primitive]:
 
 @cache
 def _whole() -> frozenset[Primitive]:
-    """Draws that depend on whole parameters."""
+    """The primitives whose draws depend on all elements of a parameter."""
     one_of_many = (OP.random_categorical, OP.random_choice)
     return frozenset((*one_of_many, OP.random_multivariate_normal))
 
@@ -80,7 +80,7 @@ def declare(primitive: Primitive) -> None:
 def _drawn_apart(
     pad: Padding, inputs: Sequence[PaddedValue], params: Params
 ) -> Value | None:
-    """Draws for which the op at capacities is not called."""
+    """Draw in another way than by the op at capacities, or return None."""
     op, true_params = pad.node.primitive, pad.node.params
     if true_params.get("each"):
         return None
@@ -98,7 +98,7 @@ def _drawn_apart(
 
 
 def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
-    """The reason why true draws would change with padding, "" where they do not."""
+    """The reason why true draws would change with padding, "" if they would not."""
     op, true_params = pad.node.primitive, pad.node.params
     each, shape = true_params.get("each", ()), true_params.get("shape", ())
     if each:
@@ -120,13 +120,13 @@ def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
 
 
 def _is_first(pad: Padding, shape: Shape) -> bool:
-    """Whether all sizes are known, except the first that is not 1."""
+    """Whether all sizes are known but for the first one that is not 1."""
     more = [n for n in shape if not same_size(n, 1)]
     return all(is_known(pad, n) for n in more[1:])
 
 
 def _in_a_row(pad: Padding, inputs: Sequence[PaddedValue], params: Params) -> Value:
-    """The draws of an array as a vector, each by its number among the true ones."""
+    """Draw an array as a vector; each element takes the draw at its true number."""
     true, stored = pad.node.params["shape"], params["shape"]
     count = product(stored)
     at = places(count)
@@ -151,7 +151,7 @@ def _is_alike(pad: Padding) -> bool:
 def _permuted(
     pad: Padding, key: PaddedValue, x: PaddedValue, *, axis: int, alike: bool
 ) -> Value | None:
-    """The elements along an axis in the order of their number of elements."""
+    """Put the elements along an axis in the random order for their true number."""
     n = x.type.shape[axis]
     if not alike:
         return None
@@ -163,10 +163,10 @@ def _permuted(
 
 
 def _order(pad: Padding, key: Value, n: Size) -> Value:
-    """A random order of `n` positions, the padding left after them.
+    """A random order of `n` positions, with the padding after them.
 
-    By random words, of which those of the padding sort last; so often as it takes for
-    equal words not to matter.
+    Positions are sorted by random words, with the largest word for padding, as often as
+    it takes for equal words not to matter.
     """
     order = places(pad.stored(n))
     inside = order < number(pad, n)
@@ -180,7 +180,7 @@ def _order(pad: Padding, key: Value, n: Size) -> Value:
 
 
 def _categories(pad: Padding, key: PaddedValue, logits: PaddedValue) -> Value:
-    """The largest sums of a logit and a Gumbel variate, which the op draws too."""
+    """Draw as the op does: the category with the largest logit plus Gumbel variate."""
     true_params, rank = pad.node.params, logits.type.rank
     axis, shape = true_params["axis"], true_params["shape"]
     at = len(shape) - (rank - 1) + axis
@@ -201,10 +201,10 @@ def _chosen(
     replace: bool,
     dtype: DType,
 ) -> Value | None:
-    """Choices where there are fewer elements than room.
+    """Choose from fewer elements than there is room for.
 
-    With probabilities, those of the padding are 0: without replacement, elements are
-    in the order of variates of which the first are those of fewer elements.
+    With probabilities, those of the padding are 0. Without replacement, the op orders
+    elements by variates, of which the first of many are those of a few.
     """
     true = pad.node.params
     if not _is_first(pad, true["shape"]):
@@ -225,9 +225,9 @@ def _chosen(
 
 
 def _by_chance(pad: Padding, key: Value, chances: Value, shape: Shape) -> Value:
-    """Positions at which running sums reach a share of the last, as the op finds them.
+    """Find where running sums reach a share of the last one, as the op does.
 
-    A running sum does not depend on what is after it, also in how it is rounded.
+    A running sum does not depend on the elements after it, not even in its rounding.
     """
     n = pad.node.params["n"]
     sums = F.cumsum(chances)

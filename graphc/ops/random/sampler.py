@@ -45,7 +45,7 @@ MAKE_KEY = "make one with gt.random.key(seed)"
 
 
 def as_key(key: ArrayLike, name: str) -> Value:
-    """A key: the two words (uint32) that `gt.random.key` and `split` make."""
+    """Check a key: the two words (uint32) that `gt.random.key` and `split` make."""
     key_dtype = str(getattr(key, "dtype", ""))
     if key_dtype.startswith("key<"):
         raise graph_error(
@@ -64,7 +64,7 @@ def as_key(key: ArrayLike, name: str) -> Value:
 
 
 def require_key(key: Value) -> None:
-    """Inside a type rule: `key` must be one key."""
+    """Require `key` to be one key; to be called inside a type rule."""
     if key.dtype != UINT32 or key.type.rank != 1:
         raise type_error("needs one key, uint32[2]", hint=MAKE_KEY)
     require_equal(key.type.shape[0], 2, "a key has two words")
@@ -78,8 +78,11 @@ def is_wide(values: Sequence[Value], dtype: DTypeLike | None = None) -> bool:
 
 
 def float_dtype(name: str, dtype: DTypeLike | None, values: Sequence[Value]) -> DType:
-    """The dtype of a real draw: as given, else float64 where an argument is 64-bit
-    and the default float elsewhere."""
+    """The dtype of a real draw: `dtype`, or the default float.
+
+    The default is float64 where an argument has 64 bits. Raises GraphError where
+    `dtype` is no float.
+    """
     if dtype is None:
         return FLOAT64 if is_wide(values) else config.float
     result = dtype_of(dtype)
@@ -89,8 +92,11 @@ def float_dtype(name: str, dtype: DTypeLike | None, values: Sequence[Value]) -> 
 
 
 def int_dtype(name: str, dtype: DTypeLike | None, values: Sequence[Value]) -> DType:
-    """The dtype of an integer draw: as given, else the integer as wide as the
-    default float, int64 where an argument is 64-bit."""
+    """The dtype of an integer draw: `dtype`, or one as wide as the default float.
+
+    The default is int64 where an argument has 64 bits. Raises GraphError where `dtype`
+    is no integer.
+    """
     if dtype is None:
         return INT64 if is_wide(values) else np.dtype("int32")
     result = dtype_of(dtype)
@@ -100,7 +106,7 @@ def int_dtype(name: str, dtype: DTypeLike | None, values: Sequence[Value]) -> DT
 
 
 def real(name: str, x: ArrayLike) -> Value:
-    """A parameter, which must not be complex."""
+    """Convert a parameter, which must be real, to a value."""
     value = as_value(x)
     if value.dtype.kind == "c":
         raise graph_error("parameters must be real", op=name, got=str(value.type))
@@ -108,9 +114,10 @@ def real(name: str, x: ArrayLike) -> Value:
 
 
 def floating(name: str, x: ArrayLike, dtype: DTypeLike | None = None) -> Value:
-    """A parameter as a strong float beside a draw of `dtype`.
+    """Convert a parameter to a strong float for a draw of `dtype`.
 
-    Numbers and integers take the default float, or float64 where that is needed.
+    Python numbers and integers become the default float, or float64 where JAX would
+    need its 64-bit mode.
     """
     value = real(name, x)
     if is_float(value.dtype) and not value.type.weak:
@@ -119,7 +126,7 @@ def floating(name: str, x: ArrayLike, dtype: DTypeLike | None = None) -> Value:
 
 
 def drawn_shape(name: str, shape: ShapeLike | None, *parts: Shape) -> Shape:
-    """The shape asked for, or that to which the parameters broadcast."""
+    """The shape asked for, or the one that the parameters broadcast to."""
     if shape is not None:
         return check_shape(as_shape(shape), name)
     common: list[Size] = [1] * max(map(len, parts), default=0)
@@ -135,13 +142,13 @@ def drawn_shape(name: str, shape: ShapeLike | None, *parts: Shape) -> Shape:
 
 
 def drawn_type(dtype: DType, shape: Shape) -> TensorType:
-    """Inside a type rule: the type of what is drawn, which must fit into memory."""
+    """The type of a draw, which must fit into memory; for use inside a type rule."""
     require_room(shape, dtype)
     return TensorType(dtype, shape)
 
 
 def require_shape(shape: Shape, *parts: Shape) -> None:
-    """Inside a type rule: a shape to which the shapes of parameters broadcast."""
+    """Require the shapes of parameters to broadcast to `shape`, inside a type rule."""
     for n in shape:
         require_at_most(0, n, "a size must not be negative")
     reason = "parameters must broadcast to the shape"
@@ -156,7 +163,7 @@ def require_shape(shape: Shape, *parts: Shape) -> None:
 
 
 def call(p: Printing, function: str, *more: Param) -> str:
-    """`function` of the inputs, then of params as source text."""
+    """Return the text of a call of `function` with the inputs, then `more`."""
     return f"{function}({', '.join([*p.inputs, *map(p.code, more)])})"
 
 
@@ -166,10 +173,12 @@ SAMPLERS: dict[str, Primitive] = {}
 def sampler(
     name: str, helper: Callable[..., object], *, dtype: bool = True
 ) -> Primitive:
-    """Declare the primitive of a distribution: `jax.random`'s own function on JAX,
-    `helper` on NumPy, both with (key, parameters, shape, dtype).
+    """Declare the primitive of a distribution.
 
-    It never runs on the host in place of the device, where numbers may differ.
+    JAX programs call the function of the same name in `jax.random`, and NumPy programs
+    call `helper`: with the key, the parameters, the shape and, if `dtype` is true, the
+    dtype. The primitive never runs on the host in place of the device, where numbers
+    may differ.
     """
 
     def infer(key: Array, *params: Array, shape: Shape, dtype: DType) -> TensorType:

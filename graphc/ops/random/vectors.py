@@ -60,7 +60,7 @@ def multinomial(
 ) -> Value:
     """Counts per category (the last axis of `p`) in `n` trials, as floats.
 
-    `shape` is without that axis: `n` and the other axes of `p` broadcast to it.
+    `shape` does not include that axis; `n` and the other axes of `p` broadcast to it.
     """
     name = "random.multinomial"
     to = float_dtype(name, dtype, [real(name, n), real(name, p)])
@@ -106,7 +106,7 @@ def dirichlet(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Value:
-    """Dirichlet over the last axis of `alpha`; `shape` is without that axis."""
+    """Dirichlet over the last axis of `alpha`, which `shape` does not include."""
     name = "random.dirichlet"
     value = real(name, alpha)
     if not value.type.rank:
@@ -162,11 +162,11 @@ def multivariate_normal(
     dtype: DTypeLike | None = None,
     method: str = "cholesky",
 ) -> Value:
-    """Normal vectors; `shape` is without the axis of the vector.
+    """Normal vectors; `shape` does not include the axis of the vector.
 
     `method` is how the covariance is factored: "cholesky", "eigh" or "svd"; the first
-    two take the mean of the covariance and its transpose. A covariance that is not
-    positive definite gives NaN under "cholesky" on JAX, and the call raises on NumPy.
+    two take the mean of the covariance and its transpose. For a covariance that is not
+    positive definite, "cholesky" gives NaN on JAX, and the call raises on NumPy.
     """
     name = "random.multivariate_normal"
     if method not in get_args(CovarianceFactor):

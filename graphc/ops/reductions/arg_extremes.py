@@ -1,4 +1,4 @@
-"""Where the largest and the smallest elements are."""
+"""The positions of the largest and the smallest elements."""
 
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
@@ -24,7 +24,7 @@ def _arg_reduction(name: str) -> Primitive:
         size = p.node.inputs[0].type.shape[axis]
         narrow = p.is_lowered_later and p.xp == "jnp"
         if narrow and isinstance(size, int) and size < 2**31:
-            # JAX lowers no index of 64 bits while its mode is of 32.
+            # In its 32-bit mode JAX cannot lower 64-bit indices.
             call = f'jax.lax.{name}({p.inputs[0]}, {axis}, "int32")'
             call = f"jnp.expand_dims({call}, {axis})" if keepdims else call
         else:
@@ -59,7 +59,7 @@ def _first(
     keepdims: bool,
     fill: Element,
 ) -> Value:
-    """The padding comes last, so that elements win where they tie with it."""
+    """Search with `fill` in the padding; elements come before it, so they win ties."""
     position: Value = primitive(
         pad.filled(x, (axis,), fill), axis=axis, keepdims=keepdims
     )
@@ -67,7 +67,7 @@ def _first(
 
 
 def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:
-    """Where complex numbers are the largest (or smallest), or NaN if one is."""
+    """A mask of the largest (or smallest) complex numbers, or of NaN if one is."""
     name = "max" if primitive is _argmax else "min"
     largest = extreme(name, x, axis, True, None, True)
     return F.where(F.isnan(largest), F.isnan(x), F.equal(x, largest))

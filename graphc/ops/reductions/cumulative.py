@@ -1,8 +1,8 @@
-"""Running sums and the like along an axis, and differences.
+"""Running sums, products and extremes along an axis, and differences.
 
-Elements that tie for a running maximum or minimum share its derivative alike, as those
-of `max` do; JAX halves it at each step of its parallel scan. In the running log of a
-sum of exponentials two equal infinities count for 1/2 each, where JAX gives NaN.
+Elements that tie for a running maximum or minimum share its derivative equally, as they
+do for `max`; JAX halves it at each step of its parallel scan. In the running logarithm
+of a sum of exponentials, two equal infinities count for 1/2 each; JAX gives NaN there.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,11 @@ _Axis = int | None
 
 
 def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
-    """Forwards by the function of either library; backwards, NumPy flips twice."""
+    """Return a printer of calls of either library's function.
+
+    To run backwards, functions of `jax.lax` take `reverse`; for others, the array is
+    flipped before and after.
+    """
 
     def printed(p: Printing) -> str:
         axis, reverse = p.node.params["axis"], p.node.params["reverse"]
@@ -68,7 +72,10 @@ def running_extreme_jax(
 
 
 def _print_extreme(numpy: str, jax: str, largest: bool) -> Callable[[Printing], str]:
-    """XLA passes over NaN in complex numbers, and no number of theirs is its least."""
+    """Return a printer of running extremes; JAX needs a helper for complex numbers.
+
+    XLA skips NaN in complex numbers, and none of them is the least in its order.
+    """
     plain = _printed(numpy, jax)
 
     def printed(p: Printing) -> str:
@@ -118,7 +125,10 @@ _cummax.rounding = _cummin.rounding = "none"
 
 
 def _padded_running(primitive: Primitive, neutral: Callable[[DType], Element]) -> None:
-    """Forwards, padding comes after all that counts; backwards, it must not count."""
+    """Declare the mask rule: run backwards, padding holds the neutral element.
+
+    Run forwards, the padding comes after everything that counts.
+    """
 
     @primitive.padding
     def _(pad: Padding, x: PaddedValue, *, axis: int, reverse: bool) -> Value:
@@ -190,14 +200,14 @@ def _(
 ) -> Value:
     both, size = [factor.value, term.value], term.type.shape[axis]
     ragged = reverse and axis in factor.axes | term.axes
-    if ragged:  # no factor would do: in parts, infinity meets the zero behind it
+    if ragged:  # no fill would do: combined in parts, infinity meets the zero behind it
         both = [_turned(pad, size, x, axis, 1) for x in both]
     states: Value = _recurrence(*both, axis=axis, reverse=reverse)
     return _turned(pad, size, states, axis, -1) if ragged else states
 
 
 def _turned(pad: Padding, n: Size, x: Value, axis: int, sign: int) -> Value:
-    """The elements moved to the end of the axis, or, `sign` being -1, back again."""
+    """Move the elements to the end of the axis, or back again if `sign` is -1."""
     room = as_value(F.size_value(pad.stored(n)))
     places = pad.positions(n) - sign * cast(room - pad.length(n), INT32)
     turned: Value = F._gather(
@@ -217,7 +227,7 @@ def _(
 
 
 def _before(x: Value, axis: int, reverse: bool) -> Value:
-    """For each element the one before it in running order, 0 for the first."""
+    """The element before each one in running order, and 0 for the first."""
     n = x.type.shape[axis]
     shifted = F._part(x, axis, 1, n) if reverse else F._part(x, axis, 0, n - 1)
     some = dims.minimum(n, 1)
@@ -227,7 +237,7 @@ def _before(x: Value, axis: int, reverse: bool) -> Value:
 
 
 def _is_first(x: Value, axis: int, reverse: bool) -> Value:
-    """Which elements are the first in running order, on the shape of `x`."""
+    """A mask of the elements that are first in running order, in the shape of `x`."""
     return F.equal(_before(F.ones_like(x), axis, reverse), 0)
 
 
@@ -249,7 +259,7 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 
 @_cumprod.vjp
 def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
-    # The product before an element is a factor of all its results; nothing divides.
+    # The product before an element is a factor of all results from it on: no division.
     products = _cumprod(x, axis=axis, reverse=reverse)
     before = _before(products, axis, reverse)
     factor = F.where(_is_first(x, axis, reverse), F.ones_like(x), before)
@@ -266,7 +276,7 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
     same = F.logical_and(same, F.logical_not(first))
 
     def weight(part: Value) -> Value:
-        """The derivative of the logarithm of a sum in that of one part."""
+        """The derivative of the logarithm of a sum in the logarithm of one part."""
         equal = F.equal(part, logs)
         ratio = F.exp(F.where(equal, F.zeros_like(part), part - logs))
         return F.where(same, cast(as_value(0.5), x.dtype), ratio)
@@ -277,14 +287,14 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 
 
 def _extreme_vjp(primitive: Primitive) -> None:
-    """Elements that tie for the extreme so far share the cotangent alike."""
+    """Define the gradient: elements that tie for the extreme so far share it alike."""
     primitive.picks = True
 
     @primitive.vjp
     def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
         running = primitive(x, axis=axis, reverse=reverse)
         hits, one = F.equal(x, running), cast(as_value(1), x.dtype)
-        # Runs: stretches of the axis with the same extreme.
+        # `same`: 1 where the extreme so far stays, 0 where an element changes it.
         same = F.equal(_before(running, axis, reverse), running)
         later = F.logical_not(_is_first(x, axis, reverse))
         same = cast(F.logical_and(same, later), x.dtype)
@@ -378,7 +388,7 @@ def cumlogsumexp(
 def _from_initial(
     name: str, total: Callable[..., Value], initial: int, doc: str
 ) -> None:
-    """Declare a running total as the Array API has it."""
+    """Declare a running total as the Array API defines it."""
 
     @public(name=name, doc=doc)
     def function(
@@ -418,9 +428,9 @@ _from_initial(
 
 
 def _end(part: ArrayLike, like: Value, axis: int) -> Value:
-    """The slice to put before or after: a scalar is one slice of that number.
+    """The slice to put before or after `like`; a scalar fills one slice.
 
-    As in NumPy, a Python number is first made an array: its dtype counts.
+    As in NumPy, a Python number becomes an array first, so its dtype counts.
     """
     value = promoted_as_arrays(like, part)[1]
     if value.type.rank:

@@ -23,12 +23,12 @@ class _Along(NamedTuple):
     gaps: Value
 
     def part(self, start: int | None, stop: int | None) -> Value:
-        """The samples in a slice of the axis."""
+        """The samples from `start` to `stop` along the axis."""
         samples: Value = self.samples[(*(FULL,) * self.axis, slice(start, stop))]
         return samples
 
     def gap(self, start: int | None, stop: int | None) -> Value:
-        """The gaps in a slice of them, to be multiplied with samples."""
+        """The gaps from `start` to `stop`, in a shape that multiplies samples."""
         if self.gaps.type.rank == 0:
             return self.gaps
         after = tuple(range(1, self.samples.type.rank - self.axis))
@@ -43,10 +43,10 @@ def gradient(
     """The derivative of samples along each axis, as `numpy.gradient`.
 
     `varargs` are the distances between samples, or the vectors of their coordinates:
-    one for all axes, or one for each; 1 where none is given. Inside, differences of the
-    neighbours; at the ends, formulas of first or second order. A value where `axis` is
-    one axis, else a tuple. Raises GraphError where an axis has not `edge_order` + 1
-    samples.
+    one for all axes, or one for each; 1 where none is given. Inner samples take the
+    differences of their neighbours, the ends formulas of order `edge_order`. The result
+    is a value for one axis, else a tuple. Raises GraphError where an axis has fewer
+    than `edge_order` + 1 samples.
     """
     value = strong(as_value(f))
     if value.dtype == BOOL:
@@ -78,7 +78,7 @@ def _per_axis(spacings: list[Value], count: int) -> list[Value]:
 
 
 def _along(value: Value, axis: int, distances: Value, edge_order: int) -> _Along:
-    """The samples along an axis, which must be enough of them."""
+    """Pair the samples along an axis with their gaps; check that there are enough."""
     n = value.type.shape[axis]
     reason = "an axis has fewer samples than edge_order + 1"
     value = F._at_most(edge_order + 1, n, reason, value, "gradient")
@@ -100,7 +100,7 @@ def _derivative(along: _Along, edge_order: int) -> Value:
 
 
 def _inside(along: _Along) -> Value:
-    """The differences of second order of samples with one to either side."""
+    """Second-order differences at samples that have a neighbour on either side."""
     before, here, after = along.part(None, -2), along.part(1, -1), along.part(2, None)
     if along.gaps.type.rank == 0:
         return (after - before) / (2.0 * along.gaps)
@@ -117,7 +117,7 @@ def _first_order_ends(along: _Along) -> tuple[Value, Value]:
 
 
 def _second_order_ends(along: _Along) -> tuple[Value, Value]:
-    """The derivatives at the ends of parabolas through three samples each."""
+    """The derivatives at both ends, of parabolas through the three nearest samples."""
     uniform = along.gaps.type.rank == 0
     start = along.part(None, 1), along.part(1, 2), along.part(2, 3)
     stop = along.part(-1, None), along.part(-2, -1), along.part(-3, -2)
@@ -142,10 +142,10 @@ def unwrap(
     *,
     period: ArrayLike = 2 * np.pi,
 ) -> Value:
-    """Angles with whole periods added, so that none is far from the one before it.
+    """Angles with whole periods added, so that each is close to the one before it.
 
-    A step of more than half of `period`, and of more than `discont` where that is
-    given, is made the least one that leads to the same angle, as `numpy.unwrap`.
+    A step of more than half of `period` (and of more than `discont`, if that is given)
+    becomes the smallest step that leads to the same angle, as in `numpy.unwrap`.
     """
     value = strong(as_value(p))
     at = normal_axis(axis, value.type.rank, "unwrap")
@@ -155,7 +155,7 @@ def unwrap(
     half = whole // 2 if exact else whole / 2
     least = half if discont is None else discont
     turned = (step + half) % whole - half
-    # Half a period is as far in either direction: it keeps its own.
+    # Half a period is equally far in either direction: such a step keeps its own.
     halfway = F.logical_and(F.equal(turned, -half), step > 0)
     if exact:
         halfway = F.logical_and(halfway, F.equal(whole % 2, 0))

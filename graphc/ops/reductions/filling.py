@@ -1,4 +1,4 @@
-"""The padding of an axis that is reduced, and NaN in what is reduced."""
+"""The padding of axes that are reduced, and NaN in complex extremes."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ from graphc.ops.common.padding import PaddedValue, Padding
 def filled_to_reduce(
     pad: Padding, x: PaddedValue, axes: tuple[int, ...], monoid: Monoid
 ) -> Value:
-    """`x` with what changes no result in the padding of `axes`.
+    """Fill the padding of `axes` in `x` with an element that changes no result.
 
-    This is the neutral element. But of NaN and another complex number XLA takes the
-    second one as the extreme: there, the last element comes again and again.
+    This is the neutral element, except for extremes of complex numbers: of NaN and
+    another number XLA takes the second one, so there the last element is repeated.
     """
     dtype = x.value.dtype
     filled = pad.filled(x, axes, monoid.neutral(dtype))
@@ -40,9 +40,10 @@ def extreme_of_complex(
     axes: Sequence[int],
     keepdims: bool,
 ) -> Value:
-    """The extreme, which is the first number of which a part is NaN where one is.
+    """The extreme of complex numbers, or the first number that has a NaN part.
 
-    XLA passes over a NaN in the imaginary part. `start` reduces from `initial`.
+    XLA passes over a NaN in the imaginary part. `plain` reduces the elements alone,
+    `start` from `initial`.
     """
     for axis in sorted(axes, reverse=True):
         if initial is None:

@@ -15,7 +15,7 @@ from graphc.ops.reductions.reduce import AxisArgument, where_mask
 def _counted(
     x: Value, axis: AxisArgument, keepdims: bool, where: ArrayLike, name: str
 ) -> int | Value:
-    """How many elements are reduced: a size, or per result where a mask says so."""
+    """The number of elements reduced: a size, or a count per result with a mask."""
     mask = where_mask(where, x, name)
     if mask is None:
         return prod([x.shape[a] for a in normal_axes(axis, x.type.rank, name)])
@@ -23,14 +23,14 @@ def _counted(
 
 
 def _work_dtype(dtype: DType) -> DType:
-    """Where a mean is computed: 2-byte floats in float32, integers in float64."""
+    """The dtype of a mean's steps: float32 for 2-byte floats, float64 for integers."""
     if dtype.kind in "biu":
         return dtype_of("float64")
     return dtype_of("float32") if dtype.itemsize == 2 else dtype
 
 
 def _ratio(total: Value, count: int | Value) -> Value:
-    """`total / count` in the dtype of `total`, whatever that of the count."""
+    """Divide `total` by `count` in the dtype of `total`."""
     if isinstance(count, Value) and not count.type.weak:
         count = cast(count, total.dtype)
     return total / count
@@ -61,7 +61,10 @@ def mean(
 
 
 def freedom(ddof: ArrayLike, correction: ArrayLike | None, name: str) -> Any:
-    """The number to subtract from the count: `ddof`, or else `correction`."""
+    """The number to subtract from the count: `ddof`, or else `correction`.
+
+    Raises GraphError where both are given.
+    """
     if correction is None:
         return ddof
     if not isinstance(ddof, (int, float)) or ddof != 0:
@@ -70,7 +73,7 @@ def freedom(ddof: ArrayLike, correction: ArrayLike | None, name: str) -> Any:
 
 
 def spread_dtype(value: Value, dtype: DTypeLike | None, name: str) -> DType:
-    """The dtype of a variance's steps; one that would lose parts is refused."""
+    """The dtype of a variance's steps. Raises GraphError if parts would be lost."""
     if dtype is None:
         return value.dtype
     to = dtype_of(dtype)
@@ -85,7 +88,7 @@ def spread_dtype(value: Value, dtype: DTypeLike | None, name: str) -> DType:
 
 
 def as_asked(result: Value, dtype: DTypeLike | None) -> Value:
-    """A result in the dtype that the user names, which may be complex, as NumPy's."""
+    """Cast a result to the dtype that the user names, even a complex one, as NumPy."""
     return result if dtype is None else cast(result, dtype_of(dtype))
 
 
@@ -123,7 +126,7 @@ def _variance(
     mean: ArrayLike | None,
     name: str,
 ) -> Value:
-    """A variance, which is real, whatever the dtype in which it is computed."""
+    """The variance, which is real whatever dtype it is computed in."""
     value = strong(as_value(x))
     to = spread_dtype(value, dtype, name)
     value = cast(value, _work_dtype(to))
@@ -152,9 +155,9 @@ def std(
     mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Value:
-    """The standard deviation over `axis`, as `numpy.std`; arguments as of `var`.
+    """The standard deviation over `axis`, as `numpy.std`, with the arguments of `var`.
 
-    Its gradient is 0 where all elements are equal, where that of JAX is NaN.
+    Its gradient is 0 where all elements are equal; that of JAX is NaN there.
     """
     lost = freedom(ddof, correction, "std")
     variance = _variance(x, axis, dtype, lost, keepdims, where, mean, "std")

@@ -14,7 +14,7 @@ AxisArgument = int | tuple[int, ...] | None
 
 
 def _filled(x: ArrayLike, fill: float) -> tuple[Value, Value | None]:
-    """`x` with `fill` for NaN, and where it was; None where there can be none."""
+    """Replace NaN in `x` by `fill`; also return its mask, None for exact dtypes."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
         return value, None
@@ -87,13 +87,16 @@ _position("nanargmin", "argmin", np.inf)
 
 
 def _present(x: Value, where: ArrayLike) -> Value:
-    """A mask of the elements that count."""
+    """A mask of the elements that count: not NaN, and under `where`."""
     present = F.logical_not(F.isnan(x))
     return present if where is True else F.logical_and(present, where)
 
 
 def _wide(value: Value, dtype: DTypeLike | None, name: str) -> tuple[Value, DType]:
-    """Floats where their mean is computed, and the dtype of the result."""
+    """Cast to the dtype of a mean's steps; also return the dtype of the result.
+
+    Raises GraphError where that dtype has no NaN.
+    """
     to = value.dtype if dtype is None else dtype_of(dtype)
     if not is_inexact(to):
         got = f"{value.type}, in {to}"
@@ -111,7 +114,7 @@ def nanmean(
     *,
     where: ArrayLike = True,
 ) -> Value:
-    """The mean of what is not NaN (and under `where`); NaN where nothing else is."""
+    """The mean of elements that are not NaN (and under `where`); NaN if none is."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
         return F.mean(value, axis, dtype, keepdims, where=where)
@@ -132,9 +135,9 @@ def nanvar(
     mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Value:
-    """The variance of what is not NaN, arguments as of `var`.
+    """The variance of elements that are not NaN, with the arguments of `var`.
 
-    NaN where no degree of freedom is left.
+    It is NaN where no degree of freedom is left.
     """
     lost = freedom(ddof, correction, "nanvar")
     value = strong(as_value(x))
@@ -154,7 +157,7 @@ def _variance(
     mean: ArrayLike | None,
     name: str,
 ) -> Value:
-    """A variance, which is real, whatever the dtype in which it is computed."""
+    """The variance, which is real whatever dtype it is computed in."""
     spread_dtype(value, dtype, name)
     wide, to = _wide(value, dtype, name)
     mask = _present(wide, where)
@@ -176,7 +179,7 @@ def nanstd(
     mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Value:
-    """The standard deviation of what is not NaN, arguments as of `var`."""
+    """The standard deviation of elements that are not NaN; arguments as in `var`."""
     lost = freedom(ddof, correction, "nanstd")
     value = strong(as_value(x))
     if not is_inexact(value.dtype):

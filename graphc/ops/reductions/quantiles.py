@@ -48,7 +48,7 @@ def _midpoint(n: int | Value, q: Value) -> Position:
     return low, F.where(F.equal(at, low), 0.0, 0.5)
 
 
-# Where a method jumps, nothing is taken from a product before it is rounded: a
+# Where a method jumps, nothing is subtracted from a product before it is rounded: a
 # compiler may round once for both, and would jump elsewhere.
 
 
@@ -63,7 +63,7 @@ def _averaged(n: int | Value, q: Value) -> Position:
 
 
 def _closest(n: int | Value, q: Value) -> Position:
-    """Halves go to the even one, counted from 1."""
+    """The closest position; halves go to the even one, counted from 1."""
     twice = 2 * n * q
     whole = F.floor(twice)
     low = F.floor((whole - 3) / 2)
@@ -93,7 +93,7 @@ _PICKING = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 def _last_axis(
     value: Value, axis: AxisArgument, name: str
 ) -> tuple[Value, tuple[int, ...]]:
-    """The reduced axes as one last axis."""
+    """Join the reduced axes into one last axis; also return them."""
     axes = normal_axes(axis, value.type.rank, name)
     other_axes = [a for a in range(value.type.rank) if a not in axes]
     moved = F.transpose(value, (*other_axes, *axes))
@@ -105,7 +105,7 @@ def _last_axis(
 
 
 def _valid(x: ArrayLike, q: ArrayLike, method: str, name: str) -> tuple[Value, Value]:
-    """The array and the quantiles as values, or a GraphError."""
+    """Convert the array and the quantiles to values. Raises GraphError if unfit."""
     value, at = strong(as_value(x)), as_value(q)
     if at.dtype == BOOL:
         at = cast(at, INT64)
@@ -130,7 +130,7 @@ Take = Callable[[Value], Value]  # sorted rows read at positions in their last a
 
 
 def _picked(value: Value, q: Value, method: str, n: int | Value, take: Take) -> Value:
-    """Quantiles of sorted rows of `n` elements: a size, or a count per row."""
+    """Read quantiles from sorted rows of `n` elements: a size, or a count per row."""
     whole = is_integer(q.dtype)  # 0 or 1: the first or the last element
     wide = cast(q, FLOAT64) if q.type.weak or whole else q
     low, share = _METHODS[method](_as_number(n, wide.dtype), wide)
@@ -147,14 +147,14 @@ def _picked(value: Value, q: Value, method: str, n: int | Value, take: Take) -> 
 
 
 def _as_number(n: int | Value, dtype: DType) -> int | Value:
-    """`n` as a number that leaves the dtype to the other operand."""
+    """Cast `n` to `dtype`, unless it adapts to the other operand by itself."""
     if isinstance(n, Value) and not n.type.weak:
         return cast(n, dtype)
     return n
 
 
 def _line(a: Value, b: Value, share: Value) -> Value:
-    """From `a` to `b`, seen from the nearer one, as NumPy: NaN beside infinities."""
+    """Interpolate from the nearer of `a` and `b`, as NumPy; NaN beside infinities."""
     gap = b - a
     return F.where(share >= 0.5, b - gap * (1 - share), a + gap * share)
 
@@ -162,7 +162,7 @@ def _line(a: Value, b: Value, share: Value) -> Value:
 def _finished(
     values: Value, bad: Value | None, axes: tuple[int, ...], rank: int, keepdims: bool
 ) -> Value:
-    """NaN in bad rows, the axes of q first, the reduced axes put back if asked."""
+    """Put NaN in bad rows, the axes of q first, and the reduced axes back if asked."""
     if bad is not None:
         values = F.where(_behind(bad, rank), np.nan, values)
     front = tuple(range(rank))
@@ -175,7 +175,7 @@ def _behind(x: Value, count: int) -> Value:
 
 
 def _along(ordered: Value, rank: int) -> Take:
-    """Reads every row at positions of its own; those of q are the last `rank` axes."""
+    """Return a reader of each row at its own positions, in the last `rank` axes."""
 
     def take(index: Value) -> Value:
         rows = ordered.shape[:-1]
@@ -221,14 +221,14 @@ def _quantile(
 def _weights(
     value: Value, weights: ArrayLike, axes: tuple[int, ...], method: str
 ) -> Value:
-    """The weights on the shape of the array, as float64."""
+    """The weights in the shape of the array, as float64."""
     if method != "inverted_cdf":
         raise graph_error(f"the method {method!r} takes no weights", op="quantile")
     return cast(F._weights_of(value, weights, axes, "quantile"), FLOAT64)
 
 
 def _weighted(rows: Value, weights: Value, q: Value) -> Value:
-    """The first element up to which the share `q` of all weight lies."""
+    """The first element of each row at which its share `q` of the weight is reached."""
     order = F.argsort(rows)
     ordered = F.take_along_axis(rows, order, axis=-1)
     total = F.cumsum(F.take_along_axis(weights, order, axis=-1), axis=-1)
@@ -244,7 +244,7 @@ def _weighted(rows: Value, weights: Value, q: Value) -> Value:
 
 
 def _hundredth(q: ArrayLike) -> Value:
-    """`q / 100`; a constant if it is one."""
+    """Return `q / 100`, as a constant if `q` is one."""
     percent = as_value(q)
     known = literal_of(percent)
     if known is None:
@@ -253,7 +253,7 @@ def _hundredth(q: ArrayLike) -> Value:
 
 
 def _middle(ordered: Value, low: Value | int, high: Value | int) -> Value:
-    """The mean of slices from `low` up to `high`: one element or two, or none."""
+    """The mean of the elements `low` to `high` of each row: one, two or none."""
     return F.mean(ordered[..., low : high + 1], axis=-1)
 
 
@@ -261,7 +261,7 @@ def _middle(ordered: Value, low: Value | int, high: Value | int) -> Value:
 def median(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The median over `axis`: the mean of the two middle elements; NaN if one is.
 
-    Of no elements it is NaN.
+    The median of no elements is NaN.
     """
     rows, axes = _last_axis(strong(as_value(x)), axis, "median")
     n = rows.shape[-1]
@@ -274,7 +274,10 @@ def median(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> V
 def _nan_rows(
     x: ArrayLike, axis: AxisArgument, name: str
 ) -> tuple[Value, Value, tuple[int, ...]]:
-    """Sorted rows, of one NaN at least, how many are none, and the reduced axes."""
+    """Sorted rows, how many elements of each are not NaN, and the reduced axes.
+
+    Rows that may be empty get a NaN at the end, so that there is an element to read.
+    """
     value = strong(as_value(x))
     rows, axes = _last_axis(value, axis, name)
     present = F.sum(F.logical_not(F.isnan(rows)), axis=-1)
@@ -310,7 +313,7 @@ def _quantiles(
     doc: str,
     share: Callable[[ArrayLike], Value] = as_value,
 ) -> None:
-    """Declare a function of quantiles; `share` makes those in 0..1 of its `q`."""
+    """Declare a function of quantiles; `share` maps its `q` to 0..1."""
 
     @public(name=name, doc=doc)
     def function(
@@ -353,7 +356,7 @@ _quantiles(
 
 @public()
 def nanmedian(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> Value:
-    """The median of what is not NaN; NaN where nothing else is."""
+    """The median of elements that are not NaN; NaN if there are none."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
         return median(value, axis, keepdims)

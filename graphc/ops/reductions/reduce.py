@@ -43,7 +43,10 @@ def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Size, .
 
 
 def _print_reduction(function: str) -> Callable[[Printing], str]:
-    """`jnp.sum(x, axis=0)`, without axes if all are meant; from a second input on."""
+    """Return a printer of `jnp.sum(x, axis=0)`, without axes where all are reduced.
+
+    A second input of the node becomes `initial`.
+    """
 
     def printed(p: Printing) -> str:
         axes = p.node.params["axes"]
@@ -61,7 +64,7 @@ def _print_reduction(function: str) -> Callable[[Printing], str]:
 
 
 def unwidened(p: Printing) -> str:
-    """`, dtype="int32"`: libraries add small integers up in a wider dtype."""
+    """Return the text `, dtype="int32"`: libraries sum small integers in wider ones."""
     dtype = p.node.outputs[0].dtype
     small = dtype.kind in "biu" and dtype.itemsize < 8
     return f', dtype="{dtype.name}"' if small else ""
@@ -70,7 +73,7 @@ def unwidened(p: Printing) -> str:
 def _reduction(
     name: str, *, nonempty: bool = False, sizes: Callable[..., object] | None = None
 ) -> Primitive:
-    """A primitive that reduces over `axes` and keeps the dtype."""
+    """Make a primitive that reduces over `axes` and keeps the dtype."""
 
     def infer(x: Array, *, axes: AxesParam, keepdims: bool) -> TensorType:
         if nonempty:
@@ -86,7 +89,7 @@ def _reduction(
 
 
 def _reduction_from(name: str) -> Primitive:
-    """A primitive that reduces `initial` and what there is over `axes`."""
+    """Make a primitive that reduces `initial` and the elements over `axes`."""
 
     def infer(
         x: Array, initial: Array, *, axes: AxesParam, keepdims: bool
@@ -102,7 +105,7 @@ def _reduction_from(name: str) -> Primitive:
 
 
 def _range_from(name: str, node: Node) -> NamedRange:
-    """A size is named after the reduction that was called; `initial` bounds it."""
+    """Name a size after its variable or the reduction; `initial` bounds it."""
     sizes = node.inputs[1].sizes
     low, high = (None, None) if sizes is None else bounds(sizes.item())
     named = node.place.assigned or name
@@ -110,7 +113,7 @@ def _range_from(name: str, node: Node) -> NamedRange:
 
 
 def _undone(g: Value, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
-    """`g` of a reduction, stretched over the axes that were reduced."""
+    """Stretch the cotangent `g` of a reduction over the axes that were reduced."""
     return F.broadcast_to(g if keepdims else F.expand_dims(g, axes), x.type.shape)
 
 
@@ -166,7 +169,7 @@ def _product_of_others(rows: Value) -> Value:
 
 
 def _extreme_vjp(primitive: Primitive) -> None:
-    """Elements that tie for the extreme share the cotangent, as in JAX."""
+    """Define the gradient: elements that tie for the extreme share it, as in JAX."""
     primitive.picks = True
 
     @primitive.vjp
@@ -179,7 +182,7 @@ def _extreme_vjp(primitive: Primitive) -> None:
 
 
 def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
-    """The same where `initial` takes part."""
+    """Define the gradient and batching of an extreme that starts from `initial`."""
     primitive.picks = True
 
     @primitive.vjp
@@ -214,7 +217,7 @@ _extreme_from_rules(_min_from, "minimum")
 
 
 def padded_reduction(primitive: Primitive) -> None:
-    """The neutral element fills the padding of the axes that are reduced."""
+    """Declare the mask rule: the padding of reduced axes holds the neutral element."""
     neutral = MONOIDS.rules[primitive].neutral
 
     @primitive.padding
@@ -263,7 +266,7 @@ def numpy_sum_dtype(dtype: DType) -> DType:
 
 
 def where_mask(where: ArrayLike, x: Value, name: str) -> Value | None:
-    """The `where` argument on the shape of `x`; None where all elements count."""
+    """The `where` argument in the shape of `x`; None where all elements count."""
     if where is True:
         return None
     mask = strong(as_value(where))
@@ -336,10 +339,10 @@ def sum_(
     >>> f(np.array([[1, 2], [3, 4]], "float32"))
     array([4., 6.], dtype=float32)
 
-    The result has the other axes of `x`; with `keepdims` all of them, those that are
-    summed with size 1. Only elements where the bool array `where` holds count, and
-    `initial` is added. Without `dtype`, bools and short integers are added up in 64
-    bits, as in NumPy. Raises GraphError for an axis that `x` has not.
+    The result has the other axes of `x`; with `keepdims`, it keeps the summed ones with
+    size 1. Only elements where the bool array `where` holds count, and `initial` is
+    added. Without `dtype`, bools and short integers are added up in 64 bits, as in
+    NumPy. Raises GraphError for an axis that `x` does not have.
     """
     return _accumulate(_sum, x, axis, dtype, keepdims, initial, where)
 
@@ -357,9 +360,9 @@ def prod(
 ) -> Value:
     """The product over `axis` (all axes by default), as `numpy.prod`.
 
-    Only elements where the bool array `where` holds count, and `initial`. Where some of
-    the factors overflow and another is 0, the order decides whether it is 0 or NaN; it
-    is the backend's, and depends on the shape.
+    Only elements where the bool array `where` holds count, and `initial`. Where some
+    factors overflow and another is 0, the order decides whether the result is 0 or NaN;
+    the backend chooses that order, and it depends on the shape.
     """
     return _accumulate(_prod, x, axis, dtype, keepdims, initial, where)
 
@@ -372,7 +375,7 @@ def extreme(
     initial: ArrayLike | None,
     where: ArrayLike,
 ) -> Value:
-    """The largest or smallest element over `axis`, as `max` and `min` take it."""
+    """The largest or smallest element over `axis`, with the arguments of `max`."""
     value = strong(as_value(x))
     plain, start = (_max, _max_from) if name == "max" else (_min, _min_from)
     if initial is None and where is not True:
@@ -460,7 +463,7 @@ _count_nonzero.emit(
 
 
 def _count_range(node: Node) -> NamedRange:
-    """A count is named after what is selected: `kept = x[x > 0]` has kept_count."""
+    """Name a count after the selection: for `kept = x[x > 0]` it is kept_count."""
     assigned = node.place.assigned
     name = f"{assigned}_count" if assigned else "count"
     return name, 0, node.inputs[0].type.size

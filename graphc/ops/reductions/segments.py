@@ -39,7 +39,7 @@ from graphc.ops.common.spread import keeping_nan
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
     """The number of the bin of each element, as `numpy.digitize`.
 
-    The edges ascend or descend, which is checked where they are constant.
+    The edges must ascend or descend, which is checked where they are constant.
     """
     value, edges = strong(as_value(x)), strong(as_value(bins))
     if "c" in (value.dtype.kind, edges.dtype.kind) or edges.type.rank != 1:
@@ -76,7 +76,7 @@ def histogram_bin_edges(
     range: Sequence[ArrayLike] | None = None,
     weights: ArrayLike | None = None,
 ) -> Value:
-    """The edges that `histogram` uses. The weights say nothing about them."""
+    """The edges that `histogram` uses, which do not depend on the weights."""
     return _edges(F.ravel(strong(as_value(x))), bins, range)
 
 
@@ -90,8 +90,9 @@ def histogram(
 ) -> tuple[Value, Value]:
     """Counts (or sums of weights) per bin, and the edges, as `numpy.histogram`.
 
-    `bins` is a number, also symbolic, or a vector of ascending edges. The last bin
-    includes its right edge. With `density`, divided by the widths and the total.
+    `bins` is a number, which may be symbolic, or a vector of ascending edges. The last
+    bin includes its right edge. With `density`, counts are divided by the widths and
+    the total.
     """
     value = F.ravel(strong(as_value(x)))
     edges = _edges(value, bins, range)
@@ -129,7 +130,7 @@ def _edges(value: Value, bins: ArrayLike, limits: Sequence[ArrayLike] | None) ->
     count = as_size(bins, "a number of bins")
     low, high, dtype = _data_range(value) if limits is None else _limits(value, limits)
     low = F._at_most(1, count, "it needs at least one bin", low, "histogram")
-    same = F.equal(low, high)  # then half to either side
+    same = F.equal(low, high)  # then half is added to either side
     low, high = F.where(same, low - 0.5, low), F.where(same, high + 0.5, high)
     return cast(F.linspace(low, high, size_value(count + 1)), dtype)
 
@@ -139,13 +140,13 @@ def _floating(dtype: DType) -> DType:
 
 
 def _limits(value: Value, limits: Sequence[ArrayLike]) -> tuple[Value, Value, DType]:
-    """The outermost edges that were given, and the dtype of all edges."""
+    """The outermost edges as given, and the dtype of all edges."""
     ends = [as_value(v) for v in limits]
     known = [literal_of(v) for v in ends]
     if known[0] is not None and known[1] is not None and not known[0] <= known[1]:
         raise graph_error("the range must ascend", op="histogram", got=str(limits))
     dtype = _floating(common_dtype([*ends, value]))
-    # Numbers of Python's own are not rounded before the edges are worked out.
+    # Python numbers are not rounded before the edges are worked out.
     weak = all(v.type.weak for v in ends)
     work = np.dtype("float64") if weak else _floating(common_dtype(ends))
     low, high = (cast(v, work) for v in ends)
@@ -153,7 +154,7 @@ def _limits(value: Value, limits: Sequence[ArrayLike]) -> tuple[Value, Value, DT
 
 
 def _data_range(value: Value) -> tuple[Value, Value, DType]:
-    """The smallest and largest element, 0 and 1 where there is none."""
+    """The smallest and largest element (0 and 1 if there are none), and their dtype."""
     dtype = _floating(value.dtype)
     low = F.min(value, initial=most(value.dtype))
     high = F.max(value, initial=least(value.dtype))
@@ -216,7 +217,7 @@ def _(
     how: str,
     count: Size,
 ) -> Value:
-    """Rows of padding are in no segment."""
+    """Give rows of padding the number -1, so that they are in no segment."""
     numbers = pad.filled(ids, (0,), -1)
     result: Value = _segment(x.value, numbers, start.value, how=how, count=count)
     return result
@@ -230,7 +231,7 @@ _segment.no_gradient_for["start"] = "where a segment starts from is a constant"
 def _(
     g: Value, x: Value, ids: Value, start: Value, *, how: str, count: Size
 ) -> tuple[Value, None, None]:
-    # Rows that are in no segment read a row of zeros, one after the last.
+    # Rows that are in no segment read a row of zeros, put after the last one.
     n = size_value(count)
     place = F.where(F.logical_and(ids >= 0, ids < n), ids, n)
 
@@ -254,7 +255,8 @@ def _(
 def product_of_others(x: Value, ids: Value) -> Value:
     """For each row, the product of the others of its segment; zeros may occur.
 
-    In the order of segments: the product of the rows before times that of those after.
+    With rows in the order of segments, it is the product of those before each row times
+    the product of those after it.
     """
     order = F.argsort(ids)
     rows, sorted_ids = F.take(x, order, axis=0), F.take(ids, order)
@@ -264,7 +266,7 @@ def product_of_others(x: Value, ids: Value) -> Value:
 
 
 def _product_before(rows: Value, ids: Value) -> Value:
-    """The product of the rows of a segment before each one, segments in order."""
+    """The product of the rows before each one in its segment; `ids` are sorted."""
     first = F.not_equal(ids[1:], ids[:-1])
     first = F.concatenate([F.full((F.minimum(ids.shape[0], 1),), True), first])
     first = F.specify_shape(first, ids.type.shape)

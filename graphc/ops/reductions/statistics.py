@@ -21,7 +21,7 @@ FULL = slice(None)
 def weights_of(
     value: Value, weights: ArrayLike, axis: AxisArgument, name: str
 ) -> Value:
-    """Weights on axes that broadcast to `value`: of its shape, or of `axis` in turn."""
+    """Make weights broadcast to `value`; they have its shape or that of `axis`."""
     share, rank = strong(as_value(weights)), value.type.rank
     named_axes = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
     normal_axes(named_axes, rank, name)
@@ -40,7 +40,7 @@ def weights_of(
 
 
 def _fits_better(share: Value, value: Value, shape: tuple[Size, ...]) -> bool:
-    """Whether weights are known to have this shape, and not known to have the other."""
+    """Whether the weights are known to have `shape`, but not the shape of `value`."""
     same = same_shape(share.type.shape, value.type.shape)
     return not same and same_shape(share.type.shape, shape)
 
@@ -57,10 +57,10 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """The weighted mean over `axis`; weights are of the shape of `x`, or of the axes.
+    """The weighted mean over `axis`; weights have the shape of `x`, or of the axes.
 
-    With `returned`, also the sum of the weights. Where that is 0 the result is NaN
-    or infinite.
+    With `returned`, the sum of the weights is returned too. Where that is 0, the mean
+    is NaN or infinite.
     """
     value = strong(as_value(x))
     axes = normal_axes(axis, value.type.rank, "average")
@@ -88,7 +88,7 @@ def _floats(x: ArrayLike) -> Value:
 
 
 def _rows(x: ArrayLike, rowvar: bool, dtype: DType | None) -> Value:
-    """Variables in rows, observations in columns."""
+    """Arrange variables in rows and observations in columns."""
     value = _floats(x) if dtype is None else cast(as_value(x), dtype)
     if value.type.rank > 2:
         raise graph_error("needs a vector or a matrix", op="cov", got=str(value.type))
@@ -112,7 +112,7 @@ def cov(
 
     `fweights` say how often an observation counts, `aweights` how much. float32
     stays float32, as in JAX: `numpy.cov` computes in float64 unless `dtype` is given.
-    One variable alone has a variance, a scalar, if that it is one is known.
+    The result is a scalar, the variance, where there is known to be one variable only.
     """
     to = None if dtype is None else dtype_of(dtype)
     if to is not None and not is_inexact(to):
@@ -138,7 +138,7 @@ def cov(
 
 
 def _products(x: Value, y: Value) -> Value:
-    """The sums over observations of all pairs of variables."""
+    """Sum the products of all pairs of variables over the observations."""
     return x @ F.conjugate(y).T
 
 

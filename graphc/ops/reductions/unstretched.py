@@ -19,7 +19,7 @@ from graphc.ops.common.broadcasting import (
 
 @op()
 def _unstretched(g: Array, *, shape: tuple[Size, ...], how: HowReduced) -> TensorType:
-    """The reduction of `g` over those axes which `shape` has 1 element along."""
+    """The reduction of `g` over the axes that have size 1 in `shape`."""
     if len(shape) != g.type.rank:
         raise type_error("needs a size for each axis")
     for n, m in zip(shape, g.type.shape, strict=True):
@@ -65,7 +65,7 @@ def _(
 
 @SETTLING.of(_unstretched)
 def _settled(node: Node) -> Node:
-    """A reduction over axes of size 1, or nothing, where all of these are known."""
+    """Return a plain reduction, or no reduction at all, once the axes are known."""
     (g,), shape = node.inputs, node.params["shape"]
     if may_stretch(shape, g.type.shape):
         return node

@@ -1,8 +1,8 @@
-"""The order of NumPy, printed where a library has another one.
+"""Printing of sorts and searches in NumPy's order, whatever order the library has.
 
-NaN comes last. Of complex numbers come first those without NaN, then those with one in
-the imaginary part, in the real part, in both: XLA knows the real part first of all.
-Of bfloat16, NumPy compares NaN as it happens: float32 has the same order.
+NaN comes last. Complex numbers without NaN come first, then those with NaN in the
+imaginary part, in the real part, and in both; XLA compares the real parts first of all.
+NumPy compares NaN in bfloat16 arbitrarily, so it sorts as float32, in the same order.
 """
 
 from collections.abc import Sequence
@@ -51,26 +51,27 @@ def _is_complex(p: Printing) -> bool:
 
 
 def _comparable(p: Printing) -> list[str]:
-    """The inputs, in NumPy programs of a dtype whose order NumPy knows."""
+    """The texts of the inputs; NumPy programs compare bfloat16 as float32."""
     narrow = [p.xp == "np" and v.dtype == BFLOAT16 for v in p.node.inputs]
     pairs = zip(p.inputs, narrow, strict=True)
     return [f'{x}.astype("float32")' if is_narrow else x for x, is_narrow in pairs]
 
 
 def print_sorted(p: Printing) -> str:
-    """The text of a sorted array."""
+    """Return the text of a sorted array."""
     axis, (x,) = p.node.params["axis"], p.inputs
     if _is_complex(p):
         return f"{p.helper(complex_sorted_jax)}(jnp, {x}, {axis})"
     (key,) = _comparable(p)
     back = f".astype({x}.dtype)" if key != x else ""
-    # Complex numbers that tie may differ in a sign or a NaN, and this is no slower.
+    # Complex numbers that tie may differ in a sign or a NaN; a stable sort is no
+    # slower.
     stable = ', kind="stable"' if p.node.inputs[0].dtype.kind == "c" else ""
     return f"{p.xp}.sort({key}, axis={axis}{stable}){back}"
 
 
 def print_order(p: Printing) -> str:
-    """The text of the positions that sort an array."""
+    """Return the text of the positions that sort an array."""
     axis, (x,) = p.node.params["axis"], _comparable(p)
     if p.xp == "np":
         return f'np.argsort({x}, axis={axis}, kind="stable")'
@@ -81,7 +82,7 @@ def print_order(p: Printing) -> str:
 
 
 def print_search(p: Printing) -> str:
-    """The text of the places in a sorted vector."""
+    """Return the text of a search for places in a sorted vector."""
     side, (table, x) = p.code(p.node.params["side"]), _comparable(p)
     if _is_complex(p):
         call = f"{p.helper(complex_searched_jax)}(jnp, {table}, {x}, {side})"
@@ -91,7 +92,7 @@ def print_search(p: Printing) -> str:
 
 
 def print_lexsort(p: Printing) -> str:
-    """The text of the order by several keys."""
+    """Return the text of the order by several keys."""
     axis = p.node.params["axis"]
     if p.xp == "np":
         return f"np.lexsort(({', '.join(_comparable(p))},), axis={axis})"
@@ -100,7 +101,7 @@ def print_lexsort(p: Printing) -> str:
 
 
 def _keys(p: Printing, names: Sequence[str]) -> list[str]:
-    """The keys of a JAX program, several for one of complex numbers."""
+    """The texts of the keys in a JAX program; a complex key becomes several."""
     kinds = [v.dtype.kind for v in p.node.inputs]
     return [
         f"*{p.helper(complex_keys_jax)}(jnp, {name})" if kind == "c" else name
@@ -114,7 +115,7 @@ def row_keys_jax(jnp: ModuleType, rows: JaxArray) -> list[JaxArray]:
 
 
 def print_lexsort_rows(p: Printing) -> str:
-    """The text of the order by the rows of a matrix."""
+    """Return the text of the order by the rows of a matrix."""
     if p.xp == "np":
         return f"np.lexsort({_comparable(p)[0]})"
     (keys,) = p.inputs

@@ -34,7 +34,7 @@ def _strong(x: ArrayLike) -> Value:
 
 @op()
 def _lexsort(*keys: Array, axis: AxisParam) -> TensorType:
-    """The order along `axis` by several keys, the last one first."""
+    """The order along `axis` by several keys, of which the last counts most."""
     shape = list(keys[0].type.shape)
     for key in keys[1:]:
         if key.type.rank != len(shape):
@@ -55,7 +55,7 @@ def _(n: Size, batched: Batched, *keys: Value, axis: int) -> Value:
 
 @_lexsort.padding
 def _(pad: Padding, *keys: PaddedValue, axis: int) -> Value:
-    """One more key, of most weight: the padding comes last."""
+    """Add a key that counts most, so that the padding comes last."""
     values = [k.value for k in keys]
     if keys[0].ragged((axis,)):
         rank = keys[0].type.rank
@@ -68,7 +68,7 @@ def _(pad: Padding, *keys: PaddedValue, axis: int) -> Value:
 
 @public()
 def lexsort(keys: Value | Sequence[ArrayLike], axis: int = -1) -> Value:
-    """The positions that sort along `axis` by several keys, the last one first."""
+    """The positions that sort along `axis` by several keys; the last counts most."""
     values = [_strong(key) for key in keys]
     if not values:
         raise graph_error("needs at least one key", op="lexsort")
@@ -81,11 +81,14 @@ def lexsort(keys: Value | Sequence[ArrayLike], axis: int = -1) -> Value:
 def _partition_rule(
     name: str, infer_dtype: Callable[[Value], DType], printed: Callable[[Printing], str]
 ) -> Primitive:
-    """Both backends sort: any full order is one in parts, and they agree."""
+    """Make the primitive of a partition.
+
+    Both backends sort, so that they agree: a full order is a partition too.
+    """
 
     def infer(x: Array, *, kth: tuple[int, ...], axis: AxisParam) -> TensorType:
         n, some = x.type.shape[axis], minimum(x.type.size, 1)
-        for k in kth:  # of no elements, any are in order
+        for k in kth:  # an array without elements has any order
             reason = f"kth {k} is out of bounds for axis {axis}"
             require_at_most((k + 1 if k >= 0 else -k) * some, n, reason, "index")
         return x.type.like(dtype=infer_dtype(x))
@@ -101,7 +104,7 @@ batch_with_axes(_argpartition, "axis")
 
 
 def _padded_partition(primitive: Primitive) -> None:
-    """Positions from the end are not those of a capacity."""
+    """Declare the mask rule; there is none for positions from a padded end."""
 
     @primitive.padding
     def _(
@@ -139,7 +142,7 @@ def _in_parts(
 
 @public(method=True)
 def partition(x: ArrayLike, kth: ArrayLike, axis: int | None = -1) -> Value:
-    """With smaller elements before position `kth` and larger ones after it.
+    """`x` with smaller elements before position `kth` and larger ones after it.
 
     `numpy.partition` leaves the order on either side open; here all is sorted.
     """
@@ -154,7 +157,7 @@ def argpartition(x: ArrayLike, kth: ArrayLike, axis: int | None = -1) -> Value:
 
 @op()
 def _top_k(x: Array, *, k: Size, axis: AxisParam) -> tuple[TensorType, TensorType]:
-    """The `k` largest elements along `axis`, in descending order, and where."""
+    """The `k` largest elements along `axis`, in descending order, and their places."""
     if x.dtype.kind == "c":
         raise type_error("complex numbers have no order")
     require_at_most(0, k, "k must not be negative")
@@ -187,7 +190,7 @@ batch_with_axes(_top_k, "axis")
 
 
 def _least_bits(dtype: DType) -> Element:
-    """The element that no other one comes after: a NaN whose sign is set is least."""
+    """The last element in the order of `top_k`: for floats a NaN whose sign is set."""
     if not is_float(dtype):
         return least(dtype)
     return np.frombuffer(b"\xff" * dtype.itemsize, dtype)[0]

@@ -1,7 +1,7 @@
-"""Sets of elements: distinct ones, and what arrays share.
+"""Sets of elements: distinct ones, and those that arrays share.
 
-Most results have a size that depends on the data: it is counted, read once, and the
-rest compiled.
+Most results have a size that depends on the data: it is counted and read once, and the
+rest is compiled for it.
 """
 
 from typing import Any, NamedTuple
@@ -51,7 +51,7 @@ def _starts(changed: Value, n: int | Value) -> Value:
 
 
 def _firsts(ordered: Value, equal_nan: bool) -> Value:
-    """Where a sorted vector has the first of equal elements."""
+    """A mask of the first of each run of equal elements in a sorted vector."""
     before, after = ordered[:-1], ordered[1:]
     changed = F.not_equal(after, before)
     if equal_nan and is_inexact(ordered.dtype):
@@ -73,9 +73,9 @@ def unique(
 ) -> Any:
     """The distinct elements in ascending order, as `numpy.unique`.
 
-    With `axis`, the distinct slices along it, in lexicographic order. On request,
-    after them: the position of each one's first occurrence, the positions that
-    rebuild `x` from them, and how often each occurs. They are always sorted. NaNs are
+    With `axis`, the distinct slices along it, in lexicographic order. On request there
+    follow: the position where each occurs first, the positions that rebuild `x` from
+    them, and how often each occurs. The result is sorted whatever `sorted` is. NaNs are
     one element unless `equal_nan` is False; slices of several elements with NaN differ.
     """
     value = _strong(x)
@@ -105,7 +105,7 @@ def unique(
 
 
 def _inverse(order: Value, first: Value) -> Value:
-    """Per element, the number of the group that it belongs to."""
+    """The number of the group that each element belongs to."""
     group = F.cumsum(first) - 1
     return F.zeros_like(order).at[order].set(group)
 
@@ -117,7 +117,7 @@ def _group_sizes(first: Value) -> Value:
 
 @op()
 def _lexsort_rows(keys: Array) -> TensorType:
-    """The order along the last axis; the last of the first axis is the first key."""
+    """The order along the last axis; the last key on the first axis counts most."""
     if keys.type.rank < 2:
         raise type_error("needs a matrix")
     return TensorType(INT64, keys.type.shape[1:])
@@ -130,7 +130,7 @@ _lexsort_rows.batch(lambda n, batched, keys: _lexsort_rows(F.swapaxes(keys, 0, 1
 
 @_lexsort_rows.padding
 def _(pad: Padding, keys: PaddedValue) -> Value:
-    """Keys of padding are all the same; one more key sorts padding last."""
+    """Make the keys of padding all the same, and add one that sorts padding last."""
     value, axis = pad.filled(keys, (0,), 0), keys.type.rank - 1
     if axis in keys.axes:
         inside = pad.mask(keys.type.shape[axis], axis, keys.type.rank)
@@ -144,7 +144,7 @@ def _slice_order(rows: Value) -> tuple[Value, Value]:
     """The order that sorts rows, and where a row differs from the one before."""
     n = rows.shape[0]
     flat = F.reshape(rows, (n, F.size_value(product(rows.type.shape[1:]))))
-    # A constant last key, for there may be no columns at all.
+    # A constant key that counts least, since there may be no columns at all.
     keys = F.concatenate([F.zeros((1, n), flat.dtype), F.flip(flat.T, 0)])
     order = _lexsort_rows(keys)
     ordered = flat[order]
@@ -169,7 +169,7 @@ def unique_counts(x: ArrayLike, /) -> UniqueCounts:
 
 @public()
 def unique_inverse(x: ArrayLike, /) -> UniqueInverse:
-    """The distinct elements, sorted, and what rebuilds `x`; NaNs are distinct."""
+    """The sorted distinct elements and what rebuilds `x`; NaNs are distinct."""
     return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False))
 
 
@@ -186,9 +186,9 @@ def isin(
     assume_unique: bool = False,
     invert: bool = False,
 ) -> Value:
-    """Where an element equals some element of `test_elements`.
+    """A mask of the elements that equal some element of `test_elements`.
 
-    `assume_unique` says nothing that is needed here.
+    `assume_unique` has no effect.
     """
     a, b = promoted(element, F.ravel(test_elements))
     if b.dtype.kind == "c" or _few(b.type.shape[0]):
@@ -199,12 +199,12 @@ def isin(
 
 
 def _few(size: Size) -> bool:
-    """Whether comparing with each one is faster than searching."""
+    """Whether comparing with each element is faster than searching."""
     return isinstance(size, int) and size <= 16
 
 
 def _found(x: Value, table: Value) -> Value:
-    """Where the sorted `table`, which may be empty, holds the elements of `x`."""
+    """A mask of the elements of `x` in the sorted `table`, which may be empty."""
     if x.dtype == BOOL:
         x, table = cast(x, INT64), cast(table, INT64)
     first = F.searchsorted(table, x, side="left")
@@ -234,8 +234,8 @@ def intersect1d(
 ) -> Any:
     """The distinct elements that both arrays have, sorted.
 
-    With `return_indices`, also where each one is first in either flattened array.
-    `assume_unique` says nothing that is needed here.
+    With `return_indices`, the first position of each in either flattened array follows.
+    `assume_unique` has no effect.
     """
     a, b = _vectors(x, y)
     if not return_indices:
@@ -263,9 +263,9 @@ def setdiff1d(x: ArrayLike, y: ArrayLike, assume_unique: bool = False) -> Value:
 
 @public()
 def setxor1d(x: ArrayLike, y: ArrayLike, assume_unique: bool = False) -> Value:
-    """The distinct elements that one of both arrays has, sorted.
+    """The distinct elements that exactly one of both arrays has, sorted.
 
-    `assume_unique` says nothing that is needed here.
+    `assume_unique` has no effect.
     """
     a, b = _vectors(x, y)
     both = F.concatenate([a, b])
@@ -273,7 +273,7 @@ def setxor1d(x: ArrayLike, y: ArrayLike, assume_unique: bool = False) -> Value:
     ordered = both[order]
     in_one = F.not_equal(isin(ordered, a), isin(ordered, b))
     first = _firsts(ordered, True)
-    if is_inexact(a.dtype):  # NaN is in neither, and once per array
+    if is_inexact(a.dtype):  # NaN counts as in neither, and occurs once per array
         second = order >= a.shape[0]
         changed = _starts(F.not_equal(second[1:], second[:-1]), both.shape[0])
         missing = F.isnan(ordered)

@@ -32,7 +32,7 @@ from graphc.ops.sorting.orders import print_order, print_search, print_sorted
 
 @op()
 def _sort(x: Array, *, axis: AxisParam) -> TensorType:
-    """In ascending order along `axis`; NaN last."""
+    """The elements in ascending order along `axis`; NaN comes last."""
     return x.type.like()
 
 
@@ -54,7 +54,7 @@ def _(g: Value, x: Value, *, axis: int) -> tuple[Value]:
 
 
 def put_back(g: Value, x: Value, places: Value, axis: int) -> Value:
-    """Zeros like `x` with `g` at the positions along `axis` that it was taken from."""
+    """Return zeros like `x` with `g` added at `places` along `axis`."""
     rank, grid = x.type.rank, []
     for a, n in enumerate(g.shape):
         others = tuple(b for b in range(rank) if b != a)
@@ -74,10 +74,10 @@ def sort(
     descending: bool = False,
     stable: bool = True,
 ) -> Value:
-    """In ascending order along `axis` (None: flattened); NaN last.
+    """The elements in ascending order along `axis` (None: flattened); NaN last.
 
-    `descending` is the same order backwards. It is always `stable`; only 0.0 and -0.0,
-    which are equal, come in any order in NumPy programs.
+    `descending` is the same order backwards. The sort is stable whatever `stable` is;
+    only 0.0 and -0.0, which are equal, come in any order in NumPy programs.
     """
     value = strong(as_value(x))
     if axis is None:
@@ -119,7 +119,7 @@ def argsort(
 ) -> Value:
     """The positions that sort along `axis`; equal elements keep their order.
 
-    With `descending`, from the largest on, where `sort` puts NaN first.
+    With `descending`, they start from the largest element, where `sort` puts NaN first.
     """
     value = strong(as_value(x))
     if axis is None:
@@ -136,7 +136,7 @@ Side = Literal["left", "right"]
 
 @op()
 def _searchsorted(table: Array, x: Array, *, side: Side) -> TensorType:
-    """Where each element of `x` would go in the sorted vector `table`."""
+    """The position at which each element of `x` would go into the sorted `table`."""
     if table.type.rank != 1 or table.dtype != x.dtype:
         raise type_error("needs a sorted vector and values of its dtype")
     return TensorType(INT64, x.type.shape)
@@ -163,7 +163,7 @@ def _(n: Size, batched: Batched, table: Value, x: Value, *, side: str) -> Value:
     many = spread(n, batched[1], x)
     rows = F.reshape(many, (n, product(many.type.shape[1:])))
     count = size_value(rows.type.shape[1])
-    # Among all together, less how many of `x` itself come before.
+    # The rank among all elements, less how many of `x` itself come before.
     both = [rows, table] if side == "left" else [table, rows]
     ranks = _ranks(F.concatenate(both, axis=1))
     among_all = ranks[:, :count] if side == "left" else ranks[:, table.shape[1] :]
@@ -171,7 +171,7 @@ def _(n: Size, batched: Batched, table: Value, x: Value, *, side: str) -> Value:
 
 
 def _ranks(rows: Value) -> Value:
-    """The position of each element among its row in order."""
+    """The rank of each element in its row."""
     return _argsort(_argsort(rows, axis=1), axis=1)
 
 
@@ -183,9 +183,10 @@ def searchsorted(
     side: str = "left",
     sorter: ArrayLike | None = None,
 ) -> Value:
-    """Where each element of `x` would go in the sorted vector `table`.
+    """The position at which each element of `x` would go into the sorted `table`.
 
-    `sorter` are the positions that sort `table`, all of it, where it is not sorted.
+    `table` is a vector. Where it is not sorted, `sorter` are the positions that sort it
+    as a whole.
     """
     if side not in ("left", "right"):
         problem = f"side must be 'left' or 'right', not {side!r}"
@@ -261,7 +262,8 @@ def _positions(mask: Value) -> tuple[Value, ...]:
 def nonzero(x: ArrayLike, /) -> tuple[Value, ...]:
     """The positions of the nonzero elements, a vector per axis, in row-major order.
 
-    Their number depends on the data: it is counted, read, and the rest compiled.
+    Their number depends on the data: it is counted and read, and the rest is compiled
+    for it.
     """
     value = strong(as_value(x))
     if not value.type.rank:
@@ -277,7 +279,7 @@ def flatnonzero(x: ArrayLike) -> Value:
 
 @public()
 def argwhere(x: ArrayLike) -> Value:
-    """The positions of the nonzero elements, a row each."""
+    """The positions of the nonzero elements, one row each."""
     return F.stack(nonzero(x), axis=1)
 
 
@@ -347,7 +349,7 @@ _bincount.linear = True
 
 @_bincount.padding
 def _(pad: Padding, x: PaddedValue, weights: PaddedValue, *, length: Size) -> Value:
-    """Padding counts for nothing, as a weight of 0 at 0; it needs an element there."""
+    """Count padding as a weight of 0 at the number 0, which needs an element there."""
     numbers, shares = pad.filled(x, (0,), 0), pad.filled(weights, (0,), 0)
     if less_equal(1, length) is True:
         counts: Value = _bincount(numbers, shares, length=length)
@@ -386,7 +388,7 @@ def bincount(
 ) -> Value:
     """How often each of 0, 1, ... occurs, or the sum of its weights (as float64).
 
-    The length is the largest number plus one: one host read where it is data. None
+    The length is the largest number plus one: one host read where it is data. No number
     may be negative: the caller sees to it, or `check=True` checks it.
     """
     numbers = strong(as_value(x))
@@ -402,5 +404,5 @@ def bincount(
     reason = "the least length must not be negative"
     numbers = F._at_most(0, as_size(least), reason, numbers, "bincount")
     floor = F.asarray(least, "int64") - 1
-    largest = F.maximum(F.max(numbers, initial=floor), floor)  # surely not below it
+    largest = F.maximum(F.max(numbers, initial=floor), floor)  # never below `floor`
     return _bincount(numbers, share, length=as_size(largest + 1))

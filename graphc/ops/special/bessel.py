@@ -1,7 +1,7 @@
 """Bessel functions of the first and second kind (`gt.special`).
 
-Functions of order 0 and 1 and of integer order run on both backends, to an absolute
-accuracy of a few units of rounding (relative for K); of real order, on NumPy only.
+Functions of integer order run on both backends, to an absolute accuracy of a few units
+of rounding (a relative one for K); functions of real order run on NumPy only.
 """
 
 from collections.abc import Callable
@@ -93,7 +93,7 @@ def _print_kn(p: Printing) -> str:
 
 
 def _print_scipy(p: Printing) -> str:
-    """SciPy's yn and kn have no float32."""
+    """Print a call of SciPy's `yn` or `kn`, which do not compute in float32."""
     call = f"scipy.special.{p.node.primitive.name}({p.node.params['n']}, {p.inputs[0]})"
     single = p.node.outputs[0].dtype.itemsize == 4
     return f'{call}.astype("float32")' if single else call
@@ -128,7 +128,7 @@ def _of_order(
     x: ArrayLike,
     primitives: tuple[Callable[..., Value], Callable[..., Value], Callable[..., Value]],
 ) -> Value:
-    """Order n from the primitives of order 0, 1 and above; n < 0 by symmetry."""
+    """Compute order `n` by primitives for orders 0, 1 and above; n < 0 by symmetry."""
     signed = integer_or_none(n)
     if signed is None or not -200 <= signed <= 200:
         problem = "the order must be an integer of at most 200"

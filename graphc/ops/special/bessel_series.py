@@ -1,8 +1,8 @@
-"""Bessel functions that JAX does not have, as JAX programs bring them along.
+"""Bessel functions that JAX does not have: JAX programs contain their code.
 
-Chebyshev series after C. Clenshaw, Chebyshev Series for Mathematical Functions
-(1962): on [0, 8] of the function itself, beyond of its amplitude and phase; for K on
-[0, 2] and beyond. The coefficients were computed with 50 digits.
+They are Chebyshev series after C. Clenshaw, Chebyshev Series for Mathematical Functions
+(1962): on [0, 8] of the function itself, beyond that of its amplitude and phase; for K,
+on [0, 2] and beyond. The coefficients were computed with 50 digits.
 """
 
 

@@ -3,9 +3,9 @@
 They take real numbers, broadcast, and compute in float32 or float64: integers become
 floats as under NumPy's float ufuncs, float16 and bfloat16 are computed in float32 and
 rounded once. NumPy programs call `scipy.special`, JAX programs `jax.scipy.special` or
-what stands here, and each is as accurate as that library: mostly a few units in the
-last place. On JAX, gamma functions are accurate relative to 1 (gammaln, digamma) or to
-their logarithm (gamma, beta), the incomplete ones to about a thousand units, and
+functions defined here, and each is as accurate as its library: mostly to a few units in
+the last place. On JAX, gamma functions are accurate relative to 1 (gammaln, digamma) or
+to their logarithm (gamma, beta), the incomplete ones to about a thousand units, and
 subnormal numbers are flushed to zero. Where a function is limited, its text says so.
 """
 
@@ -79,8 +79,8 @@ def declare(
     jax: str | Emit | None = None,
     refused: str = "",
 ) -> Primitive:
-    """A primitive that both libraries compute, by the same name where none is given."""
-    # Some of SciPy's functions take a Python number beside a float32 for a float64.
+    """Declare a primitive that both libraries compute, by default under its name."""
+    # Some of SciPy's functions take a Python number beside a float32 as a float64.
     literals: Literal["never", "beside"] = "beside" if arity == 1 else "never"
     primitive = Primitive(name, _RULES[arity - 1], literals=literals)
     primitive.__doc__ = doc
@@ -122,7 +122,7 @@ def special(
 
 
 def float_loop(values: list[Value], name: str) -> tuple[DType, bool]:
-    """The float dtype in which NumPy would compute, and whether all are numbers."""
+    """The float dtype that NumPy would compute in; whether all are Python numbers."""
     if any(v.dtype.kind == "c" for v in values):
         got = ", ".join(str(v.type) for v in values)
         raise graph_error("needs real numbers", op=f"special.{name}", got=got)
@@ -134,7 +134,7 @@ def float_loop(values: list[Value], name: str) -> tuple[DType, bool]:
 
 
 def computed(rule: Any, *args: ArrayLike, name: str = "", **params: Param) -> Value:
-    """`rule` applied to the arguments as floats; Python numbers alone give one.
+    """Apply `rule` to the arguments as floats; Python numbers alone give a weak one.
 
     Half precision is computed in float32 and rounded at the end.
     """
@@ -147,7 +147,7 @@ def computed(rule: Any, *args: ArrayLike, name: str = "", **params: Param) -> Va
 
 
 def composed(function: SpecialFunction) -> SpecialFunction:
-    """Decorator: a special function made of others, on floats of one dtype."""
+    """Declare a special function composed of others, on floats of one dtype."""
     name = function.__name__
 
     @wraps(function)
@@ -282,7 +282,7 @@ def entr(x: Value) -> Value:
 
 
 def _relative_entropy(p: Value, q: Value) -> tuple[Value, Value]:
-    """p log(p / q) where both are positive (or NaN), and where that is."""
+    """p log(p / q) where both are positive (or NaN), and a mask of these places."""
     positive = F.logical_and(p > 0, q > 0)
     inside = F.logical_or(positive, F.logical_or(F.isnan(p), F.isnan(q)))
     p, q = F.where(inside, p, 1.0), F.where(inside, q, 1.0)
@@ -336,7 +336,7 @@ def _cotangent_derivative(n: int) -> list[int]:
 
 
 def _reflected(n: int, x: Value) -> Value:
-    """polygamma(n, x) for x <= 0, from the one of 1 - x."""
+    """polygamma(n, x) for x <= 0, by reflection from 1 - x."""
     turn = x - F.rint(x)
     size = math.pi * F.absolute(turn)
     far = size > math.pi / 4
@@ -355,7 +355,7 @@ def _positive_polygamma(n: int, x: Value) -> Value:
 
 
 def _polygamma_of_any_order(n: Value, x: Value) -> Value:
-    """polygamma by the zeta function; a table holds the factorials that floats can."""
+    """polygamma by the zeta function and a table of the factorials that floats hold."""
     places = F.clip(n, 0, 171)
     table = [float(math.factorial(k)) for k in range(171)] + [math.inf]
     with np.errstate(over="ignore"):
@@ -376,7 +376,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
 
     A Python integer n is from 0 to 100. Symbolic integers, or arrays of them, broadcast
     with `x`: the result is then NaN where x < 0 (except for n = 0) and where n < 0, and
-    the derivative is that in `x`. Raises GraphError for another n.
+    it has a derivative in `x` only. Raises GraphError for another n.
     """
     if isinstance(n, (Value, np.ndarray)) and is_integer(n.dtype):
         orders = strong(as_value(n))
@@ -400,7 +400,8 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
 def multigammaln(a: ArrayLike, d: int) -> Value:
     """The logarithm of the multivariate gamma function of dimension `d`.
 
-    NaN where not a > (d - 1) / 2. Raises GraphError unless `d` is a positive integer.
+    It is NaN unless a > (d - 1) / 2. Raises GraphError unless `d` is a positive
+    integer.
     """
     if not isinstance(d, (int, np.integer)) or d < 1:
         problem = "the dimension must be a positive integer"

@@ -1,9 +1,10 @@
 """Derivatives of the special functions, as rules that their primitives take by name.
 
-Formulas are those of the DLMF. They agree with `jax.grad`, except where that is NaN
-for a finite derivative or not right: `spence` at 1 and outside, `erfcinv` and `ndtri`
-at the ends, `i0` at 0, `xlogy` and `xlog1py` where both factors are 0, the incomplete
-gamma functions at 0 and inf, and what cancels in `i1`, `i1e`, `j1` and `erfcx`.
+Formulas are those of the DLMF. They agree with `jax.grad`, except where that gives NaN
+for a finite derivative or is not right: `spence` at 1 and outside, `erfcinv` and
+`ndtri` at the ends, `i0` at 0, `xlogy` and `xlog1py` where both factors are 0, the
+incomplete gamma functions at 0 and inf, and where terms cancel in `i1`, `i1e`, `j1` and
+`erfcx`.
 """
 
 import math
@@ -63,7 +64,7 @@ def _order_one(x: Value, sign: int, zero: Value, one: Value) -> Value:
     This is I_1'(x) for the sign 1 and J_1'(x) for -1 (DLMF 10.25.2, 10.2.2).
     """
     near = F.absolute(x) < 1
-    terms, term = [0.5], 0.5  # those of I_1(x) / x, times 2 k + 1
+    terms, term = [0.5], 0.5  # the terms of I_1(x) / x, times 2 k + 1
     for k in range(1, 10):
         term *= sign / (4 * k * (k + 1))
         terms.append((2 * k + 1) * term)
@@ -116,7 +117,7 @@ def _gamma_density(a: Value, x: Value) -> Value:
 
 
 def _owens_t(g: Value, h: Value, a: Value) -> Cotangents:
-    """D. Owen (1980), A table of normal integrals, 2.3 and 2.4."""
+    """The derivatives by D. Owen (1980), A table of normal integrals, 2.3 and 2.4."""
     bell, product = F.exp(-0.5 * h * h), F.where(a == 0, 0.0, h * a)
     of_h = F.special.erf(product * math.sqrt(0.5)) * bell
     of_a = bell * F.exp(-0.5 * F.square(product)) / (2 * math.pi * (1 + a * a))
@@ -124,7 +125,7 @@ def _owens_t(g: Value, h: Value, a: Value) -> Cotangents:
 
 
 def _xlog(log: str, singular: float, shift: float) -> Vjp:
-    """x log(y + shift), of which log(y) is -inf at y = singular."""
+    """The rule of x log(y + shift), whose logarithm is -inf at y = `singular`."""
 
     def rule(g: Value, x: Value, y: Value) -> Cotangents:
         safe = F.where(F.logical_and(x == 0, y == singular), singular + 1.0, y)
@@ -136,9 +137,9 @@ def _xlog(log: str, singular: float, shift: float) -> Vjp:
 def _recurrence(
     name: str, scale: float, above: float, middle: Callable[..., object] | None = None
 ) -> Vjp:
-    """Scaled neighbours and the term between: DLMF 10.6.1, 10.29.1.
+    """The rule of a Bessel function B of order v: DLMF 10.6.1, 10.29.1.
 
-    It is scale (B(v - 1, x) + above B(v + 1, x)) + middle(x) B(v, x).
+    The derivative is scale (B(v - 1, x) + above B(v + 1, x)) + middle(x) B(v, x).
     """
 
     def slope(v: Value, x: Value) -> Value:

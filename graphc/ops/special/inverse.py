@@ -1,8 +1,8 @@
 """Inverses of the incomplete gamma and beta functions, Owen's T and 2F1.
 
-On JAX the inverses solve for the function as it is there, so that they are as accurate
-as it: mostly to 100 units, to a few thousand where the function is as flat. Results
-that are subnormal are 0 there. 2F1 is SciPy's there too, called back on the host.
+On JAX the inverses solve for the function as it is computed there, so they are as
+accurate as it is: mostly to 100 units, to a few thousand where the function is that
+flat. Subnormal results are 0 there. JAX programs call SciPy for 2F1 too, on the host.
 """
 
 from graphc.ir.graph.op import PRIMITIVES, Printing

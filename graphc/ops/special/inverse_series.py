@@ -1,8 +1,8 @@
-"""Inverses and integrals that JAX programs bring along, where JAX has no function.
+"""Inverses and integrals that JAX does not have: JAX programs contain their code.
 
-These functions are printed into programs; `jax` is the library there. Inverses are
-found by Newton's method for the logarithm of the function, in a variable in which its
-tails are straight, kept within a bracket that is halved where a step would leave it.
+`jax` is the library there. Inverses are found by Newton's method for the logarithm of
+the function, in a variable in which its tails are straight, kept within a bracket that
+is halved where a step would leave it.
 """
 
 from collections.abc import Callable

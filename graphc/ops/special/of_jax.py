@@ -1,7 +1,7 @@
-"""Special functions with the limits that JAX gives them, for functions that it traces.
+"""Special functions with the limits that JAX gives them, for functions traced by JAX.
 
 Functions of `gt.special` have SciPy's limits on both backends, and another algorithm
-where that of JAX loses digits. NumPy programs call SciPy for either.
+where that of JAX loses digits. NumPy programs call SciPy in either case.
 """
 
 from functools import partial
@@ -11,7 +11,7 @@ from graphc.ops.special.gradients import NOT_FOR, VJP
 
 
 def _of_jax(name: str, inputs: str) -> SpecialFunction:
-    """The function of `jax.scipy.special` of this name, on numbers of any float."""
+    """Declare the function `name` of `jax.scipy.special`, for floats of any dtype."""
     primitive = declare(
         f"jax_{name}",
         inputs.count("{"),

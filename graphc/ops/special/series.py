@@ -1,7 +1,7 @@
-"""Series that JAX programs bring along where JAX has no function, or a poor one.
+"""Series for functions that JAX lacks or computes poorly: JAX programs contain them.
 
-These functions are printed into programs; `jnp` and `special` are `jax.numpy` and
-`jax.scipy.special` there. The coefficients were computed with 50 digits.
+`jnp` and `special` are `jax.numpy` and `jax.scipy.special` there. The coefficients were
+computed with 50 digits.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
 """Apply rules to a graph until none applies.
 
-One pass over the nodes in topological order: a node is rebuilt on its replaced inputs,
-then the rules of its primitive are tried, and the nodes of a replacement are processed
-in the same way before the node is done. A rule therefore sees inputs that are as simple
-as the rules can make them. Passes are repeated until one changes nothing, since the
-number of uses falls on the way. A value at which no rule applied is left out of later
-passes, unless the number of uses of a value that the rules asked for is another now.
+A pass goes over the nodes in topological order: a node is rebuilt on its replaced
+inputs, then the rules of its primitive are tried, and the nodes of a replacement are
+processed in the same way before the node is done. A rule therefore sees inputs that are
+as simple as the rules can make them. Passes are repeated until one changes nothing,
+since numbers of uses fall on the way. A value at which no rule applied is left out of
+later passes, unless a number of uses that the rules asked for has changed since.
 """
 
 from collections import Counter
@@ -77,7 +77,7 @@ class Rewritten:
 
 
 def finished(graph: Graph, rules: Rules) -> Rewritten:
-    """The graph after the late rules."""
+    """Apply the late rules to a graph and to its bodies."""
     late, log = rules.late, list[Application]()
     if late:  # in bodies first: loops that these rules make are left as they are
         graph = _replaced(_with_bodies(graph, late, log, finished), late, log)
@@ -85,7 +85,7 @@ def finished(graph: Graph, rules: Rules) -> Rewritten:
 
 
 def settled(graph: Graph, rules: Rules) -> Rewritten:
-    """The graph after the rules for graphs that nothing else changes any more."""
+    """Apply the rules for graphs that nothing else will change any more."""
     last, log = rules.last, list[Application]()
     if last:
         graph = _replaced(_with_bodies(graph, last, log, settled), last, log)
@@ -93,11 +93,11 @@ def settled(graph: Graph, rules: Rules) -> Rewritten:
 
 
 def rewritten(graph: Graph, rules: Rules) -> Rewritten:
-    """The graph with the rules applied wherever they fit.
+    """Apply rules to a graph wherever they fit.
 
     Rules whose pattern is a function go first: it fits graphs as users write them,
     which other rules change. Rules for whole graphs go last, when graphs are simple,
-    but for those that only save compilation.
+    except for those that only save compilation.
     Raises GraphError where rules undo each other, naming them and the line, and where a
     rule gives a value of another type.
     """
@@ -123,7 +123,7 @@ def _with_bodies(
     log: list[Application],
     apply: Callable[[Graph, Rules], Rewritten],
 ) -> Graph:
-    """The graph with the rules applied inside of loops and branches too."""
+    """Apply the rules to the bodies of loops and branches."""
     if not graph.nested:
         return graph
 
@@ -152,7 +152,7 @@ def _with_bodies(
 def _replaced(
     graph: Graph, rules: Rules, log: list[Application], compiling: bool = False
 ) -> Graph:
-    """The graph after the rules that look at all of it, as often as they apply."""
+    """Apply the rules that look at the whole graph, as often as they fit."""
     waiting = rules.whole(compiling)
     ops = {primitive.name for primitive in graph.primitives} if waiting else set()
     for rule in waiting:
@@ -167,7 +167,7 @@ def _replaced(
 
 
 def _fixpoint(rules: Rules, graph: Graph, log: list[Application]) -> Graph:
-    """The graph after as many passes as change something."""
+    """Pass over a graph until nothing changes, at most MOST_PASSES times."""
     settled: Settled = {}
     for _ in range(MOST_PASSES):
         one = _RewritePass(rules, graph, settled)
@@ -183,7 +183,7 @@ Settled = dict[Value, dict[Value, int]]
 
 
 class _RewritePass:
-    """One walk over a graph."""
+    """One pass over a graph."""
 
     def __init__(self, rules: Rules, graph: Graph, settled: Settled) -> None:
         self._rules = rules
@@ -197,7 +197,7 @@ class _RewritePass:
         self.log: list[Application] = []
 
     def run(self) -> Graph:
-        """The graph, rewritten."""
+        """Run the pass and return the rewritten graph."""
         replacements, candidates = self._made, self._rules.candidates
         for node in self._graph.nodes:
             changed = bool(replacements) and any(
@@ -230,9 +230,9 @@ class _RewritePass:
                 stack.pop()
 
     def _advance(self, task: "_Task") -> bool:
-        """Try the rules on the replacement of a node so far; True where none applies.
+        """Try the rules on the current values of a node; True if none applies.
 
-        The nodes that a replacement brought are set as pending, to be processed first.
+        The nodes that a replacement brought become pending, to be processed first.
         """
         fresh = self._renewed(task.values)
         self._known.update([v.node for v in fresh])
@@ -271,7 +271,7 @@ class _RewritePass:
             )
 
     def _renewed(self, values: list[Value]) -> list[Value]:
-        """The values on the replaced inputs of their nodes."""
+        """Rebuild the values on the replaced inputs of their nodes."""
         return [
             renewed(v.node, self._made, v.node.place).outputs[v.index]
             if any(x in self._made for x in operands(v.node))
@@ -285,13 +285,13 @@ class _RewritePass:
                 self._replace(old, new)
 
     def _replace(self, old: Value, new: Value) -> None:
-        """A value is used as another was, and kept as that."""
+        """Give `new` the uses of `old`, and keep it if `old` is kept."""
         self._uses[new] += self._uses[old]
         if old in self._kept:
             self._kept.add(new)
 
     def _apply(self, value: Value) -> tuple[Rule, Value, list[Node]] | None:
-        """The first rule that applies, its value, and the nodes it brought."""
+        """The first rule that applies, its value, and the nodes that this brought."""
         rules = self._rules.candidates(value.node)
         if not rules or self._is_settled(value):
             return None
@@ -361,7 +361,10 @@ def _serial(node: Node) -> int:
 
 
 def _check(rule: Rule, old: Value, new: Value) -> None:
-    """A replacement must have the type of the value; sizes may be written otherwise."""
+    """Require that a replacement has the type of the value; sizes may look different.
+
+    Raises GraphError otherwise, and where it is no value at all.
+    """
     if not isinstance(new, Value):
         raise graph_error(
             f"the rule {rule.name} gives no symbolic value",

@@ -26,7 +26,7 @@ from graphc.rewriting.match.pattern import (
 from graphc.rewriting.match.traced import DTypes, InputShapes, Traced, traced
 
 USES = "uses"  # the parameter name of the function that counts uses
-KEPT = "is_kept"  # that of the function that knows outputs of the graph
+KEPT = "is_kept"  # the parameter name of the function that knows the graph's outputs
 IsKept = Callable[[Value], bool]
 Replacement = Callable[..., Value | None]
 Replaced = tuple[Graph, list[tuple[Value, Value]]]  # old, new
@@ -35,12 +35,12 @@ Whole = Callable[[Graph], Replaced | None]
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """Where `pattern` fits, what stands in its place.
+    """A rule that puts another value in place of each value that `pattern` matches.
 
-    `replace` takes the variables of the pattern by name and gives a value of the same
-    type, or None where the rule does not apply after all. A rule is `exact`, or else
-    its values differ by rounding; one that is `finite` says nothing about infinities
-    and NaN among the inputs.
+    `replace` takes the variables of the pattern by name and returns a value of the same
+    type, or None where the rule does not apply after all. An `exact` rule keeps values
+    bit for bit; any other rule changes them by rounding. A `finite` rule promises
+    nothing about infinities and NaN among the inputs.
     """
 
     name: str
@@ -51,20 +51,20 @@ class Rule:
     place: SourceLocation
     doc: str
     finite: bool = False
-    checks: bool = False  # puts in tests that the host makes
+    checks: bool = False  # inserts tests that the host makes
     whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
     late: bool = False  # for graphs whose capacities are settled
-    compiling: bool = False  # saves compilation only; for graphs as they are written
+    compiling: bool = False  # only saves compilation; for graphs as they are written
     last: bool = False  # for graphs that nothing else changes any more
-    unfused: bool = False  # XLA does as well on a CPU, where it fuses ops into loops
+    unfused: bool = False  # needless on a CPU, where XLA fuses ops into loops
     tuned: "Callable[[DeviceCosts], Rule] | None" = None  # gives the rule for a device
-    fused: "Rule | None" = None  # the one for a CPU on which XLA fuses ops into loops
+    fused: "Rule | None" = None  # the variant for a CPU on which XLA fuses ops
 
     @property
     def op(self) -> str:
-        """The primitive at the root of the pattern; the first, where it has several.
+        """The primitive at the root of the pattern, or the first of several.
 
-        "" for a rule that looks at graphs of whatever ops.
+        It is "" for a rule that looks at graphs whatever their ops.
         """
         return self.ops[0] if self.ops else ""
 
@@ -78,7 +78,10 @@ class Rule:
         return pattern.ops
 
     def may_fit(self, op: str, inputs: Sequence[str]) -> bool:
-        """Whether it may replace a value of `op` on inputs of such primitives."""
+        """Whether the rule may replace a value of `op` whose inputs are of `inputs`.
+
+        Both parameters name primitives.
+        """
         if isinstance(self.pattern, Traced):
             return self.pattern.may_fit(op, inputs)
         return may_fit(self.pattern, op, inputs)
@@ -86,10 +89,10 @@ class Rule:
     def apply(
         self, value: Value, uses: CountUses, is_kept: IsKept = lambda value: False
     ) -> Value | None:
-        """The replacement of a value; None where the rule does not apply.
+        """Return the replacement of a value, or None where the rule does not apply.
 
-        It stands at the user's line of the value. `is_kept` tells whether a value is an
-        output of the graph.
+        The replacement stands at the user's line of the value. `is_kept` tells whether
+        a value is an output of the graph.
         """
         if isinstance(self.pattern, Traced):  # which builds graphs
             with standing_at(value.node.place.plain):
@@ -104,7 +107,7 @@ class Rule:
     def _first(
         self, all_bindings: Iterable[Bindings], value: Value, of_graph: Bindings
     ) -> Value | None:
-        """The first replacement there is."""
+        """Return the first replacement that any of the bindings gives, or None."""
         for bindings in all_bindings:
             known = of_graph | bindings
             replacement = self.replace(**{name: known[name] for name in self.takes})
@@ -127,11 +130,11 @@ class Rule:
         return f"<rule {self.name}>"
 
 
-LIBRARY: dict[str, Rule] = {}  # by name, by which other processes know them
+LIBRARY: dict[str, Rule] = {}  # by name, as other processes refer to rules
 
 
 def library_rule(name: str) -> Rule:
-    """A rule of the library."""
+    """Return a rule of the library by name, as pickled rules refer to it."""
     return LIBRARY[name]
 
 
@@ -147,7 +150,7 @@ def _rules_of(other: object) -> "tuple[Rule, ...]":
 
 
 class Rules:
-    """Rules in the order in which they are tried; a plain value."""
+    """Rules in the order in which they are tried; `+` and `-` make new sets."""
 
     def __init__(self, rules: tuple[Rule, ...] = ()) -> None:
         self.rules = rules
@@ -189,9 +192,10 @@ class Rules:
         return Rules(tuple(rule for rule in self.rules if rule not in gone))
 
     def candidates(self, node: Node) -> tuple[Rule, ...]:
-        """The rules that may replace a value of a node, as far as primitives tell.
+        """Return the rules that may replace a value of a node, judging by primitives.
 
-        Nodes of few kinds make up most graphs, and few rules fit each.
+        The answers are cached: most graphs consist of few kinds of nodes, and few rules
+        fit each kind.
         """
         inputs = [value.node.primitive.name for value in node.inputs]
         key = (node.primitive.name, *inputs)
@@ -204,7 +208,7 @@ class Rules:
 
     @cached_property
     def _by_root(self) -> dict[str, list[Rule]]:
-        """The rules that replace values, by the primitives of these."""
+        """The rules that replace single values, by the primitive of the value."""
         by_root: dict[str, list[Rule]] = {}
         for rule in self.rules:
             for op in dict.fromkeys(rule.ops if rule.whole is None else ()):
@@ -212,7 +216,7 @@ class Rules:
         return by_root
 
     def whole(self, compiling: bool) -> tuple[Rule, ...]:
-        """The rules for whole graphs: those that only save compilation, or others."""
+        """Return the whole-graph rules: those that only save compilation, or others."""
         return self._whole[compiling]
 
     @cached_property
@@ -222,7 +226,7 @@ class Rules:
 
     @cached_property
     def interpreted(self) -> "Rules":
-        """The rules that do more than to save compilation."""
+        """The rules that do more than save compilation."""
         return self._only(lambda rule: not rule.compiling)
 
     @cached_property
@@ -252,12 +256,12 @@ class Rules:
 
     @cached_property
     def fused(self) -> "Rules":
-        """The rules for what XLA compiles for a CPU."""
+        """The rules for graphs that XLA compiles for a CPU."""
         return self.compiled._only(lambda rule: not rule.unfused)
 
     @cached_property
     def compiled(self) -> "Rules":
-        """The rules for what XLA compiles: it fuses reductions with operands."""
+        """The rules for graphs that XLA compiles, fusing reductions with operands."""
         rules = tuple([rule.fused or rule for rule in self])
         return self if rules == self.rules else Rules(rules)
 
@@ -266,7 +270,7 @@ class Rules:
         return self if len(some) == len(self.rules) else Rules(some)
 
     def on(self, costs: DeviceCosts) -> "Rules":
-        """The rules with the thresholds of a device, for good."""
+        """Return the rules with the thresholds of a device fixed in them."""
         if costs not in self._tuned:
             self._tuned[costs] = Rules(tuple([_tuned(rule, costs) for rule in self]))
         return self._tuned[costs]
@@ -291,7 +295,7 @@ def rewrite(
     checks: bool = False,
     unfused: bool = False,
 ) -> Callable[[Replacement], Rule]:
-    """Decorator: the rule that puts what the function gives in place of `pattern`.
+    """Decorator: make a rule that replaces `pattern` by what the function returns.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
     >>> @graphc.rewrite(lambda a: gt.log(gt.exp(a)), exact=False)
@@ -303,18 +307,19 @@ def rewrite(
     >>> print(f(np.array([1000], "float32")))
     [1000.]
 
-    The function's arguments are the variables of the pattern. `exact`: values stay the
-    same, bit for bit; else up to rounding. `finite`: that is claimed for finite inputs
-    only, where the places of infinities and NaN may change. `checks`: it puts in tests
-    that the host makes; programs that users jit themselves do without the rule.
-    `unfused`: it saves what XLA saves by itself on a CPU, whose programs do without it.
-    A function that takes `uses` is given what counts the uses of a value.
+    The function's parameters are the variables of the pattern. An `exact` rule keeps
+    values bit for bit; any other rule changes them by rounding. With `finite`, this is
+    claimed for finite inputs only: the places of infinities and NaN may change. With
+    `checks`, the rule inserts tests that the host makes; programs that users jit
+    themselves do without it. With `unfused`, the rule saves what XLA saves by itself on
+    a CPU, so programs for CPUs do without it. A function with a parameter `uses` is
+    given a function that counts the uses of a value.
 
-    The pattern may be an ordinary function, as in
-    `@rewrite(lambda a: gt.log(gt.sum(gt.exp(a))), exact=False)`. Then its arguments are
-    the variables, of any type for which it can be traced, but for what `shapes`, as
-    `{"a": ("n", 3)}`, and `dtypes`, as `{"a": "bool"}`, state. With `once=True`
-    nothing else may use what is inside.
+    The pattern may be an ordinary function, as in `@rewrite(lambda a:
+    gt.log(gt.sum(gt.exp(a))), exact=False)`. Then its parameters are the variables.
+    They may have any type for which the function can be traced, unless `shapes`, as
+    `{"a": ("n", 3)}`, or `dtypes`, as `{"a": "bool"}`, restrict it. With `once=True`,
+    nothing else may use the values inside the pattern.
     """
     matched: Any = pattern
     is_uncalled = getattr(matched, "__module__", "") == Apply.__module__
@@ -349,16 +354,15 @@ def whole_graph(
     last: bool = False,
     tuned: Callable[[DeviceCosts], Rule] | None = None,
 ) -> Callable[[Whole], Rule]:
-    """Decorator: a rule that looks at a whole graph, in which some node is `over`.
+    """Decorator: make a rule that looks at a whole graph with some node of `over`.
 
-    Where `over` is empty, it looks at every graph.
-    The function gives the graph after one replacement, or several, and what was
-    replaced; None where there is nothing to replace. One that only saves `compiling`
-    sees the graph as it is written, and is not for NumPy. A `late` rule is applied
-    behind all others, and when sizes are padded: no mask rule sees what it makes. The
-    `last` ones are applied behind these.
-    Where thresholds depend on the device, `tuned` gives the rule for one; as it stands
-    it is for CPUs.
+    If `over` is empty, the rule looks at every graph. The function returns the graph
+    after one or more replacements, and the pairs of old and new values, or None where
+    there is nothing to replace. A rule that only saves `compiling` sees the graph as it
+    is written, and is not for NumPy. A `late` rule is applied after all others, once
+    sizes are padded: no mask rule sees what it makes. The `last` rules are applied
+    after the late ones. If thresholds depend on the device, `tuned` returns the rule
+    for a device; the rule as it stands is for CPUs.
     """
 
     def declare(function: Whole) -> Rule:
@@ -381,7 +385,7 @@ def whole_graph(
 
 @lru_cache(maxsize=4096)
 def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
-    """The rule for a device: one, whichever set asks for it."""
+    """Return the rule for a device: the same object, whichever set asks for it."""
     if rule.tuned is not None:
         rule = replace(rule.tuned(costs), tuned=None)
     if costs == CPU:
@@ -393,7 +397,7 @@ def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
 
 
 def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
-    """The graph after a rule, with the costs of a device."""
+    """Apply a rule to a whole graph, using the costs of a device."""
     with weighing(costs):
         return whole(graph)
 
@@ -401,13 +405,13 @@ def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
 def _made_on(
     costs: DeviceCosts, function: Replacement, /, **bindings: object
 ) -> Value | None:
-    """The replacement of a pattern, with the costs of a device."""
+    """Return the replacement of a pattern, using the costs of a device."""
     with weighing(costs):
         return function(**bindings)
 
 
 def _place_and_doc(function: Callable[..., object]) -> tuple[SourceLocation, str]:
-    """Where a function is defined, and its docstring."""
+    """Return where a function is defined, and its docstring."""
     code = function.__code__
     place = SourceLocation(code.co_filename, code.co_firstlineno)
     return place, inspect.getdoc(function) or ""

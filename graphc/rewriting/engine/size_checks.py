@@ -1,8 +1,8 @@
 """Size checks of nodes that rules replace: a program refuses what it refused before.
 
-`(u[:, None] * x)[0]` needs u and x to be equally long, though one row of x is all that
-is left of it. So the checks of sizes of inputs that no node of the result makes are put
-at an output. Integers of the program are left to the rules: many are there to do
+`(u[:, None] * x)[0]` needs u and x to be equally long, though a rewrite keeps only one
+row of x. So each size check that no node of the rewritten graph makes any more is put
+at an output. Integers of the program are left to the rules: many rules exist to do
 without them.
 """
 
@@ -18,7 +18,7 @@ Limit = tuple[Size, Size]  # a size, and one that it is not to exceed
 
 
 def with_size_checks(before: Graph, after: Graph) -> Graph:
-    """A rewritten graph with the size checks that it has lost."""
+    """Return the rewritten graph with the size checks that rewriting has lost."""
     checking = [node for node in before.nodes if node.guards]
     if not checking:
         return after
@@ -34,7 +34,7 @@ def with_size_checks(before: Graph, after: Graph) -> Graph:
 
 
 def _limits(node: Node) -> Iterator[Limit]:
-    """Sizes that the checks of a node compare and that are not sure to be in order."""
+    """Yield the pairs (low, high) that a node's guards check, unless provable."""
     for guard in (g for g in node.guards if not g.memory):
         for low, high in ((guard.left, guard.right), (guard.right, guard.left)):
             holds_so = guard.relation == "==" or low is guard.left

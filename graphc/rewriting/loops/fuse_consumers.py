@@ -2,9 +2,9 @@
 
 `gt.mean((ys - targets) ** 2)` of a ys output need not stack it: the loop carries the
 sum, and `targets` becomes one of its sequences. The same holds for other reductions,
-through ops that work on each slice by itself, if the ys are not needed otherwise; all
-reductions of one scan are fused into one. Reductions over other axes only leave less
-to stack. Sums are added up in another order.
+through ops that work on each slice by itself, if nothing else needs the ys; all
+reductions of one scan are fused into one scan. Reductions over other axes leave less to
+stack. Sums are added up in another order.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ from graphc.rewriting.match.sizes import guarded
 
 
 class _Hoist:
-    """A scan that also computes the reductions of another one's ys."""
+    """A scan that replaces another one, and also computes reductions of its ys."""
 
     def __init__(self, loop: Loop, region: Consumers) -> None:
         self._loop, self._region = loop, region
@@ -57,7 +57,7 @@ class _Hoist:
         return bool(self._reductions or self._small)
 
     def fused(self, graph: Graph, nodes: Iterable[Node]) -> Replaced:
-        """The graph with the fused scan, and the replacement of each reduction."""
+        """Return the graph with the fused scan, and what replaces each reduction."""
         loop, region = self._loop, self._region
         read = [place for how in self._reductions.values() for place in how.places]
         has, sliced = {*loop.stacked, *region.undone.masks}, region.nodes
@@ -103,7 +103,7 @@ class _Hoist:
     def _scanned(
         self, producers: Producers, stacked: list[Value]
     ) -> tuple[list[Value], list[Value], Iterable[OwnCarry]]:
-        """The final carries of the new scan, its ys, and those of each reduction."""
+        """Build the new scan; return its final carries, ys, and reductions' carries."""
         loop, carries = self._loop, Carries(self._reductions, lambda v: v)
         placed = producers.placed or carries.placed
         rows_of = len(loop.sequences)
@@ -144,7 +144,7 @@ def _hoisted(
 
 
 def _is_left_alone(loop: Loop) -> bool:
-    """Whether nothing is computed in the steps of a loop that is not there."""
+    """Whether to leave a loop alone, if counted or reversed with early exit."""
     return loop.limit is not None or bool(loop.stops and loop.reverse)
 
 
@@ -158,10 +158,10 @@ def _made(
 def _hoisted_if_cheap(
     graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
 ) -> Replaced | None:
-    """As `_hoisted`; sums that are rescaled in each step are left to chunks of steps.
+    """Fuse as `_hoisted` does, but leave sums that are rescaled to chunks of steps.
 
-    XLA makes a loop of its own for each number that is carried, where a sum of what is
-    stacked is one loop over all rows of a chunk.
+    XLA makes a loop of its own for each number that is carried, whereas a sum of
+    stacked values is one loop over all rows of a chunk.
     """
     if _is_left_alone(loop):
         return None

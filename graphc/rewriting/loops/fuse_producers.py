@@ -28,10 +28,10 @@ from graphc.rewriting.loops.find.scan_view import (
     with_made,
 )
 
-SequenceSlices = Mapping[Value, Value]  # of sequences
+SequenceSlices = Mapping[Value, Value]  # a slice of each sequence
 BuildSlices = Callable[
     [SequenceSlices, Value], SequenceSlices
-]  # also of the number of the step
+]  # from slices and the number of the step
 SHORT = 64  # elements
 PARTS = (OP.basic_index, OP.slice_update, OP.matmul, OP.gather, OP.scatter, OP.reshape)
 ALSO = {*PARTS, *REDUCTIONS}  # recomputed per step if no array is needed for it
@@ -51,10 +51,10 @@ def _read_by(
     placed: bool = False,
     known: Mapping[Value, Value] | None = None,
 ) -> list[Value]:
-    """The outputs of the loop on other sequences; `rows` makes its slices from theirs.
+    """Rebuild a loop on other sequences, from whose slices `rows` makes its own.
 
-    `placed`: `rows` needs the number of the iteration. It may also read some values
-    that are `known` in the body, and depend on none of the slices that are made.
+    `placed`: `rows` needs the number of the iteration. `rows` may also read some values
+    that are `known` in the body and depend on none of the slices made.
     """
     count, body = loop.carries, loop.body
     inside = list((known or {}).values())
@@ -92,16 +92,16 @@ def _in_place(
 
 
 def is_short(value: Value) -> bool:
-    """Whether the rows of a value fill no vectors, so that all at once is faster.
+    """Whether a value's rows are too short to fill vectors, so all at once is faster.
 
-    An accelerator has kernels to launch for all at once.
+    No rows are short on an accelerator, which would launch kernels for all at once.
     """
     size = product(value.type.shape[1:])
     return isinstance(size, int) and size < SHORT and not here().launches
 
 
 def is_heavy(node: Node) -> bool:
-    """Whether an op takes many instructions for an element, as exp does."""
+    """Whether an op takes many instructions per element, as exp does."""
     inexact = is_inexact(node.outputs[0].dtype)
     return node.primitive.elementwise and inexact and node.primitive.rounding == "many"
 
@@ -115,7 +115,7 @@ def sequence_in_scan(graph: Graph) -> Replaced | None:
 def _making(
     graph: Graph, nodes: list[Node], loop: Loop, find: "_Finder"
 ) -> Replaced | None:
-    """The graph with all sequences fused into a loop that can be."""
+    """Fuse into a loop all of its sequences that gain by it; None if there are none."""
     whole = View.whole(loop.length)
     sequences = dict.fromkeys(loop.sequences)
     chosen = [v for v in sequences if find.gains(v, whole) and not find.slows(v, loop)]
@@ -128,7 +128,7 @@ def _making(
 def _with_made(
     loop: Loop, chosen: Iterable[Value], producers: Producers
 ) -> list[Value]:
-    """The outputs of the loop, with some sequences computed slice by slice."""
+    """Rebuild the loop with some sequences computed slice by slice."""
     whole, gone = View.whole(loop.length), set(chosen)
     other_sequences = [v for v in loop.sequences if v not in gone]
 
@@ -157,7 +157,7 @@ class _Finder:
         return value.node in self._made or _is_stacked(value)
 
     def producers_of(self, values: Iterable[Value], whole: View) -> Producers:
-        """The producers of the slices of sequences."""
+        """Return the producers of the slices of sequences."""
         producers = Producers(
             Stream(whole.size), self._uses, lambda value: value.node in self._made
         )
@@ -165,10 +165,10 @@ class _Finder:
         return producers
 
     def slows(self, value: Value, loop: Loop) -> bool:
-        """Whether short rows take longer one by one, and no steps are done again.
+        """Whether computing short rows one by one takes longer, with nothing gained.
 
-        Gradients, which go the other way, need not store what a scan stacks if they
-        do its steps again: the memory is worth the time.
+        A gradient goes the other way. If it repeats the steps of a scan, what that scan
+        stacks need not be stored: the memory is worth the time.
         """
         if not is_short(value):
             return False
@@ -200,9 +200,9 @@ def recomputed_in_scan(graph: Graph) -> Replaced | None:
 
 
 def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced | None:
-    """The graph with a loop that recomputes one of its sequences.
+    """Return the graph with a loop that recomputes one of its sequences, or None.
 
-    One that is an output of the graph is stored all the same.
+    A sequence that is an output of the graph is stored all the same.
     """
     graph_outputs = set(graph.outputs)
     for value in dict.fromkeys(loop.sequences):
@@ -215,7 +215,7 @@ def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced
 
 
 def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
-    """The outputs of a scan that recomputes a sequence; None if that is much work."""
+    """Rebuild a scan so that it recomputes a sequence; None if that is much work."""
     other = Loop(value.node)
     if not _does_steps_of(loop, other):
         return None
@@ -228,7 +228,7 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
         return None  # a carry before the step: to compute it takes all steps before
     inputs = dict(zip(other.body.inputs, other.taken, strict=True))
     operands = {output, *operands_of(region)} & {*inputs, *known, *stored}
-    sources = {x: x for x in known}  # values of the other body: sequences
+    sources = {x: x for x in known}  # values of the other body, and their sequences
     sources |= {x: v for x, v in stored.items() if x in operands}
     for i, x in enumerate(other.body.inputs):
         if x in known or x in stored or x not in operands:
@@ -253,24 +253,24 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
 
 
 def _does_steps_of(loop: Loop, other: Loop) -> bool:
-    """Whether a loop runs only iterations that another has run."""
+    """Whether `loop` runs only iterations that `other` has run."""
     done = other.after_carries[0] if other.stops else other.limit
     return done is None or done is loop.limit
 
 
 def operands_of(region: Iterable[Node]) -> list[Value]:
-    """All values that nodes need."""
+    """Return all values that the nodes need."""
     return [v for node in region for v in operands(node)]
 
 
 def _kept_values(loop: Loop, read: Container[Value]) -> dict[Value, Value]:
-    """The values of each step that a scan stacks, of those ys that are `read`."""
+    """Map the values that each step stacks to the ys, for the ys in `read`."""
     pairs = zip(loop.body.outputs[loop.carries :], loop.after_carries, strict=True)
     return {x: v for x, v in pairs if v in read}
 
 
 def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
-    """The carries of another loop that a loop knows, before a step and after it.
+    """Find the carries of another loop, before and after a step, that a loop knows.
 
     Maps values of the other body to the values of this one that hold them.
     """
@@ -291,7 +291,7 @@ def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
 
 
 def _work(node: Node) -> int:
-    """The nodes in a body that are more than elementwise."""
+    """Count the nodes in a body that are more than elementwise."""
     body = node.params["body"].content
     return sum(not _is_light(n) and not n.primitive.inline for n in body.nodes)
 

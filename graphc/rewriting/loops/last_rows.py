@@ -1,5 +1,6 @@
-"""The last row that a loop stacks is the end of a carry, where the body gives one value
-for both. Without it, the rows need not be kept where nothing else reads them.
+"""The last row that a loop stacks is a final carry if the body has one value for both.
+
+If nothing else reads the rows, they need not be kept then.
 """
 
 from graphc.ir.graph.nodes import Value
@@ -14,7 +15,7 @@ from graphc.rewriting.match.pattern import p, v
 
 @rewrite(v.y(p.basic_index(v.x)), exact=True)
 def last_of_stacked(x: Value, y: Value) -> Value | None:
-    """The end of a carry, in place of the last row where all rows are those carried."""
+    """A final carry replaces the last row, where all rows are the values carried."""
     if x.node.primitive is not OP.scan or not has_rows(x.node):
         return None
     loop = Loop(x.node)

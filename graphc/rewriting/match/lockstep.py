@@ -1,9 +1,9 @@
 """The walk through parts of a graph that are alike, in lockstep.
 
-*Counterparts* are values that have one place each in the parts, in their order. From
-the last ones the walk goes towards the inputs, the latest first; where all are computed
-alike, their nodes are a row of the parts. Afterwards it goes on to nodes that use alike
-what rows compute.
+*Counterparts* are values that have the same place in each part, in the order of the
+parts. The walk goes from the last ones towards the inputs, the latest first; where all
+are computed alike, their nodes are a row of the parts. Afterwards the walk goes on to
+nodes that use alike what rows compute.
 """
 
 import heapq
@@ -19,8 +19,8 @@ Counterparts = tuple[Value, ...]  # one value per part
 class Lockstep(ABC):
     """The rows found so far, and the counterparts to visit.
 
-    Nodes of one of the `kinds` do the same, None for what can be in no part. The `rank`
-    of a node is above that of all that it depends on.
+    Nodes of the same kind in `kinds` do the same; the kind is None for a node that can
+    be in no part. The `rank` of a node is above that of all nodes that it depends on.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Lockstep(ABC):
         self._seen: set[Counterparts] = set()
 
     def _visit_later(self, counterparts: Iterable[Counterparts]) -> None:
-        """Let the walk come to these, once."""
+        """Let the walk visit these counterparts, once."""
         for row in counterparts:
             if row not in self._seen:
                 self._seen.add(row)
@@ -44,7 +44,7 @@ class Lockstep(ABC):
                 heapq.heappush(self._waiting, entry)
 
     def _to_visit(self) -> Iterator[Counterparts]:
-        """The counterparts in their order, with those that come meanwhile."""
+        """Yield counterparts in their order, with those added in the meantime."""
         while self._waiting:
             yield heapq.heappop(self._waiting)[-1]
 
@@ -54,7 +54,7 @@ class Lockstep(ABC):
         self._places.update((node, (number, i)) for i, node in enumerate(nodes))
 
     def _row_of(self, node: Node, part: int = 0) -> int | None:
-        """The row in which a node is that of a part, if it is in one."""
+        """Return the row in which a node is that of `part`, or None."""
         row, owner = self._places.get(node, (None, part))
         return row if owner == part else None
 
@@ -68,7 +68,7 @@ class Lockstep(ABC):
         return all(v.node is n for v, n in zip(counterparts, row, strict=True))
 
     def _followers(self) -> Iterator[Row]:
-        """Nodes that use alike what rows compute, of rows added meanwhile as well."""
+        """Yield rows of nodes that use other rows alike, also rows added meanwhile."""
         for nodes in self.rows:
             for value in nodes[0].outputs:
                 for user in self._users.get(value, ()):
@@ -77,7 +77,7 @@ class Lockstep(ABC):
                         yield row
 
     def _users_like(self, first: Node, value: Value, nodes: Row) -> Row | None:
-        """The nodes that do in each part what a user of `value` does in the first."""
+        """Return the nodes that do in each part what `first` does in the first part."""
         kind = self._kinds.get(first)
         if kind is None or not self._does_same(first, first, 0):
             return None
@@ -97,7 +97,7 @@ class Lockstep(ABC):
         return nodes
 
     def _does_same(self, first: Node, user: Node, part: int) -> bool:
-        """Whether a node takes in a part what `first` takes in the first one."""
+        """Whether a node takes in a part what `first` takes in the first part."""
         if user in self._places:
             return False
         for mine, other in zip(first.inputs, user.inputs, strict=True):

@@ -3,9 +3,10 @@
     p.sum(p.multiply(v.a, v.b), axes=v.axes)
 
 matches a sum of a product, whatever the params that are not named. A number matches a
-constant that holds it everywhere; a variable that occurs twice, the same value or
-param. `v.y(p.exp(v.x))` names the value that a pattern matches; `once(...)` matches a
-value that nothing else uses. Commutative ops match their inputs in either order.
+constant that holds it everywhere. A variable that occurs twice matches the same value
+or param both times. `v.y(p.exp(v.x))` names the value that a pattern matches;
+`once(...)` matches a value that nothing else uses. Commutative ops match their inputs
+in either order.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,11 +40,11 @@ class Variable:
     name: str
 
     def __call__(self, pattern: "Pattern") -> "Named":
-        """The pattern, whose value has this name."""
+        """Return the pattern with this name for its value."""
         return Named(self.name, pattern)
 
     def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
-        """The bindings with which it fits, all of them."""
+        """Return all bindings with which the variable fits a value."""
         return _bind(self.name, value, bound)
 
 
@@ -58,11 +59,11 @@ class Apply:
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """The primitive."""
+        """The name of the primitive."""
         return (self.op,)
 
     def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
-        """The bindings with which it fits, all of them."""
+        """Return all bindings with which the pattern fits a value."""
         node = value.node
         inputs, params = node.inputs, node.params
         if node.primitive.name != self.op or value.index != self.output:
@@ -85,19 +86,19 @@ class Apply:
 
 @dataclass(frozen=True)
 class OneOf:
-    """A node of one of several primitives, an input of which is of some others."""
+    """A node of one of the primitives `ops`, with an input of one of those `over`."""
 
     ops: tuple[str, ...]
     over: frozenset[str]
 
     def fits(self, value: Value) -> bool:
-        """Whether a value is of such a node."""
+        """Whether such a node computes a value."""
         inputs = value.node.inputs
         is_over = any(x.node.primitive.name in self.over for x in inputs)
         return is_over and value.node.primitive.name in self.ops
 
     def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
-        """The bindings with which it fits, all of them."""
+        """Return all bindings with which the pattern fits a value."""
         return [bound] if self.fits(value) else ()
 
 
@@ -109,7 +110,7 @@ class Named:
     pattern: "Pattern"
 
     def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
-        """The bindings with which it fits, all of them."""
+        """Return all bindings with which the pattern fits a value."""
         all_bindings = _match(self.pattern, value, bound, uses)
         return [
             new
@@ -125,7 +126,7 @@ class Once:
     pattern: "Pattern"
 
     def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
-        """The bindings with which it fits, all of them."""
+        """Return all bindings with which the pattern fits a value."""
         return _match(self.pattern, value, bound, uses) if uses(value) <= 1 else ()
 
 
@@ -167,17 +168,17 @@ v: Variables = Variables()
 
 
 def once(pattern: Pattern) -> Once:
-    """The pattern, where nothing else uses its value."""
+    """Make a pattern fit only where nothing else uses its value."""
     return Once(pattern)
 
 
 def one_of(ops: Sequence[str], over: Sequence[str]) -> OneOf:
-    """Any node of these primitives that has an input of those that it stands over."""
+    """Match any node of the primitives `ops` that has an input of one in `over`."""
     return OneOf(tuple(ops), frozenset(over))
 
 
 def may_fit(pattern: Pattern, op: str, inputs: Sequence[str]) -> bool:
-    """Whether a node of a primitive, on inputs of such primitives, may match."""
+    """Whether a node of primitive `op`, on inputs of such primitives, may match."""
     match pattern:
         case Named(_, inner) | Once(inner):
             return may_fit(inner, op, inputs)
@@ -210,7 +211,7 @@ def _may_be_of(pattern: Pattern, op: str) -> bool:
 
 
 def matches(pattern: Pattern, value: Value, uses: CountUses) -> AllBindings:
-    """The bindings of the variables, for each way in which the pattern fits."""
+    """Return the bindings of the variables, for each way in which the pattern fits."""
     return _match(pattern, value, {}, uses)
 
 

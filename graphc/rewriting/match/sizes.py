@@ -25,7 +25,7 @@ class Split(NamedTuple):
 
 
 def at_most(a: Size, b: Size) -> bool:
-    """Whether a <= b is sure."""
+    """Whether a <= b is provable."""
     return less_equal(a, b) is True
 
 
@@ -36,7 +36,7 @@ def varies(x: Value, rank: int, axis: int) -> bool:
 
 
 def split(x: Value, y: Value, rank: int, axes: Axes) -> Split:
-    """Axes of an elementwise result, by which operand varies along them."""
+    """Split axes of an elementwise result by which operand varies along them."""
     of_x = {a for a in axes if varies(x, rank, a)}
     of_y = {a for a in axes if varies(y, rank, a)}
     both = tuple(a for a in axes if (a in of_x) == (a in of_y))
@@ -50,9 +50,9 @@ def unsqueezed(x: Value, rank: int) -> Value:
 
 
 def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
-    """A reduction of `x`, broadcast to `rank` axes, that keeps them with one element.
+    """Reduce `x`, taken as broadcast to `rank` axes; `axes` keep one element.
 
-    It reduces the operand of `x` before axes of size 1 were inserted.
+    If `x` only has axes of size 1 inserted, the operand before that is reduced.
     """
     if not axes:
         return x
@@ -68,12 +68,12 @@ def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
 
 
 def unstretched(x: Value) -> Value:
-    """The operand of a broadcast or a fill; other values as they are."""
+    """Return the operand of a broadcast or a fill; other values as they are."""
     return x.node.inputs[0] if x.node.primitive in STRETCHED else x
 
 
 def without(x: Value, axes: Axes, keepdims: bool) -> Value:
-    """`x`, some of whose axes have size 1, as a reduction would give it."""
+    """Return `x`, whose `axes` have size 1, in the shape that a reduction gives."""
     return x if keepdims or not axes else F.squeeze(x, axes)
 
 
@@ -116,7 +116,7 @@ def guarded(value: Value, node: Node) -> Value:
 def limited(x: Value) -> bool:
     """Whether the sizes of a value are checked against an upper limit.
 
-    Such a check tells the user that an array is far too large, so it stays there.
+    Such a check tells the user that an array is far too large, so rules leave it alone.
     """
     return any(guard.relation == "<=" for guard in x.node.guards)
 
@@ -129,13 +129,14 @@ def values_in(sizes: Iterable[Size]) -> set[Value]:
 def asks_late(node: Node) -> bool:
     """Whether a node checks sizes that are known only when the program runs.
 
-    Whether its result fits into memory is no question where that is not made.
+    Checks that its result fits into memory do not count: a rule that replaces the node
+    does not make that result.
     """
     return any(values_in((g.left, g.right)) for g in node.guards if not g.memory)
 
 
 def tested(value: Value, nodes: list[Node]) -> Value:
-    """`value` with the size checks of nodes that it replaces, made on the host."""
+    """Return `value` with the size checks of replaced nodes, late ones on the host."""
     for node in dict.fromkeys(nodes):
         if not asks_late(node):
             value = guarded(value, node)
@@ -158,7 +159,7 @@ def _divisor(node: Node) -> Size:
 
 
 def _guards(node: Node) -> list[Guard]:
-    """The guards of a node that no other implies, and one of its divisor: not zero."""
+    """Return the guards that no other implies, and one that the divisor is positive."""
     divisor, guards = _divisor(node), node.guards
     guards = tuple(g for g in guards if not any(_implies(other, g) for other in guards))
     if not isinstance(divisor, Dim):
@@ -168,7 +169,7 @@ def _guards(node: Node) -> list[Guard]:
 
 
 def _implies(guard: Guard, other: Guard) -> bool:
-    """Whether one guard allows less of a size than another."""
+    """Whether one guard limits the same size more tightly than another."""
     if not guard.relation == other.relation == "<=" or guard.left is not other.left:
         return False
     least, most = guard.right, other.right

@@ -57,15 +57,15 @@ class Traced:
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """The primitives at the root."""
+        """The primitives at the roots of the forms."""
         return tuple(dict.fromkeys(form.op for form in self.forms))
 
     def may_fit(self, op: str, inputs: Sequence[str]) -> bool:
-        """Whether a node of a primitive, on inputs of such primitives, may match."""
+        """Whether a node of primitive `op`, on such inputs, may match."""
         return any(may_fit(form, op, inputs) for form in self.forms)
 
     def matches(self, value: Value, uses: CountUses) -> Iterator[Bindings]:
-        """The placeholders' values, for each way in which the function gives this."""
+        """Yield the placeholders' values, for each way the function gives `value`."""
         tried: set[tuple[int, ...]] = set()
         for form in self.forms:
             for bindings in matches(form, value, uses):
@@ -108,7 +108,7 @@ def _dtypes(stated: str | Sequence[str]) -> list[DType]:
 def _is_of(
     stated: Sequence[int | str | None], shape: tuple[Size, ...], sizes: dict[str, Size]
 ) -> bool:
-    """Whether a shape surely is as declared; `sizes` are the sizes of names so far."""
+    """Whether a shape surely is as declared; `sizes` has the sizes of names so far."""
     if len(stated) != len(shape):
         return False
     for entry, n in zip(stated, shape, strict=True):
@@ -159,7 +159,7 @@ class _Alike:
         return any(all(map(self.alike, a.inputs, order)) for order in orders)
 
     def alone(self, root: Value, uses: CountUses) -> bool:
-        """Whether only matched nodes use the values above the root."""
+        """Whether only matched nodes use the inner values."""
         within = Counter(x for node in self._inside for x in operands(node))
         return all(
             uses(x) <= within[x] or literal_of(x) is not None
@@ -183,7 +183,7 @@ def _is_constant(array: NDArray, value: Value) -> bool:
 
 
 def _same_params(a: Params, b: Params) -> bool:
-    """Whether params are the same; sizes are if it is sure."""
+    """Whether params are the same; sizes must be provably so."""
     if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(_same_params(a[k], b[k]) for k in a)
     if isinstance(a, tuple) and isinstance(b, tuple):
@@ -231,7 +231,7 @@ def _wrong(problem: str, got: str = "", hint: str = "") -> Exception:
 def _trials(
     names: tuple[str, ...], shapes: InputShapes, dtypes: DTypes
 ) -> Iterator[Types]:
-    """Types on which a function is traced: as declared, else one after another."""
+    """Yield types to trace a function on: as declared, or else one after another."""
     n = len(names)
     kinds = _mixtures(n, UNIFORM, (("float32", "int64"), ("float32", "bool")))
     ranks = _mixtures(n, range(MOST_RANK + 1), ((2, 1), (2, 0), (1, 0)))
@@ -253,7 +253,7 @@ def _trials(
 def _mixtures(
     n: int, uniform: Iterable[T], pairs: Iterable[tuple[T, T]]
 ) -> list[tuple[T, ...]]:
-    """The same for all of `n`, or one for all but one, which has another."""
+    """Return tuples of `n` items: the same item everywhere, or everywhere but once."""
     mixtures = [(one,) * n for one in uniform]
     for most, other in pairs:
         for i in range(n):
@@ -265,7 +265,7 @@ def _mixtures(
 def _sized(
     shape: Sequence[int | str | None], size: Size, sizes: dict[int | str | None, Size]
 ) -> tuple[Size, ...]:
-    """A declared shape, with numbers or symbols for its names."""
+    """Return a declared shape, with numbers or symbols for its names."""
     known = [
         n if isinstance(n, int) else sizes.setdefault(n, _fresh(n, size)) for n in shape
     ]
@@ -286,7 +286,7 @@ def _stated_dtypes(
 def _form(
     result: object, placeholders: tuple[Value, ...], names: tuple[str, ...]
 ) -> Apply:
-    """The result of a function, as a pattern without params and constants."""
+    """Turn the result of a function into a pattern without params and constants."""
     if not isinstance(result, Value):
         raise _wrong("the pattern must give one value", got=type(result).__name__)
     region = set(region_between([result], placeholders))

@@ -13,7 +13,7 @@ MOST_NODES = 256  # of steps that are done together: each is compiled
 
 
 def unrolling(costs: DeviceCosts = CPU) -> Rule:
-    """The rule that does small steps of a scan together, several in a turn."""
+    """Make the rule that does several small steps of a scan in one turn of its loop."""
 
     @whole_graph(
         over=("scan",), exact=False, name="steps_together", late=True, tuned=unrolling

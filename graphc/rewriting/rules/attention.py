@@ -1,9 +1,9 @@
 """Attention: softmax(query key + bias) value, which accelerators have one op for.
 
-The products may be of `matmul` or of `einsum`; numbers that are added to them are a
-bias, and `where` with one number for what is hidden is a mask. The rule is for programs
-where nothing else needs the weights: a gradient that keeps them for the way back would
-have them computed twice.
+The products may be written as `matmul` or as `einsum`. Numbers that are added to them
+are a bias, and a `where` with one number for what is hidden is a mask. The rule applies
+only where nothing else needs the weights: if a gradient kept them for the way back,
+they would be computed twice.
 """
 
 import math
@@ -52,13 +52,13 @@ class _Logits(NamedTuple):
     biases: tuple[Value, ...]
     masks: tuple[tuple[Value, bool], ...]  # each with the bool that shows a key
     hidden: float
-    shown: Value | None  # of the keys; None: all
+    shown: Value | None  # the mask of keys that exist; None: all
 
 
 class _Attention(NamedTuple):
-    """Attention, of operands (..., rows, width); `order` is of the axes of its result.
+    """Attention on operands (..., rows, width); `order` is of the axes of its result.
 
-    The leading axes of the key may be 1 from some axis on: its heads are shared.
+    From some axis on, the leading axes of the key may be 1: its heads are shared.
     """
 
     query: Arranged
@@ -69,7 +69,7 @@ class _Attention(NamedTuple):
 
 
 def attending(costs: DeviceCosts = CPU) -> Rule:
-    """The rule that gives attention to the kernel of the device."""
+    """Make the rule that gives attention to the kernel of the device."""
 
     @whole_graph(
         over=("matmul", "einsum"),
@@ -94,7 +94,7 @@ def attending(costs: DeviceCosts = CPU) -> Rule:
 
 
 def _attention(node: Node, uses: UsersOf) -> _Attention | None:
-    """Attention, where a product is just that and nothing else needs its parts."""
+    """Recognise attention in its last product, if nothing else needs its parts."""
     for weighted in weighted_sum_of(node):
         softmax = softmax_of(weighted.left.value)
         half = weighted.right.value.dtype.itemsize == 2
@@ -111,7 +111,7 @@ def _attention(node: Node, uses: UsersOf) -> _Attention | None:
 
 
 def _is_own(node: Node, weighted: Product, logits: _Logits, uses: UsersOf) -> bool:
-    """Whether all from the products to the last node serves this only."""
+    """Whether all nodes from the products to the last serve the attention only."""
     first = logits.products.node
     operands = {weighted.right.value, *first.inputs, *logits.biases}
     operands.update(mask for mask, _ in logits.masks)
@@ -123,7 +123,7 @@ def _is_own(node: Node, weighted: Product, logits: _Logits, uses: UsersOf) -> bo
 
 
 def _between(last: Node, first: Node, operands: Collection[Value]) -> set[Node]:
-    """The nodes that one is computed by, down to another and to what is given."""
+    """Return the nodes that compute `last`, back to `first` and to the operands."""
     nodes, stack = {last}, [last]
     while stack:
         inputs = [v for v in stack.pop().inputs if v not in operands]
@@ -135,7 +135,7 @@ def _between(last: Node, first: Node, operands: Collection[Value]) -> set[Node]:
 
 
 def _logits(softmax: Softmax, half: bool) -> _Logits | None:
-    """The parts of logits, where the op can hide the same keys."""
+    """Split logits into their parts, if the op can hide the same keys."""
     value, shown = softmax
     shape = value.type.shape
     value, masks, hidden = _unmasked(converted(value))
@@ -155,15 +155,15 @@ def _logits(softmax: Softmax, half: bool) -> _Logits | None:
 def _hides_alike(hidden: float, biased: bool) -> bool:
     """Whether keys that a program hides by this number are those that JAX hides.
 
-    A logit that is larger than JAX's may be larger than those of keys in sight, where
-    these are all very small; and a bias may be as small as one that is smaller. In half
-    precision the op looks how small they are.
+    A number above JAX's may be larger than the logits of visible keys, where these are
+    all very small; and a bias may be as small as a number below JAX's. In half
+    precision the op looks at how small the logits are.
     """
     return hidden in (HIDDEN, -math.inf) or (hidden < HIDDEN and not biased)
 
 
 def _unmasked(value: Value) -> tuple[Value, list[tuple[Value, bool]], float]:
-    """A value before masks with one number for what they hide, these, the number."""
+    """Strip masks that hide by one number; return the value, the masks, the number."""
     masks: list[tuple[Value, bool]] = []
     hidden = HIDDEN
     while value.node.primitive is OP.where:
@@ -180,14 +180,14 @@ def _unmasked(value: Value) -> tuple[Value, list[tuple[Value, bool]], float]:
 
 
 def _number(value: Value) -> float | None:
-    """The float32 that a constant stands for; HIDDEN is one of them."""
+    """Return the float of a constant, or HIDDEN if it is the same as a float32."""
     number = number_of(value)
     is_hidden = number is not None and np.float32(number) == np.float32(HIDDEN)
     return HIDDEN if is_hidden else number
 
 
 def _unbiased(value: Value) -> tuple[Value, list[Value]]:
-    """Products, scaled perhaps, and what is added to them."""
+    """Split logits into products, perhaps scaled, and the values added to them."""
     biases: list[Value] = []
     while value.node.primitive is OP.add:
         both = list(value.node.inputs)
@@ -205,7 +205,7 @@ def _is_product(value: Value) -> bool:
 
 
 def _scaled(logits: Value) -> tuple[float, Value]:
-    """The number that products are multiplied by, and these."""
+    """Return the number that products are multiplied by, and the products."""
     node = logits.node
     if node.primitive not in (OP.multiply, OP.true_divide):
         return 1.0, logits
@@ -220,7 +220,7 @@ def _scaled(logits: Value) -> tuple[float, Value]:
 
 
 def _fits(attention: _Attention) -> bool:
-    """Whether the op takes it."""
+    """Whether the op takes this attention."""
     types = [x.type for x in (attention.query, attention.key, attention.value)]
     q, k, v = (t.shape for t in types)
     # JAX's sums are of float32, in which a wider dtype would lose digits.
@@ -231,7 +231,7 @@ def _fits(attention: _Attention) -> bool:
     if not all(is_float(d) for d in narrow) or not same_size(q[-1], v[-1]):
         return False
     if not len(q) == len(k) == len(v) or not _is_same(k, v):
-        return False  # nor products that only turn out to fit when they are called
+        return False  # nor are sizes taken that only turn out to fit in a call
     return _shared(q[:-2], k[:-2]) is not None and _adds_to(attention, (*q[:-1], k[-2]))
 
 
@@ -240,7 +240,7 @@ def _is_same(a: Sequence[Size], b: Sequence[Size]) -> bool:
 
 
 def _shared(leading: Sequence[Size], of_key: Sequence[Size]) -> int | None:
-    """How many leading axes query and key share, where the key has 1 in the others."""
+    """Return how many leading axes are shared, if the key has 1 in the others."""
     count = 0
     while count < len(leading) and same_size(leading[count], of_key[count]):
         count += 1
@@ -258,7 +258,7 @@ def _adds_to(attention: _Attention, shape: Sequence[Size]) -> bool:
 
 
 class _Heads(NamedTuple):
-    """Which leading axes are of the batch: so many, of a shape; others are heads."""
+    """Which leading axes are of the batch: the first `batch`; the others are heads."""
 
     batch: int
     shape: tuple[Size, ...]  # of the logits
@@ -270,14 +270,14 @@ class _Heads(NamedTuple):
         return *range(self.batch), last - 1, *range(self.batch, last - 1), last
 
     def joined(self, x: Value) -> Value:
-        """(..., rows, width) as (batch, rows, heads, width)."""
+        """Reshape (..., rows, width) to (batch, rows, heads, width)."""
         shape = x.type.shape
         heads = product(shape[self.batch : -2])
         target = product(shape[: self.batch]), shape[-2], heads, shape[-1]
         return F.reshape(Arranged(x).transposed(self.forth).rebuilt(), target)
 
     def parted(self, x: Value, order: Sequence[int]) -> Value:
-        """(batch, rows, heads, width) with axes in the order that a result has."""
+        """Split (batch, rows, heads, width), with axes in the order of a result."""
         leading = self.shape[:-2]
         heads = leading[self.batch :]
         rows, width = x.type.shape[1], x.type.shape[3]
@@ -286,7 +286,7 @@ class _Heads(NamedTuple):
         return Arranged(x).transposed(back).transposed(order).rebuilt()
 
     def by_item(self, x: Value) -> Value | None:
-        """The numbers of each item of the batch, or None if other axes have more."""
+        """Return one number per item of the batch; None if other axes have more."""
         x = self.added(x)
         if not all(map(is_one, x.type.shape[1:])):
             return None
@@ -294,7 +294,7 @@ class _Heads(NamedTuple):
         return F.broadcast_to(F.reshape(x, x.type.shape[:1]), (batch,))
 
     def added(self, x: Value) -> Value:
-        """A bias or a mask as (batch, heads, rows, rows of the key), or 1 of them."""
+        """Reshape a bias or mask to (batch, heads, rows, keys), where each may be 1."""
         rank, last = len(self.shape), len(self.shape) - 2
         x = F.expand_dims(x, tuple(range(rank - x.type.rank)))
         have, sizes = list(x.type.shape), list[Size]()
@@ -310,7 +310,7 @@ class _Heads(NamedTuple):
 def _fused(
     attention: _Attention, costs: DeviceCosts, known: Callable[[Value], Value]
 ) -> Value:
-    """The op, on what is `known` for its operands."""
+    """Build the op on the values that are `known` for its operands."""
     q, k, v = (
         x.rebuilt(known) for x in (attention.query, attention.key, attention.value)
     )
@@ -348,7 +348,7 @@ def _fused(
 
 
 class _Hiding(NamedTuple):
-    """The keys in sight: by a mask, or by lengths and order; of the `first` so many."""
+    """The visible keys: by a mask, or by lengths and order, among the `first` ones."""
 
     mask: Value | None
     lengths: Value | None = None
@@ -359,7 +359,7 @@ class _Hiding(NamedTuple):
 def _hiding(
     logits: _Logits, heads: _Heads, known: Callable[[Value], Value], half: bool
 ) -> _Hiding:
-    """The ways that keys are hidden in; order and lengths are for half precision."""
+    """Find how keys are hidden; order and lengths are for half precision."""
     first = None if logits.shown is None else count_of(known(logits.shown))
     masks = [(known(m), shows) for m, shows in logits.masks]
     others, lengths = list[Value](), list[Value]()
@@ -379,7 +379,7 @@ def _hiding(
 
 
 def _parts(mask: Value, shows: bool) -> list[tuple[Value, bool]]:
-    """The masks that one joins: keys are shown where each of them shows them."""
+    """Split a mask that joins others: keys are shown where each part shows them."""
     joins = OP.logical_and, OP.bitwise_and
     if not shows:
         joins = OP.logical_or, OP.bitwise_or
@@ -399,7 +399,7 @@ def _shown(mask: Value, shows: bool) -> Value:
 def _undefined_without_keys(
     attended: Value, added: list[Value], keys: Size, count: Value | None
 ) -> Value:
-    """NaN for rows that see no key, as a softmax of logits of -inf gives it.
+    """Put NaN in rows that see no key, as a softmax of logits of -inf gives it.
 
     Results of no keys at all are 0.
     """

@@ -12,7 +12,7 @@ from graphc.rewriting.match.sizes import STRETCHED, asks_late, guarded, unstretc
 
 
 def _instead(x: Value, of: Value) -> Value | None:
-    """`x` in place of an equal value, if it has the same type."""
+    """Return `x` in place of an equal value, if it has the same type."""
     return x if x.type.same(of.type) else None
 
 
@@ -86,7 +86,7 @@ def where_known(condition: Value, a: Value, b: Value, y: Value) -> Value | None:
 
 
 def _holds(narrow: DType, wide: DType) -> bool:
-    """Whether a dtype holds every number of another, so a cast back loses nothing."""
+    """Whether a dtype holds every number of another, so that a cast back loses none."""
     # NumPy calls casts of int64 to float64 safe, though they round.
     rounds = narrow.kind in "iu" and narrow.itemsize == 8 and is_inexact(wide)
     return np.can_cast(narrow, wide, "safe") and not rounds
@@ -129,19 +129,19 @@ def broadcast_twice(x: Value, y: Value) -> Value | None:
 
 @rewrite(v.y(p.broadcast_to(p.full(v.x))), exact=True)
 def broadcast_full(x: Value, y: Value) -> Value | None:
-    """A broadcast of equal elements is made at its size."""
+    """A broadcast of equal elements is a fill of its size."""
     return F.full(y.type.shape, x)
 
 
 @rewrite(v.y(p.squeeze(p.expand_dims(v.x, axes=v.axes), axes=v.axes)), exact=True)
 def squeeze_expanded(x: Value) -> Value | None:
-    """Axes that are put in and taken out again."""
+    """Inserting axes and removing them again changes nothing."""
     return x
 
 
 @rewrite(v.y(p.expand_dims(p.squeeze(v.x, axes=v.axes), axes=v.axes)), exact=True)
 def expand_squeezed(x: Value, y: Value) -> Value | None:
-    """Axes that are taken out and put in again."""
+    """Removing axes and inserting them again changes nothing."""
     return _instead(x, y)
 
 
@@ -177,7 +177,7 @@ def _fold(op: str) -> Rule:
 
     @rewrite(v.y(getattr(p, op)(*numbers)), exact=True, name=f"fold_{op}")
     def rule(y: Value) -> Value | None:
-        """An op on numbers is a number."""
+        """An op on constant numbers is a constant."""
         arrays = [literal_of(x) for x in y.node.inputs]
         if any(a is None or a.ndim for a in arrays) or y.type.weak:
             return None

@@ -1,9 +1,10 @@
 """Products of matrices: fewer multiplications for the same result.
 
-Sums of products are made in another order: values differ by rounding. An infinity or
-NaN that met a zero of an identity, a diagonal or a one-hot matrix makes no NaN any
-more; a factor of a chain that met an inner axis without elements, and so came to
-nothing, may meet a NaN first. Half precision is left alone, as the order may overflow.
+Sums of products are computed in another order, so values differ by rounding. An
+infinity or NaN that met a zero of an identity, a diagonal or a one-hot matrix no longer
+makes a NaN. A factor in a chain that met an inner axis without elements, and so came to
+nothing, may meet a NaN first. Half precision is left alone, as another order may
+overflow.
 """
 
 from collections.abc import Callable
@@ -23,19 +24,20 @@ SUM = PRIMITIVES["sum"]
 
 
 def _rows(x: Value) -> Size:
-    """The rows of a left factor; a vector is one."""
+    """Return the number of rows of a left factor; a vector counts as one row."""
     return x.type.shape[0] if x.type.rank == 2 else 1
 
 
 def _columns(x: Value) -> Size:
-    """The columns of a right factor; a vector is one."""
+    """Return the number of columns of a right factor; a vector counts as one column."""
     return x.type.shape[1] if x.type.rank == 2 else 1
 
 
 def _saves(a: Value, b: Value, c: Value) -> int:
-    """How a @ (b @ c) compares to (a @ b) @ c: 1 is cheaper, -1 dearer, 0 unknown.
+    """Compare a @ (b @ c) to (a @ b) @ c: 1 is cheaper, -1 dearer, 0 unknown.
 
-    Where not all sizes are known, what ends in a vector is multiplied by that first.
+    Where not all sizes are known, a chain that ends in a vector is multiplied by it
+    first.
     """
     if max(a.type.rank, c.type.rank) > 2 or b.type.rank != 2 or not is_wide(a.dtype):
         return 0
@@ -61,17 +63,17 @@ def matmul_left_first(a: Value, b: Value, c: Value) -> Value | None:
 
 
 def _is_plain(x: Value, y: Value) -> bool:
-    """Whether this is a product of a matrix, and of no batch of them."""
+    """Whether `x @ y` is a product of a single matrix, and not of a batch of them."""
     return x.type.rank == 2 and y.type.rank <= 2 and is_wide(x.dtype)
 
 
 def _row_wise(c: Value) -> bool:
-    """Whether this does not vary along the columns of a matrix."""
+    """Whether `c` does not vary along the columns of a matrix."""
     return c.type.rank == 0 or (c.type.rank == 2 and is_one(c.type.shape[1]))
 
 
 def _no_longer(n: Size, before: Size) -> bool:
-    """Whether there is no more to scale where rows have `n` elements."""
+    """Whether rows of `n` elements take no more to scale than rows of `before`."""
     return not is_one(before) and (is_one(n) or at_most(n, before))
 
 
@@ -99,7 +101,7 @@ def by_scaled_columns(y: Value, w: Value, x: Value, r: Value) -> Value | None:
 
 
 def is_count(i: Value, n: Size) -> bool:
-    """Whether these are the numbers 0 .. n - 1."""
+    """Whether `i` holds the numbers 0 .. n - 1."""
     params = i.node.params
     counts = i.node.primitive is OP.iota and (params["start"], params["step"])
     return counts == (0, 1) and equal(params["length"], n) is True
@@ -154,7 +156,7 @@ _BLOCKS = p.multiply(p.expand_dims(v.a, axes=(1, 3)), p.expand_dims(v.b, axes=(0
     v.y(p.matmul(v.k(once(p.reshape(once(_BLOCKS)))), v.w)), exact=False, finite=True
 )
 def kron_by(y: Value, k: Value, a: Value, b: Value, w: Value) -> Value | None:
-    """kron(a, b) @ w multiplies by one after the other."""
+    """kron(a, b) @ w multiplies w by one factor after the other."""
     if not _is_plain(k, w) or a.type.rank != 2 or b.type.rank != 2:
         return None
     (m, n), (r, s) = a.type.shape, b.type.shape
@@ -192,7 +194,7 @@ _TAKEN_BOTH = {"axes": (0, 1), "inside": v.inside}
 
 @rewrite(p.gather(v.y(once(p.matmul(v.a, v.b))), v.i, v.i, **_TAKEN_BOTH), exact=False)
 def diagonal_of_matmul(y: Value, a: Value, b: Value, i: Value) -> Value | None:
-    """Only the diagonal of a product is multiplied, as in its trace."""
+    """Only the diagonal of a product is computed, as for its trace."""
     n = i.type.size
     if a.type.rank != 2 or b.type.rank != 2 or not is_count(i, n):
         return None
@@ -225,7 +227,7 @@ def by_inverse(a: Value, b: Value) -> Value | None:
     finite=True,
 )
 def sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
-    """A sum of outer products along an axis of them is a matrix product."""
+    """A sum of outer products along a shared axis is a matrix product."""
     return None if axes == (0,) else _sum_of_outer(x, y, axes)
 
 
@@ -267,7 +269,7 @@ def _is_one_number(x: Value) -> bool:
 
 
 class _Factors(NamedTuple):
-    """The factors of a product of numbers: in its numerator, and in its divisor."""
+    """The factors of an elementwise product, in numerator and divisor, and its sign."""
 
     above: list[Value]
     below: list[Value]
@@ -275,9 +277,9 @@ class _Factors(NamedTuple):
 
 
 def _factors(x: Value, whole: Callable[[Value], bool]) -> _Factors:
-    """The factors of an elementwise product, quotients and signs included.
+    """Return the factors of an elementwise product, quotients and signs included.
 
-    Products that are `whole` are one factor.
+    A value that is `whole` counts as one factor.
     """
     above, below, negative, stack = list[Value](), list[Value](), False, [x]
     while stack:
@@ -299,12 +301,12 @@ def _factors(x: Value, whole: Callable[[Value], bool]) -> _Factors:
 
 
 def _is_fewer(n: Size, m: Size) -> bool:
-    """Whether a known number is less than another, or than one that is not known."""
+    """Whether `n` is known, and less than `m` if that is known."""
     return isinstance(n, int) and (not isinstance(m, int) or n < m)
 
 
 def _swapped(x: Value) -> Value:
-    """A matrix, or a batch of them, transposed."""
+    """Transpose a matrix, or each matrix of a batch."""
     rank = x.type.rank
     order = (*range(rank - 2), rank - 1, rank - 2)
     if x.node.primitive is OP.transpose and x.node.params["axes"] == order:
@@ -316,10 +318,11 @@ def _swapped(x: Value) -> Value:
 def sum_of_weighted_product(
     s: Value, axes: Axes, keepdims: bool, uses: CountUses, is_kept: IsKept
 ) -> Value | None:
-    """sum(w * (a @ b.T), -1) is sum(a * (w @ b), -1), where w @ b is there already.
+    """sum(w * (a @ b.T), -1) is sum(a * (w @ b), -1), where w @ b is computed anyway.
 
-    So it is in the gradient of a weighted mean, as of `softmax(q @ k.T) @ v`. Where
-    what is summed is a result too, its sum comes with it: the other took 1.08.
+    This is so in the gradient of a weighted mean, as of `softmax(q @ k.T) @ v`. If the
+    summed value is an output too, the rule does not apply: its sum comes with it, and
+    the other form took 1.08 times as long.
     """
     if axes != (s.type.rank - 1,) or s.type.rank < 2 or not is_wide(s.dtype):
         return None
@@ -339,7 +342,10 @@ def _is_matmul(x: Value, s: Value) -> bool:
 
 
 def _by_known_mean(s: Value, x: Value, uses: CountUses) -> Value | None:
-    """The sum of `s` over its last axis, of whose factors `x` is a product."""
+    """Return the sum of `s` over its last axis, given a product `x` among its factors.
+
+    None if no value in use is the mean that this takes.
+    """
     (a, b), rank = x.node.inputs, s.type.rank
     if a.type.rank != rank or b.type.rank != rank:
         return None

@@ -56,7 +56,7 @@ MOST_OPS = 40  # for a change of shape to move through
 
 
 class Move:
-    """Resize axes of a value, rebuilding its producers up to one with these sizes."""
+    """Resizes axes of a value, rebuilding its producers up to one with these sizes."""
 
     def __init__(self, root: Value, uses: CountUses, through: tuple[str, ...]) -> None:
         self._root = root  # used by the replaced node
@@ -70,7 +70,7 @@ class Move:
         self.asked: set[Value] = set()  # integers that are still needed if not
 
     def alone(self) -> bool:
-        """Whether no other node uses the rebuilt producers, duplicating them."""
+        """Whether nothing else uses the rebuilt producers, so none is duplicated."""
         within = Counter(x for node in self._inside for x in operands(node))
         within[self._root] += 1
         return all(
@@ -78,7 +78,7 @@ class Move:
         )
 
     def to(self, x: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
-        """`x` with other sizes for the axes from `lo` to `hi`; None if it cannot be."""
+        """Return `x` with `sizes` for the axes from `lo` to `hi`, or None."""
         if x not in self._made:
             self._made[x] = lo, hi, self._moved(x, lo, hi, sizes)
         before = self._made[x]
@@ -130,7 +130,7 @@ class Move:
     def _operand(
         self, x: Value, y: Value, span: tuple[int, int], sizes: Shape
     ) -> Value | None:
-        """An operand, resized, of an elementwise result to which it is broadcast."""
+        """Resize an operand that is broadcast to an elementwise result."""
         missing = y.type.rank - x.type.rank
         lo, hi = (a - missing for a in span)
         if missing and hi <= 0:  # it has none of these axes
@@ -200,7 +200,7 @@ class Move:
 
 
 def _span(axes: Sequence[int]) -> tuple[int, int] | None:
-    """The range of adjacent axes, start and stop; None if they are not adjacent."""
+    """Return start and stop of the range of axes; None if they are not adjacent."""
     if not axes or list(axes) != list(range(axes[0], axes[0] + len(axes))):
         return None
     return axes[0], axes[-1] + 1
@@ -234,7 +234,7 @@ def _reshaped(x: Value, shape: Shape, node: Node) -> Value:
 
 
 def _same_number(a: Size, b: Size, checking: Sequence[Node]) -> bool:
-    """Whether two sizes are equal for sure, or by a check of one of these nodes."""
+    """Whether two sizes are equal, by proof or by a check of one of these nodes."""
     if equal(a, b) is True:
         return True
     checks = [g for node in checking for g in node.guards if g.relation == "=="]
@@ -242,7 +242,7 @@ def _same_number(a: Size, b: Size, checking: Sequence[Node]) -> bool:
 
 
 def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
-    """The range of axes that differ, and its stop after: (start, stop, stop after)."""
+    """Return the range of axes that differ: start, stop, and the stop in `after`."""
     most = min(len(before), len(after))
     lo = 0
     while lo < most and same_size(before[lo], after[lo]):
@@ -254,17 +254,21 @@ def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
 
 
 def _may_hold(before: Shape, after: Shape) -> bool:
-    """Whether sizes may replace others: those of (0,) and (0, 3) differ in a 3."""
+    """Whether sizes may replace others: their products must not surely differ.
+
+    Shapes such as (0,) and (0, 3) have equal products, but the sizes in which they
+    differ, none and 3, do not.
+    """
     return equal(product(before), product(after)) is not False
 
 
 def _asks_alike(
     move: Move, before: Shape, after: Shape, lo: int, hi: int, end: int
 ) -> bool:
-    """Whether new reshapes ask for no more than those that they replace.
+    """Whether new reshapes require no more than the ones that they replace.
 
-    These check products of all sizes. Beside an axis of no elements that is no check of
-    the others: (0, 2, 3) is reshaped to (0, 5).
+    The old ones check the products of all sizes. Beside an axis without elements this
+    checks nothing about the other sizes: (0, 2, 3) can be reshaped to (0, 5).
     """
     if move.same or at_most(1, product(before[:lo] + before[hi:])):
         return True
@@ -272,7 +276,7 @@ def _asks_alike(
 
 
 def _moved(move: Move, x: Value, shape: Shape) -> Value | None:
-    """`x` in another shape, by producers that have it; None if it cannot be had."""
+    """Return `x` in another shape, from producers that have it, or None."""
     before = x.type.shape
     lo, hi, end = _changed(before, shape)
     if not _may_hold(before[lo:hi], shape[lo:end]):
@@ -306,7 +310,7 @@ def _of_elementwise(op: str) -> Rule:
         name=f"{op}_of_reshaped",
     )
     def rule(x: Value, y: Value, uses: CountUses) -> Value | None:
-        """A change of shape goes where one before it does the inverse."""
+        """A change of shape goes where an earlier one is its inverse."""
         return _reshape(x, y, uses, EXACT)
 
     return rule
@@ -314,12 +318,12 @@ def _of_elementwise(op: str) -> Rule:
 
 @rewrite(v.y(p.reshape(once(v.x))), exact=False, checks=True)
 def reshape_of_sums(x: Value, y: Value, uses: CountUses) -> Value | None:
-    """A reshape after sums over other axes goes where one before them undoes it."""
+    """A reshape after sums over other axes cancels with its inverse before them."""
     return _reshape(x, y, uses, EXACT + ROUNDING)
 
 
 def _source(x: Value) -> Node | None:
-    """The first reshape above elementwise functions."""
+    """Return the first reshape found above elementwise functions, or None."""
     shape, stack, seen = x.type.shape, [x], {x}
     while stack and len(seen) <= MOST_OPS:
         node = stack.pop().node
@@ -344,7 +348,7 @@ def _of_reduction(op: str) -> Rule:
     def rule(
         x: Value, y: Value, axes: Axes, keepdims: bool, uses: CountUses
     ) -> Value | None:
-        """A reduction over all axes that a reshape made takes those that it was of."""
+        """A reduction over all axes made by a reshape takes the axes before it."""
         node = _source(x)
         if node is None:
             return None
@@ -370,7 +374,7 @@ def _of_reduction(op: str) -> Rule:
 
 @rewrite(v.y(one_of(ELEMENTWISE, over=COPIES)), exact=True)
 def elementwise_of_copies(y: Value) -> Value | None:
-    """A function of elements is computed before these are copied."""
+    """An elementwise function is computed before its operands are copied."""
     if len(y.node.outputs) > 1 or asks_late(y.node):
         return None
     thin = y.node.primitive(*map(unstretched, y.node.inputs), **y.node.params)
@@ -382,7 +386,7 @@ def elementwise_of_copies(y: Value) -> Value | None:
 
 
 def _forgotten(y: Value, nodes: list[Node]) -> list[Node]:
-    """The nodes whose guards need integers that the shape of a value does not."""
+    """Return the nodes whose guards need integers that the shape of `y` does not."""
     asked = values_in(y.type.shape)
     return [
         node
@@ -413,7 +417,7 @@ def _extreme_of_copies(op: str) -> Rule:
     def rule(
         x: Value, thin: Value, y: Value, axes: Axes, keepdims: bool
     ) -> Value | None:
-        """Of copies, of which there is one at least, one is as good as all."""
+        """The extreme of copies, if there is at least one, is that of a single copy."""
         rank, shape = x.type.rank, x.type.shape
         if x.dtype.kind == "c":
             return None  # JAX alters infinities

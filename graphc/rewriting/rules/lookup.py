@@ -34,9 +34,9 @@ _ROWS = p.gather(v.table, v.i, axes=(0,), inside=v.inside)
 
 
 def _few(elements: Size, dtype: DType) -> bool:
-    """Whether so little is looked up that it takes no longer than to count.
+    """Whether so few elements are looked up that this takes no longer than counting.
 
-    A size that is not known is taken for a large one.
+    An unknown size is taken for a large one.
     """
     return at_most(elements, (here().counted - 1) // dtype.itemsize)
 
@@ -54,13 +54,13 @@ def _pays(table: Value, i: Value) -> bool:
 
 
 def _places(table: Value, i: Value, inside: object) -> Value:
-    """The rows that are looked up, none of them out of bounds."""
+    """Return the rows that are looked up, none of them out of bounds."""
     rows = F.arange(size_value(table.type.shape[0]), dtype=_counting(i))
     return GATHER(rows, i, axes=(0,), inside=inside)
 
 
 def _counting(i: Value) -> DType:
-    """A dtype of integers that holds the number of look-ups: a short one is faster."""
+    """Return an integer dtype that holds the number of look-ups; short is faster."""
     return INT32 if at_most(i.type.size, np.iinfo(INT32).max) else INT64
 
 
@@ -103,7 +103,7 @@ def sum_of_weighted_rows(
 def sum_within_rows(
     table: Value, i: Value, inside: object, axes: Axes, keepdims: bool
 ) -> Value | None:
-    """Rows of a table are added up before they are looked up, if that is oftener."""
+    """Rows of a table are summed before they are looked up, if that is less to sum."""
     within = tuple(a - i.type.rank + 1 for a in axes if a >= i.type.rank)
     looked_up = i.type.size
     if not within or not is_wide(table.dtype):
@@ -140,7 +140,7 @@ def _sum_of_written(count: int) -> Rule:
         name=f"sum_of_written_{count}",
     )
     def rule(table: Value, w: Value, axes: Axes, keepdims: bool) -> Value | None:
-        """Numbers that each row of zeros is given are added up without the zeros."""
+        """Numbers that are written to zeros are added up without making the zeros."""
         shape, node = table.type.shape, table.node
         if limited(table) or not all(node.params["inside"]) or asks_late(node):
             return None
@@ -185,7 +185,7 @@ def _one_hot(numbers: object, name: str) -> tuple[Rule, Rule]:
         name=f"one_hot_transposed_by{name}",
     )
     def adds(ids: Value, n: Value, x: Value) -> Value | None:
-        """Rows that are added up by a one-hot matrix are added up by their numbers."""
+        """Rows that a one-hot matrix adds up are added up by their numbers."""
         if not counted(ids, n) or x.type.rank > 2 or not is_wide(x.dtype):
             return None
         if _few(x.type.size * n.type.shape[0], x.dtype):
@@ -196,7 +196,7 @@ def _one_hot(numbers: object, name: str) -> tuple[Rule, Rule]:
         v.y(p.matmul(hot, v.x)), exact=False, finite=True, name=f"one_hot_by{name}"
     )
     def takes(y: Value, ids: Value, n: Value, x: Value) -> Value | None:
-        """Rows that a one-hot matrix selects are looked up; beyond the last are 0."""
+        """Rows that a one-hot matrix selects are looked up; ids out of range give 0."""
         if not counted(ids, n) or x.type.rank > 2:
             return None
         valid = F.logical_and(ids >= 0, ids < size_value(n.type.shape[0]))

@@ -5,10 +5,10 @@ read, and everything after it is compiled for it. Where only elementwise ops, an
 reductions of other axes, stand between the selection and a reduction, the same is
 computed on all elements, and those not selected count nothing: `sum(log(x[mask]))`
 becomes `sum(where(mask, log(x), 0))`.
-A bound that arguments tell saves work, however long the array is, and costs no read: it
-is left to the policies of sizes, whether it is compiled for or masked.
-`where` keeps out whatever NaN the elements not selected give, in gradients too, since
-these are graphs that are rewritten likewise. Sums are added up in another order.
+A bound that is known from arguments saves work, however long the array is, and costs no
+read: the policies of sizes decide whether it is compiled for or masked.
+`where` keeps out any NaN that elements not selected give, also in gradients, which are
+rewritten alike. Sums are added up in another order.
 """
 
 from collections.abc import Callable, Generator
@@ -43,7 +43,7 @@ MOST_OPS = 40  # between a selection and the reduction
 
 @dataclass(frozen=True)
 class Selection:
-    """The elements that are taken along the first axes, of arrays of a given shape."""
+    """A selection along the first axes of arrays; `shape` has their sizes."""
 
     mask: Value
     shape: tuple[Size, ...]  # of the axes to select from
@@ -56,7 +56,7 @@ class Selection:
         return len(self.shape)
 
     def spread(self, rank: int) -> Value:
-        """The mask for an array of this rank: with axes of size 1 after its own."""
+        """Return the mask with axes of size 1 after its own, up to `rank` axes."""
         behind = tuple(range(self.rank, rank))
         return F.expand_dims(self.mask, behind) if behind else self.mask
 
@@ -82,7 +82,7 @@ def _taken(node: Node) -> Taken | None:
 
 
 def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
-    """The selection of a node that drops some of a source's first `count` elements.
+    """Return the selection of a node that slices the first `count` items of a source.
 
     Slices of one array that drop as many elements share one slice of the whole array.
     """
@@ -128,7 +128,7 @@ def _by_positions(
 
 
 def _cut(node: Node) -> Selection | None:
-    """The selection of `x[a:b]`, a bound being computed on the device."""
+    """Return the selection of `x[a:b]`, if a bound is computed on the device."""
     if node.primitive is not OP.basic_index:
         return None
     return _by_bounds(node.inputs[0], node.params, node.outputs[0].type.shape)
@@ -153,9 +153,9 @@ _ARE_TRACED = ContextVar("whether integers of arguments are traced", default=Fal
 
 @contextmanager
 def integers_traced() -> Generator[None]:
-    """Within, no integer of an argument is known on the host.
+    """Take no integer of an argument as known on the host, within this context.
 
-    So it is in programs that users jit themselves.
+    This is so in programs that users jit themselves.
     """
     token = _ARE_TRACED.set(True)
     try:
@@ -185,7 +185,7 @@ def _between(index: Value, first: Size | None, last: Size | None) -> Value:
 
 
 def _selection(value: Value) -> Selection | None:
-    """The selection above elementwise ops: the first one that is met."""
+    """Return the selection above elementwise ops: the first one met, or None."""
     size = value.type.shape[0] if value.type.rank else None
     if not isinstance(size, Dim) or not origins(size):
         return None
@@ -210,7 +210,7 @@ class _Unselecting:
         self._made: dict[Value, Value] = {}
 
     def whole(self, value: Value) -> Value | None:
-        """The value on all elements; None if it depends on other ops."""
+        """Return the value on all elements; None if it depends on other ops."""
         order = self._order(value)
         if order is None:
             return None
@@ -222,33 +222,33 @@ class _Unselecting:
         return self._made[value]
 
     def are_wanted(self, value: Value, is_kept: IsKept) -> bool:
-        """Whether selected elements, those that it is made of, are outputs too.
+        """Whether some of the selected values that make up a value are outputs too.
 
         Then they are selected in any case.
         """
         return any(map(is_kept, self._order(value) or ()))
 
     def taking(self, value: Value) -> Node | None:
-        """A node that takes such elements out of an array, in their order."""
+        """Return a node that takes such elements out of an array, in their order."""
         order = self._order(value) or ()
         sources = [v.node for v in order if self._source(v) is not None]
         return next((n for n in sources if _masked(n) or _cut(n)), None)
 
     def is_of_elements(self, value: Value) -> bool:
-        """Whether it is made by functions of selected elements alone."""
+        """Whether a value is made by functions of selected elements alone."""
         order = self._order(value) or ()
         computed = [v for v in order if self._source(v) is None and self._carries(v)]
         return bool(order) and all(v.node.primitive.elementwise for v in computed)
 
     def _carries(self, value: Value) -> bool:
-        """Whether the first axis is the selected one."""
+        """Whether the first axis of a value is the selected one."""
         shape, count = value.type.shape, self._selection.count
         if not shape:
             return False
         return shape[0] is count or dims.equal(shape[0], count) is True
 
     def _order(self, value: Value) -> list[Value] | None:
-        """The values to be made, what they are made of first."""
+        """Return the values to rebuild, operands first; None if they are too many."""
         seen: dict[Value, None] = {}
         stack = [value]
         while stack:
@@ -263,7 +263,7 @@ class _Unselecting:
         return sorted(seen, key=lambda x: x.node.serial)
 
     def _source(self, value: Value) -> Value | None:
-        """The array that a value is selected from."""
+        """Return the array from which this selection makes a value, or None."""
         taken = _taken(value.node)
         if taken is None:
             return None
@@ -293,7 +293,7 @@ class _Unselecting:
         return self._elementwise(node, value.type.rank)
 
     def _behind(self, node: Node) -> Value | None:
-        """Rebuild an op on axes after the selected one; None if it is on that too."""
+        """Rebuild an op on axes behind the selected one; None if it is on that too."""
         if 0 in node.params["axes"]:
             return None
         more = self._selection.rank - 1
@@ -324,15 +324,16 @@ class _Unselecting:
         return F.broadcast_to(inner, (*self._selection.shape, *shape[1:]))
 
     def _beside(self, value: Value, rank: int | None = None) -> Value | None:
-        """A value without the selected axis; with one of size 1, as many as there are.
+        """Return a value that lacks the selected axis, or has one of size 1 there.
 
-        None where its shape knows of the selection otherwise.
+        Such an axis becomes as many as the mask has. None if the shape of the value
+        depends on the selection in another way.
         """
         count = self._selection.count
         if any(isinstance(n, Dim) and n is count for n in value.type.shape):
             return None
         along = value.type.shape[0] if value.type.rank == rank else 1
-        if not is_one(along):  # equal to it by a guard
+        if not is_one(along):  # a guard makes it equal to the count
             return None
         if rank is None or value.type.rank < rank or self._selection.rank == 1:
             return value
@@ -341,7 +342,7 @@ class _Unselecting:
 
 
 def _whole(selection: Selection | None, x: Value, is_kept: IsKept) -> Value | None:
-    """The value on all elements; None where those selected are wanted besides."""
+    """Return a value on all elements; None where the selected ones are outputs too."""
     if selection is None:
         return None
     unselecting = _Unselecting(selection)
@@ -349,7 +350,7 @@ def _whole(selection: Selection | None, x: Value, is_kept: IsKept) -> Value | No
 
 
 def _neutral(name: str, x: Value) -> Value | None:
-    """The neutral element of a reduction."""
+    """Return the neutral element of a reduction of `x`, or None."""
     monoid = MONOIDS.rules[PRIMITIVES[name]]
     if monoid.ordered and (not is_inexact(x.dtype) or x.dtype.kind == "c"):
         return None
@@ -357,7 +358,7 @@ def _neutral(name: str, x: Value) -> Value | None:
 
 
 def _reduction(name: str) -> Rule:
-    """A reduction over selected elements takes all, those not selected as neutral."""
+    """Make the rule that reduces all elements, with those not selected as neutral."""
     root = getattr(p, name)
     inputs = (v.x, v.start) if name.endswith("_from") else (v.x,)
 
@@ -386,7 +387,7 @@ def _reduction(name: str) -> Rule:
 
 
 def _of_all(name: str) -> Rule:
-    """A sum over all elements, of something that is 0 for 0."""
+    """Make the rule for a sum over all elements of something that is 0 for 0."""
     root = getattr(p, name)
 
     def replace(y: Value, x: Value, is_kept: IsKept) -> Value | None:
@@ -402,7 +403,7 @@ def _of_all(name: str) -> Rule:
 
 
 def _nonempty(name: str) -> Rule:
-    """The largest of selected elements, of which there must be one."""
+    """Make the rule for the extreme of selected elements, which tests for one."""
 
     def replace(
         x: Value, axes: tuple[int, ...], keepdims: bool, is_kept: IsKept
@@ -431,7 +432,7 @@ def write_to_selected(
     """x.at[mask].set(f(z[mask])) is where(mask, f(z), x), and likewise for add."""
     node = y.node
     if not all(node.params["inside"]) or uses(w) > 1 or is_kept(w):
-        return None  # what is used besides is made at its true size all the same
+        return None  # `w` is made at its true size anyway, as others use it
     selection = _by_positions(node.inputs[2:], node.params["axes"])
     return _written(selection, x, w, node.params["how"])
 
@@ -443,7 +444,7 @@ def write_to_slice(
     """x.at[:n].set(f(z[:n])) is where(arange < n, f(z), x), and likewise for add."""
     params = y.node.params
     if uses(w) > 1 or is_kept(w):
-        return None  # which is made at its true size all the same
+        return None  # `w` is made at its true size anyway, as others use it
     selection = _by_bounds(x, params, w.type.shape) if w.type.rank else None
     return _written(selection, x, w, params["how"])
 
@@ -464,7 +465,7 @@ def _written(selection: Selection | None, x: Value, w: Value, how: str) -> Value
 
 @rewrite(v.y(p.pinned(v.x)), exact=True)
 def pinned_of_selected(y: Value, x: Value, is_kept: IsKept) -> Value | None:
-    """Selected elements that are computed once are selected once they are computed.
+    """Pinned functions of selected elements are computed on all, and then selected.
 
     So reductions of them, and whatever else uses them, see the same numbers.
     """

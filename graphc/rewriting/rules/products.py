@@ -14,26 +14,26 @@ def _itself(value: Value) -> Value:
 
 
 class Arranged(NamedTuple):
-    """A value, with axes of 1 put in and axes in another order."""
+    """A value with axes of size 1 inserted and its axes in another order."""
 
     value: Value
     steps: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def type(self) -> TensorType:
-        """The type of it."""
+        """The type of the arranged value."""
         return self.rebuilt().type
 
     def transposed(self, order: Sequence[int]) -> "Arranged":
-        """With the axes in another order."""
+        """Put the axes in another order."""
         return Arranged(self.value, (*self.steps, ("transpose", tuple(order))))
 
     def expanded(self, axes: Sequence[int]) -> "Arranged":
-        """With axes of 1 at these places."""
+        """Insert axes of size 1 at these places."""
         return Arranged(self.value, (*self.steps, ("expand_dims", tuple(axes))))
 
     def unconverted(self, dtype: DType) -> "Arranged":
-        """The same of what was converted to another float from `dtype`, if it was."""
+        """Undo a conversion from `dtype` to another float, if there was one."""
         value, steps = self.value, self.steps
         while value.dtype != dtype:
             node = value.node
@@ -49,7 +49,7 @@ class Arranged(NamedTuple):
         return Arranged(value, steps)
 
     def rebuilt(self, known: Callable[[Value], Value] = _itself) -> Value:
-        """The value of it, of what is `known` for the value that it is of."""
+        """Apply the steps to the value, or to what is `known` in its place."""
         value = known(self.value)
         for name, axes in self.steps:
             turns = name == "transpose"
@@ -58,7 +58,7 @@ class Arranged(NamedTuple):
 
 
 def _transposed(value: Value, order: tuple[int, ...]) -> Value:
-    """The value with axes in another order, by one transpose at most."""
+    """Put the axes of a value in another order, by one transpose at most."""
     if value.node.primitive is OP.transpose:
         order = tuple(value.node.params["axes"][a] for a in order)
         value = value.node.inputs[0]
@@ -66,7 +66,7 @@ def _transposed(value: Value, order: tuple[int, ...]) -> Value:
 
 
 class Product(NamedTuple):
-    """A product: left (..., rows, inner), and right; axes of it are in an `order`."""
+    """A product of left (..., rows, inner) and right; `order` is that of its axes."""
 
     left: Arranged
     right: Arranged
@@ -74,9 +74,9 @@ class Product(NamedTuple):
 
 
 def scores_of(node: Node) -> Product | None:
-    """left (..., rows, inner) by right (..., columns, inner), as (..., rows, columns).
+    """Read a product of left (..., rows, inner) and right (..., columns, inner).
 
-    The leading axes of the right operand may be 1.
+    The result is (..., rows, columns). The leading axes of the right operand may be 1.
     """
     if node.primitive is OP.matmul:
         left, right = node.inputs
@@ -106,7 +106,10 @@ def scores_of(node: Node) -> Product | None:
 
 
 def weighted_sum_of(node: Node) -> Iterator[Product]:
-    """left (..., rows, inner) as it stands by right (..., inner, columns)."""
+    """Read products of left (..., rows, inner) and right (..., inner, columns).
+
+    The left operand is taken as it stands.
+    """
     if node.primitive is OP.matmul:
         left, right = node.inputs
         if left.type.rank == right.type.rank >= 2:
@@ -135,7 +138,7 @@ def weighted_sum_of(node: Node) -> Iterator[Product]:
 
 
 def _labels(node: Node) -> tuple[list[str], str] | None:
-    """The labels of two operands and of the result, none of them twice in one."""
+    """Return the labels of two operands and of the result, if none repeats in one."""
     terms, _, out = node.params["subscripts"].partition("->")
     operands = terms.split(",")
     plain = all(len(set(term)) == len(term) for term in (*operands, out))
@@ -145,7 +148,7 @@ def _labels(node: Node) -> tuple[list[str], str] | None:
 def _ordered(
     view: Arranged, labels: str, order: Sequence[str], missing: Sequence[str] = ()
 ) -> Arranged | None:
-    """An operand with its axes in the order that is wanted, 1 for what is missing."""
+    """Return an operand with its axes in `order`, 1 for what is `missing`, or None."""
     if not set(labels) <= set(order) <= {*labels, *missing}:
         return None
     have = [name for name in order if name in labels]

@@ -1,9 +1,9 @@
 """Reductions pushed towards inputs, through ops that they commute with.
 
-Summed values may be multiplied or added up in another order: results differ by
+Summed values may be multiplied or added up in another order, so results differ by
 rounding. Where one factor holds an infinity, and the other a zero or both signs or no
 element, a NaN may come or go. Half precision is left alone, since there a part of a sum
-overflows where the whole does not.
+may overflow where the whole does not.
 """
 
 import numpy as np
@@ -47,7 +47,10 @@ REDUCED = {"axes": v.axes, "keepdims": v.keepdims}
 
 
 def _counts(dtype: DType) -> bool:
-    """Whether adding up equal terms is multiplying: a complex infinity makes NaN."""
+    """Whether a sum of equal terms may become a product.
+
+    It may not be for complex numbers, as the product makes NaN of an infinity.
+    """
     return is_wide(dtype) and dtype.kind != "c"
 
 
@@ -59,7 +62,7 @@ _sum, _max, _min = map(_reducing, (SUM, MAX, MIN))
 
 
 def _is_finite(x: Value) -> bool:
-    """Whether this is a constant without infinities, NaN and zeros."""
+    """Whether `x` is a constant without infinities, NaN and zeros."""
     array = literal_of(x)
     return array is not None and bool(np.all(np.isfinite(array) & (array != 0)))
 
@@ -101,7 +104,7 @@ def _sum_of_terms(op: str) -> Rule:
         name=f"sum_of_{op}",
     )
     def rule(s: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
-        """A term that does not vary along an axis counts as often as that is long."""
+        """A term that does not vary along an axis is multiplied by its length."""
         rank, shape, dtype = s.type.rank, s.type.shape, s.dtype
         only_x, only_y, both = split(x, y, rank, axes)
         if not _counts(dtype) or limited(s) or not (only_x or only_y):
@@ -121,8 +124,8 @@ def _sum_of_squared_difference(pattern: Pattern, name: str) -> Rule:
     ) -> Value | None:
         """The sum of (x - y)**2 over all pairs, by sums over each.
 
-        The mean of x is taken from both first, so that hardly anything is left to
-        cancel. One infinity makes NaN of an infinite sum.
+        The mean of x is subtracted from both first, so that hardly anything is left to
+        cancel. An infinity makes NaN of a sum that was infinite.
         """
         rank, shape, dtype = d.type.rank, d.type.shape, d.dtype
         if limited(d) or not same_shape(s.type.shape, shape):
@@ -143,7 +146,7 @@ def _sum_of_squared_difference(pattern: Pattern, name: str) -> Rule:
 
 
 def _full_shape(x: Value, rank: int) -> tuple[Size, ...]:
-    """The shape on `rank` axes."""
+    """Return the shape of `x` broadcast to `rank` axes, new ones of size 1 in front."""
     return (1,) * (rank - x.type.rank) + x.type.shape
 
 
@@ -245,7 +248,7 @@ def sum_of_matmul(a: Value, b: Value, axes: Axes, keepdims: bool) -> Value | Non
 def sum_of_cumsum(
     x: Value, axis: int, reverse: bool, axes: Axes, keepdims: bool
 ) -> Value | None:
-    """Each element counts as often as running sums hold it."""
+    """Each element counts as often as running sums contain it."""
     if axis not in axes or not _counts(x.dtype):
         return None
     n = x.type.shape[axis]
@@ -262,7 +265,7 @@ def sum_of_cumsum(
 
 
 def _clash(x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes) -> Value:
-    """Whether x + y is NaN for some pair, though neither is NaN."""
+    """Return whether x + y is NaN for some pair, though neither is NaN."""
 
     def holds(z: Value, infinity: float, axes: Axes) -> Value:
         return reduced(lambda w, axis: F.any(w == infinity, axis=axis), z, rank, axes)
@@ -274,7 +277,7 @@ def _clash(x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes) -> Value:
 
 
 def _of_pairs(x: Value, y: Value, s: Value, axes: Axes) -> bool:
-    """Whether each of two terms varies alone along some axes, and none along others."""
+    """Whether each of two terms varies alone along some axes, neither along others."""
     only_x, only_y, both = split(x, y, s.type.rank, axes)
     alone = (
         bool(only_x and only_y)
@@ -309,7 +312,7 @@ def _extreme_of_sum(name: str, op: str) -> Rule:
 
 
 def _written_logsumexp() -> tuple[Apply, ...]:
-    """How log-sum-exp may be written with some maximum: axes squeezed, or kept."""
+    """Return the ways to write log-sum-exp with a maximum: axes squeezed, or kept."""
     terms = once(p.exp(once(p.subtract(v.s, v.peak))))
     unsqueezed_sum = p.sum(terms, axes=v.axes, keepdims=True)
     squeezed = p.squeeze(v.peak, axes=v.axes)
@@ -320,11 +323,11 @@ def _written_logsumexp() -> tuple[Apply, ...]:
     )
 
 
-_WRITTEN = _written_logsumexp() * 2  # of the largest element or -inf, of the largest
+_WRITTEN = _written_logsumexp() * 2  # by the largest of elements and -inf; of elements
 
 
 def _largest_in(peak: Value) -> Value | None:
-    """The maximum m of `where(isfinite(m), m, 0)`, with or without a gradient."""
+    """Return the maximum m in `where(isfinite(m), m, 0)`, even in `stop_gradient`."""
     node = peak.node
     if node.primitive is OP.stop_gradient:
         node = node.inputs[0].node
@@ -385,7 +388,7 @@ def _extreme_of_monotone(reduction: Primitive, op: str) -> Rule:
         name=f"{name}_of_{op}",
     )
     def rule(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
-        """A function that grows is applied to the largest element alone."""
+        """An increasing function is applied to the extreme element alone."""
         if not is_inexact(x.dtype) or x.dtype.kind == "c":
             return None
         return y.node.primitive(reduction(x, axes=axes, keepdims=keepdims))

@@ -33,12 +33,12 @@ Items = list[SelectionItem]
 
 
 def _items(y: Value) -> Items:
-    """The items of a basic index."""
+    """Return the items of a basic index."""
     return list(zip(*y.node.params.values(), strict=True))
 
 
 def of_axes(y: Value, rank: int) -> Items | None:
-    """One item for each axis; None where axes come in, or a call decides."""
+    """Return one item for each axis; None if axes are inserted, or a call decides."""
     items = _items(y)
     if y.node.demands or any(item[0] == "n" for item in items):
         return None
@@ -63,7 +63,7 @@ def convert_of_expanded(x: Value, new: Axes, y: Value) -> Value:
 
 
 def share(x: Value, whole: Value, items: Items) -> Value:
-    """The same selection of an operand, which is broadcast to the whole."""
+    """Index an operand that is broadcast to `whole` as `items` index `whole`."""
     rank, own_items = x.type.rank, items[len(items) - x.type.rank :]
     taken = []
     for n, m, item in zip(
@@ -76,7 +76,7 @@ def share(x: Value, whole: Value, items: Items) -> Value:
 
 @rewrite(v.y(p.basic_index(once(v.x))), exact=True)
 def index_of_elementwise(x: Value, y: Value) -> Value | None:
-    """Functions of elements are computed where they are asked for."""
+    """Elementwise functions are computed only where they are indexed."""
     node, items = x.node, of_axes(y, x.type.rank)
     if not _is_elementwise(x) or asks_late(node) or items is None:
         return None
@@ -91,7 +91,7 @@ def _is_elementwise(x: Value) -> bool:
 
 
 def _one_axis(x: Value, indices: tuple[Value, ...], axes: Axes) -> bool:
-    """Whether this takes places along one axis, no more than there are."""
+    """Whether indices take positions along one axis, and no more than it has."""
     if len(axes) != 1 or indices[0].type.rank > 1:
         return False
     if not indices[0].type.rank:
@@ -104,7 +104,7 @@ _TAKEN = {"axes": v.axes, "inside": v.inside}
 
 @rewrite(v.y(p.gather(once(v.x), v.i, **_TAKEN)), exact=True)
 def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | None:
-    """Functions of elements are computed at the places that are asked for."""
+    """Elementwise functions are computed only where they are gathered."""
     if not _is_elementwise(x) or asks_late(x.node) or not _one_axis(x, (i,), axes):
         return None
     at = axes[0] - x.type.rank
@@ -123,7 +123,7 @@ def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | N
 
 
 def _factor(a: Value, b: Value, axis: int) -> tuple[int, int] | None:
-    """Which factor of a matrix product has an axis of it, and where."""
+    """Return which factor of a matrix product has an axis of the result, and where."""
     if b.type.rank > 2:
         return None
     if b.type.rank == 1 or axis < a.type.rank - 1:
@@ -133,7 +133,7 @@ def _factor(a: Value, b: Value, axis: int) -> tuple[int, int] | None:
 
 @rewrite(v.y(p.basic_index(once(p.matmul(v.a, v.b)))), exact=False)
 def index_of_matmul(a: Value, b: Value, y: Value) -> Value | None:
-    """Rows and columns are taken of the factors."""
+    """Rows and columns are taken from the factors."""
     items = of_axes(y, y.node.inputs[0].type.rank)
     if items is None or b.type.rank > 2:
         return None
@@ -149,7 +149,7 @@ def index_of_matmul(a: Value, b: Value, y: Value) -> Value | None:
 def gather_of_matmul(
     a: Value, b: Value, i: Value, y: Value, axes: Axes, inside: object
 ) -> Value | None:
-    """Rows and columns are taken of the factors, where they are no more than before."""
+    """Rows and columns are taken from the factors, if they are no more than before."""
     if not _one_axis(y.node.inputs[0], (i,), axes):
         return None
     place = _factor(a, b, axes[0])
@@ -161,14 +161,14 @@ def gather_of_matmul(
 
 
 def _only(items: Items, axis: int) -> SelectionItem | None:
-    """The item of an axis, if all of the other axes is taken."""
+    """Return the item of an axis, if all other axes are taken in full."""
     others = items[:axis] + items[axis + 1 :]
     return items[axis] if all(item == FULL_ITEM for item in others) else None
 
 
 @rewrite(v.y(p.basic_index(v.x)), exact=True)
 def index_of_joined(x: Value, y: Value) -> Value | None:
-    """A position of the joined axis is one of the part in which it lies."""
+    """A position along the joined axis is taken from the part in which it lies."""
     if x.node.primitive is not OP.concatenate or asks_late(x.node):
         return None
     axis = x.node.params["axis"]
@@ -212,7 +212,7 @@ def _last_of_running(op: str, reduction: str) -> Rule:
         name=f"last_of_{op}",
     )
     def rule(x: Value, y: Value, axis: int, reverse: bool) -> Value | None:
-        """The last of running results is the result."""
+        """The last of the running results is the result of the reduction."""
         items = of_axes(y, x.type.rank)
         item = None if items is None else _only(items, axis)
         if item is None or not same_item(item, ("i", reverse - 1, None, None)):
@@ -224,7 +224,7 @@ def _last_of_running(op: str, reduction: str) -> Rule:
 
 
 def _sorted_ends(x: Value, axis: int, largest: bool) -> Value:
-    """The first or last element in order: NaN comes last."""
+    """Return the first or last element in sorted order, where NaN comes last."""
     reduction = MAX if largest else MIN
     if largest or is_integer(x.dtype):
         extreme: Value = reduction(x, axes=(axis,), keepdims=False)
@@ -242,7 +242,7 @@ def _has_order(x: Value) -> bool:
 def end_of_sort(x: Value, y: Value, axis: int) -> Value | None:
     """The last in order is the largest, the first the smallest.
 
-    Of zeros of both signs it may be another one.
+    Among zeros of both signs, it may be another zero.
     """
     items = of_axes(y, x.type.rank)
     item = None if items is None else _only(items, axis)
@@ -256,10 +256,10 @@ def end_of_sort(x: Value, y: Value, axis: int) -> Value | None:
     p.argmax(once(v.y), axis=v.axis, keepdims=v.keepdims), exact=False, finite=True
 )
 def argmax_of_increasing(y: Value, axis: int, keepdims: bool) -> Value | None:
-    """The largest is where what a function grows with is largest, as in softmax.
+    """The argmax of an increasing function is that of its operand, as in softmax.
 
     Elements whose results are rounded to one number are told apart; a NaN or an
-    infinity that spoils all results spoils its own place only.
+    infinity that spoils all results spoils only its own place.
     """
     x = _underlying(y, axis)
     return None if x is y else F.argmax(x, axis=axis, keepdims=keepdims)
@@ -271,7 +271,7 @@ _GROWING = (
 
 
 def _underlying(y: Value, axis: int) -> Value:
-    """The operand whose largest element along an axis is where `y` is largest."""
+    """Return the operand that is largest along an axis where `y` is largest."""
     underlying, deep = y, 0
     while is_float(y.dtype):
         op, inputs = y.node.primitive, y.node.inputs
@@ -303,12 +303,12 @@ def _is_total(z: Value, y: Value, axis: int) -> bool:
 
 
 def _own(axes: Axes, rank: int, x: Value) -> Axes:
-    """Axes of a result, as those of an operand that is stretched to it."""
+    """Renumber axes of a result for an operand that is broadcast to it."""
     return tuple(a - rank + x.type.rank for a in axes if a >= rank - x.type.rank)
 
 
 def _absorbs(x: Value, axes: Axes, depth: int = 0) -> bool:
-    """Whether axes of one element need not be there in the first place."""
+    """Whether the ops that lead to `x` can do without these axes of one element."""
     op, params = x.node.primitive, x.node.params
     if not axes:
         return True
@@ -344,7 +344,7 @@ def _squeeze_of_reduction(op: str, *more: object) -> Rule:
         name=f"squeeze_of_{op}",
     )
     def rule(r: Value, axes: Axes) -> Value | None:
-        """Axes are not kept that are taken out at once."""
+        """A reduction does not keep axes that are squeezed at once."""
         return r.node.primitive(*r.node.inputs, axes=axes, keepdims=False)
 
     return rule
@@ -352,7 +352,7 @@ def _squeeze_of_reduction(op: str, *more: object) -> Rule:
 
 @rewrite(p.squeeze(p.expand_dims(v.x, axes=v.new), axes=v.axes), exact=True)
 def squeeze_of_expanded(x: Value, new: Axes, axes: Axes) -> Value | None:
-    """Of axes that are put in, those that are taken out are left out."""
+    """Axes that are inserted and squeezed again are not inserted."""
     if not set(axes) < set(new):
         return None
     left = [a for a in range(x.type.rank + len(new)) if a not in axes]

@@ -1,4 +1,4 @@
-"""Read softmaxes, and the masks that hide what follows or is stored behind an end."""
+"""Recognise softmaxes, and masks that hide later keys or what lies behind an end."""
 
 import math
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from graphc.ir.types import BOOL, is_float, same_size
 
 
 class Softmax(NamedTuple):
-    """A softmax along the last axis of logits, of as many as `shown` has True there."""
+    """A softmax along the last axis of the logits that `shown` marks, or of all."""
 
     logits: Value
     shown: Value | None = None
 
 
 def softmax_of(value: Value) -> Softmax | None:
-    """The softmax that a value is, perhaps padded, with 0 behind what is shown."""
+    """Recognise a softmax, which may be padded, with 0 behind what is shown."""
     value = converted(value)
     shown = _mask(value)
     weights = _inside(value, 0.0, shown)
@@ -44,22 +44,22 @@ def softmax_of(value: Value) -> Softmax | None:
     return Softmax(logits, shown)
 
 
-# The steps after a reduction that leave its results, and those that may leave some
-# others where all logits are infinite.
+# The steps after a reduction that keep its results, and those that may change them
+# where all logits are infinite.
 _AS_IT_IS = OP.convert, OP.expand_dims
 _AS_A_SHIFT = *_AS_IT_IS, OP.stop_gradient, OP.where, OP.maximum
 
 
 def _mask(value: Value) -> Value | None:
-    """The mask of a padded value, of the elements there are along the last axis."""
+    """Return the mask of a padded value: of the elements there are on the last axis."""
     mask = value.node.inputs[0] if value.node.primitive is OP.where else None
     return None if mask is None or count_of(mask) is None else mask
 
 
 def _inside(value: Value, hidden: float, shown: Value | None) -> Value | None:
-    """A value before what is not `shown` was replaced by a number; None if it was not.
+    """Return a value before `hidden` replaced all that is not `shown`, or None.
 
-    Where all is shown, the value itself.
+    If everything is shown, that is the value itself.
     """
     if shown is None:
         return value
@@ -70,7 +70,7 @@ def _inside(value: Value, hidden: float, shown: Value | None) -> Value | None:
 
 
 def converted(value: Value) -> Value:
-    """The value before it was converted from one float to another, if it was."""
+    """Return a value before its conversion from one float to another, if any."""
     node = value.node
     if node.primitive is OP.convert and is_float(node.inputs[0].dtype):
         return node.inputs[0]
@@ -88,10 +88,10 @@ def number_of(value: Value) -> float | None:
 def _reduced(
     value: Value, reductions: Sequence[Primitive], steps: Sequence[Primitive]
 ) -> Value | None:
-    """The operand of a reduction over the last axis, which is kept or put back.
+    """Return the operand of a reduction over the last axis, which is kept or put back.
 
-    Behind it are some of these steps: it may stand in `where`, for where it is not
-    finite, and beside -inf.
+    Some of the `steps` may follow the reduction: it may stand in a `where`, for where
+    it is not finite, and in a maximum with -inf.
     """
     rank = value.type.rank
     while value.node.primitive in steps:
@@ -116,7 +116,10 @@ def _reduced(
 
 
 def count_of(mask: Value) -> Value | None:
-    """The count of first elements of the last axis that a mask shows; all else is 1."""
+    """Return how many first elements of the last axis a mask shows, or None.
+
+    All other axes of the mask have size 1.
+    """
     *others, last = mask.type.shape or (1,)
     if not all(map(is_one, others)) or is_one(last):
         return None
@@ -128,9 +131,10 @@ def count_of(mask: Value) -> Value | None:
 
 
 def lengths_of(mask: Value, shows: bool) -> Value | None:
-    """Lengths along the last axis, 1 there, whose first elements a mask shows.
+    """Return lengths: a mask shows the elements before them along the last axis.
 
-    It `shows` elements by True or by False; its other axes are those of the lengths.
+    That axis has size 1 in the lengths; their other axes are those of the mask. The
+    mask `shows` elements by True or by False. None if the mask has another form.
     """
     expanded = list[tuple[int, ...]]()
     node = mask.node
@@ -153,7 +157,7 @@ def lengths_of(mask: Value, shows: bool) -> Value | None:
     return lengths if is_one(lengths.type.shape[-1]) else None
 
 
-# Which operand is the place, where a comparison shows by a bool what comes before.
+# By comparison, and the bool for elements before the end: which operand is the place.
 _SHORTER = {
     (OP.less, True): 0,
     (OP.greater, True): 1,
@@ -165,7 +169,8 @@ _SHORTER = {
 def is_causal(mask: Value, shows: bool) -> bool:
     """Whether a mask hides the keys, along the last axis, that follow their query.
 
-    It `shows` keys by True or by False. Queries are along the axis before the last.
+    The mask `shows` keys by True or by False. Queries are along the axis before the
+    last.
     """
     mask = _unstretched(mask)
     while (condition := _condition(mask)) is not None:
@@ -203,7 +208,7 @@ def _condition(mask: Value) -> Value | None:
 
 
 def _unstretched(value: Value) -> Value:
-    """A value before axes of 1 were put in front."""
+    """Return a value before axes of size 1 were put in front."""
     while value.node.primitive is OP.expand_dims:
         axes = value.node.params["axes"]
         if axes != tuple(range(len(axes))):
@@ -213,7 +218,7 @@ def _unstretched(value: Value) -> Value:
 
 
 def _is_place(value: Value, axis: int) -> bool:
-    """Whether a value is the place along the axis that is so many from the last."""
+    """Whether a value is the position along the axis that is `axis` from the end."""
     shape = value.type.shape
     others = (n for a, n in enumerate(shape) if a != len(shape) - axis)
     if len(shape) < axis or not all(map(is_one, others)):

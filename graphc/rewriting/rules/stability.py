@@ -1,7 +1,8 @@
 """Forms that keep their accuracy where the written ones lose it.
 
-Results differ by rounding where the written form is accurate. Where that overflows,
-underflows or cancels, giving 0, an infinity or NaN, the number itself is found.
+Results differ by rounding where the written form is accurate. Where the written form
+overflows, underflows or cancels, and so gives 0, an infinity or NaN, the new form gives
+the number itself.
 """
 
 from graphc.ir.graph.build import literal_of
@@ -15,7 +16,7 @@ from graphc.rewriting.match.sizes import Axes
 
 
 def _is_float_of(x: Value, y: Value) -> bool:
-    """Whether `x` is of real floats, and of the shape of a result."""
+    """Whether `x` has real floats, and the shape of a result."""
     return is_float(x.dtype) and same_shape(x.type.shape, y.type.shape)
 
 
@@ -116,7 +117,7 @@ def _is_shifted(x: Value) -> bool:
 
 
 def _in_general(choice: Value) -> Value:
-    """The branch of a choice that is no constant, as 0 is for a peak of infinity."""
+    """Return the branch of a `where` that is not a constant for infinite peaks."""
     _, one, other = choice.node.inputs
     return other if literal_of(one) is not None else one
 

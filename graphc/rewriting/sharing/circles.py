@@ -1,8 +1,9 @@
 """Whether parts of a graph can each run as one: for many choices of parts, fast.
 
-A part stands where its last node does. Most nodes that use it stand behind that, as in
-the graph; a circle goes through one that does not, and stays in the stretch of the
-graph between that one and the end of the part, or in stretches that overlap.
+A part stands where its last node does. Most nodes that use the part stand behind that
+place, as in the graph. A circle goes through a node that does not, and stays in the
+stretch of the graph between that node and the end of the part, or in stretches that
+overlap.
 """
 
 from collections import defaultdict
@@ -23,7 +24,7 @@ class _Parts(Protocol):
 
 
 class Circles:
-    """The circles among the nodes of a graph, some of which are taken together."""
+    """Finds circles among the nodes of a graph, some of which are taken together."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._rank = {node: i for i, node in enumerate(nodes)}
@@ -32,7 +33,7 @@ class Circles:
         self._users = np.repeat(np.arange(len(nodes)), [len(ranks) for ranks in taken])
 
     def are_in(self, all_parts: Sequence[_Parts]) -> bool:
-        """Whether some part, as one, depends on itself."""
+        """Whether some part would depend on itself if it ran as one."""
         place = np.arange(len(self._rank))
         for parts in all_parts:
             ranks = np.array([[self._rank[n] for n in row] for row in parts.rows])
@@ -47,7 +48,7 @@ class Circles:
 
 
 def _covered(starts: _Ranks, ends: _Ranks, count: int) -> np.ndarray:
-    """Whether each of `count` places is in a stretch, its ends included."""
+    """Return for each of `count` places whether it is in a stretch, ends included."""
     begun = np.bincount(starts, minlength=count + 1)
     over = np.bincount(ends + 1, minlength=count + 1)
     return np.cumsum(begun - over)[:count] > 0

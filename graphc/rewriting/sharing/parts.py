@@ -1,10 +1,12 @@
 """Parts of a graph that are alike: the same nodes on other values, wherever they stand.
 
-Nodes whose neighbourhoods look alike are found by hashing. From such nodes, the last of
-each part, the parts are walked in lockstep, as far as all do the same.
+Nodes whose neighbourhoods look alike are found by hashing. Taking such nodes for the
+last ones of the parts, a walk goes through the parts in lockstep, as far as all do the
+same.
 
-A part must be convex: nothing outside of it lies between two of its nodes. So what a
-part takes from outside taints what that depends on; tainted nodes stay outside.
+A part must be convex: nothing outside of it lies between two of its nodes. So a value
+that a part takes from outside taints the nodes that it depends on; tainted nodes stay
+outside.
 """
 
 import heapq
@@ -31,14 +33,14 @@ MOST_VISITS = 4  # per node of the graph, in all walks together
 MOST_TAINTED = 8  # nodes per node of a part, until it is taken to end there
 MOST_RESTARTS = 4
 MOST_CHECKED = 16  # kinds of parts per graph
-BIG = 16  # nodes of a part that is rather a block than an idiom in one
+BIG = 16  # nodes of a part that counts as a block, not as an idiom in one
 
 Pays = Callable[[int, int], bool]
 
 
 @dataclass
 class AlikeParts:
-    """Parts as rows of nodes, in topological order, and what these take."""
+    """Parts as rows of nodes, in topological order, and the counterparts they take."""
 
     rows: list[Row] = field(default_factory=list)
     takes: list[tuple[Counterparts, ...]] = field(default_factory=list)
@@ -50,17 +52,17 @@ class AlikeParts:
 
     @property
     def size(self) -> int:
-        """How many nodes are in each."""
+        """How many nodes are in each part."""
         return len(self.rows)
 
     @property
     def saved(self) -> int:
-        """How many nodes are left out by sharing."""
+        """How many nodes sharing leaves out."""
         return (self.count - 1) * self.size
 
     @property
     def marked(self) -> bool:
-        """Whether they are blocks that the user has marked, of more than one node."""
+        """Whether the parts are blocks that the user has marked, of several nodes."""
         return self.size > 1 and all(row[0].place.block for row in self.rows)
 
     def part(self, i: int) -> list[Node]:
@@ -69,9 +71,9 @@ class AlikeParts:
 
 
 def alike_parts(nodes: Sequence[Node], pays: Pays = worth_sharing) -> list[AlikeParts]:
-    """Parts of a graph that are alike; none overlaps another.
+    """Find parts of a graph that are alike; none overlaps another.
 
-    `pays(count, size)` tells whether so many parts of so many nodes are worth it.
+    `pays(count, size)` tells whether `count` parts of `size` nodes are worth it.
     """
     kinds = _kinds(nodes)
     counts = Counter(kinds.values())
@@ -83,12 +85,12 @@ def alike_parts(nodes: Sequence[Node], pays: Pays = worth_sharing) -> list[Alike
 
 
 def has_marks(nodes: Iterable[Node]) -> bool:
-    """Whether nodes are of a block that the user has marked."""
+    """Whether some nodes are of a block that the user has marked."""
     return any(node.place.block for node in nodes)
 
 
 def _kinds(nodes: Iterable[Node]) -> dict[Node, int]:
-    """Equal numbers for nodes that do the same, of those that can be in a part."""
+    """Give equal numbers to nodes that do the same, if they can be in a part."""
     numbers: dict[Any, int] = {}
     kinds: dict[Node, int] = {}
     for node in nodes:
@@ -119,7 +121,7 @@ def _is_literal(value: Value) -> bool:
 
 
 def _is_fixed(value: Value) -> bool:
-    """Whether a literal must be the same in all parts: texts may depend on it."""
+    """Whether a literal must be the same in all parts, as texts may depend on it."""
     if not _is_literal(value):
         return False
     constant = value.node.primitive is CONSTANT
@@ -127,7 +129,7 @@ def _is_fixed(value: Value) -> bool:
 
 
 class _PartSearch:
-    """The search for parts by their last nodes."""
+    """The search for parts, starting from their last nodes."""
 
     def __init__(self, nodes: Sequence[Node], kinds: dict[Node, int]) -> None:
         self.nodes = nodes
@@ -143,7 +145,7 @@ class _PartSearch:
         self._circles = Circles(nodes)
 
     def _levels(self) -> dict[Node, int]:
-        """How many integers must be known, one after another, before a node is."""
+        """Count the integers that must be known, one after another, before a node."""
         levels: dict[Node, int] = {}
         for node in self.nodes:
             level = max([levels.get(v.node, 0) for v in node.inputs], default=0)
@@ -155,10 +157,11 @@ class _PartSearch:
         return levels
 
     def paying(self, pays: Pays) -> list[AlikeParts]:
-        """The parts that pay: those of many nodes first, or those often repeated.
+        """Return the parts that pay, chosen in the better one of two orders.
 
-        Parts that begin in the midst of a block are one less than blocks are, but may
-        have more nodes; they leave less for others.
+        One order begins with parts that save many nodes, the other with parts that are
+        often repeated. Parts that begin in the midst of a block are one fewer than the
+        blocks, but may have more nodes; they leave less for others.
         """
 
         def worth(parts: AlikeParts) -> bool:
@@ -174,9 +177,11 @@ class _PartSearch:
     def _chosen(
         self, tried: Sequence[tuple[Row, AlikeParts]], worth: Callable[..., bool]
     ) -> list[AlikeParts]:
-        """Parts that do not overlap, the first ones first; others without what is.
+        """Choose parts that do not overlap, in the order in which they are given.
 
-        Where all can be put in order, so can be the first of them alone.
+        Later parts are walked again without the nodes that are taken. If all chosen
+        parts can be put in order, so can the first of them alone, so all are checked at
+        once before each is.
         """
         chosen = self._apart(tried, worth, lambda some: True)
         if self._circles.are_in(chosen):
@@ -192,7 +197,7 @@ class _PartSearch:
         worth: Callable[..., bool],
         fit: Callable[[list[AlikeParts]], bool],
     ) -> list[AlikeParts]:
-        """As `_chosen`, of parts that fit together with those before."""
+        """Choose as `_chosen` does, of parts that `fit` with those chosen before."""
         chosen: list[AlikeParts] = []
         self.taken = set()
         for ends, whole in tried:
@@ -207,9 +212,9 @@ class _PartSearch:
         return chosen
 
     def _tried(self) -> Iterator[tuple[Row, AlikeParts]]:
-        """Parts by their last nodes, each as if there were no others.
+        """Yield parts with their last nodes, each as if there were no others.
 
-        Nodes of parts that were found need not be tried, unless more are alike.
+        Nodes of parts that were found need not be tried, unless more nodes are alike.
         """
         covered: dict[Node, int] = {}
         for rounds in ROUNDS:
@@ -223,7 +228,7 @@ class _PartSearch:
                     yield group, parts
 
     def _groups(self, rounds: int) -> list[Row]:
-        """Groups of nodes that look alike, those first that come last."""
+        """Return groups of nodes that look alike; the group that ends last is first."""
         counts = Counter(self.kinds.values())
         inner = [
             node
@@ -240,7 +245,7 @@ class _PartSearch:
         return sorted(several, key=lambda group: -self.rank[group[-1]])
 
     def _parts(self, ends: Row) -> AlikeParts | None:
-        """The parts of which nodes are the last; some of these may be left out."""
+        """Return the parts whose last nodes are `ends`, perhaps without some nodes."""
         for _ in range(MOST_RESTARTS):
             if len(ends) < 2:
                 return None
@@ -253,7 +258,7 @@ class _PartSearch:
 
 
 class _Walk(Lockstep):
-    """The walk from the last nodes of parts."""
+    """The walk through parts in lockstep, from their last nodes."""
 
     def __init__(self, ends: Row, search: _PartSearch) -> None:
         super().__init__(search.kinds, search.users, search.rank.__getitem__)
@@ -264,7 +269,7 @@ class _Walk(Lockstep):
         self._add(ends)
 
     def run(self) -> list[int] | None:
-        """Find the parts; None, or the parts that had better be walked alone."""
+        """Find the parts; return None, or the parts that had better be walked alone."""
         for row in self._to_visit():
             better = self._visit(row)
             if better is not None:
@@ -272,7 +277,10 @@ class _Walk(Lockstep):
         return None
 
     def _visit(self, row: Counterparts) -> list[int] | None:
-        """Decide where counterparts come from."""
+        """Decide where counterparts come from.
+
+        Returns None, or the parts that had better be walked alone, as others differ.
+        """
         self._search.visits -= self._count
         if self._is_inside(row):
             return None
@@ -295,7 +303,7 @@ class _Walk(Lockstep):
         return None
 
     def _majority(self, kinds: Sequence[int]) -> list[int] | None:
-        """The parts that do the same here, where little is lost with the others."""
+        """Return the parts that do the same here, if dropping others costs little."""
         best = max(dict.fromkeys(kinds), key=lambda k: (k >= 0, kinds.count(k)))
         alike = [i for i, kind in enumerate(kinds) if kind == best]
         lost = self._count - len(alike)
@@ -303,7 +311,11 @@ class _Walk(Lockstep):
         return alike if few and best >= 0 and len(alike) > 1 else None
 
     def _agreeing(self, rows: Sequence[int | None]) -> list[int]:
-        """Most of the parts, where some take here what they compute, but not others."""
+        """Return the largest group of parts that take a value from the same row.
+
+        Some parts compute what they take here, and others do not, or in another row. If
+        all agree on the row, no parts are returned.
+        """
         best = max(dict.fromkeys(rows), key=rows.count)
         agreeing = [i for i, row in enumerate(rows) if row == best]
         return agreeing if len(agreeing) < len(rows) else []
@@ -323,13 +335,13 @@ class _Walk(Lockstep):
         return not any(t.has(n) for t, n in zip(self._tainted, nodes, strict=True))
 
     def _add(self, nodes: Row) -> None:
-        """Add nodes to the parts, and look at what they take."""
+        """Add nodes to the parts, and let the walk visit what they take."""
         self._add_row(nodes)
         takes = zip(*(node.inputs for node in nodes), strict=True)
         self._visit_later(row for row in takes if not _is_fixed(row[0]))
 
     def extended(self) -> AlikeParts:
-        """The parts, with nodes that only use what the parts compute, and are alike."""
+        """Return the parts, with alike nodes that only use what the parts compute."""
         rank = self._search.rank
         self._firsts = [
             min(rank[row[i]] for row in self.rows) for i in range(self._count)
@@ -341,7 +353,7 @@ class _Walk(Lockstep):
         return AlikeParts(rows, takes)
 
     def _asked(self, nodes: Iterable[Node]) -> Iterator[Node]:
-        """The nodes, each of which is a visit."""
+        """Yield the nodes, counting each as a visit."""
         for node in nodes:
             self._search.visits -= 1
             yield node
@@ -353,7 +365,7 @@ class _Walk(Lockstep):
         return super()._does_same(first, user, part) and _symbols(user) == self._keys
 
     def _may_take(self, value: Value, part: int) -> bool:
-        """Values from outside must be there before the part begins."""
+        """Whether a value from outside is there before the part begins."""
         return self._search.rank[value.node] < self._firsts[part]
 
 
@@ -367,7 +379,7 @@ class _Tainted:
         self._visited = 0
 
     def add(self, value: Value) -> None:
-        """Let the part take a value from outside."""
+        """Record that the part takes a value from outside."""
         node = value.node
         if node not in self._found:
             self._found.add(node)
@@ -400,7 +412,7 @@ Item = Node | tuple[AlikeParts, int]
 def in_order(
     nodes: Sequence[Node], all_parts: Sequence[AlikeParts]
 ) -> list[Item] | None:
-    """Nodes and whole parts, each after what it depends on; None if that is a circle.
+    """Order nodes and whole parts by what they depend on; None if there is a circle.
 
     A part stands where its last node does, if it can.
     """

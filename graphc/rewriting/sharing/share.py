@@ -1,8 +1,8 @@
 """Sharing: parts of a graph that are alike are one function, which each of them calls.
 
-JAX traces and lowers every node of a program, in Python; a jitted function within it
-once. XLA compiles the calls as if the nodes stood there. So layers that are too few for
-a loop, or stand side by side, cost a line each.
+JAX traces and lowers every node of a program in Python, but a jitted function within it
+only once. XLA compiles the calls as if the nodes stood in their place. So layers that
+are too few for a loop, or stand side by side, cost a line each.
 """
 
 from collections import Counter, defaultdict
@@ -29,10 +29,10 @@ from graphc.rewriting.sharing.parts import (
 
 
 def sharing(least_saved: int | None = None) -> Rule:
-    """The rule that makes one function of parts of a graph that are alike.
+    """Make the rule that replaces alike parts of a graph by calls of one function.
 
-    It applies where at least so many nodes need not be lowered; by default where that
-    takes longer than to lower the calls.
+    It applies where at least `least_saved` nodes need not be lowered; by default where
+    lowering them would take longer than lowering the calls.
     """
 
     def pays(count: int, size: int) -> bool:
@@ -42,7 +42,7 @@ def sharing(least_saved: int | None = None) -> Rule:
 
     @whole_graph(over=(), exact=True, name="shared_blocks", last=True)
     def rule(graph: Graph) -> Replaced | None:
-        """Parts that are alike are calls of one function, which is lowered once."""
+        """Parts that are alike become calls of one function, which is lowered once."""
         return _shared(graph, pays)
 
     return rule
@@ -51,7 +51,7 @@ def sharing(least_saved: int | None = None) -> Rule:
 def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
     nodes = graph.nodes
     small = not pays(2, len(nodes)) and not has_marks(nodes)
-    if small or any(n.primitive is CALL for n in nodes):  # then it is done
+    if small or any(n.primitive is CALL for n in nodes):  # the graph is shared already
         return None
     alike = [parts for parts in alike_parts(nodes, pays) if _take_alike(parts)]
     users = _users(nodes) if alike else {}
@@ -86,7 +86,7 @@ def _users(nodes: Sequence[Node]) -> Users:
 
 
 class _Function:
-    """The function of which parts are calls."""
+    """The function that takes the place of parts that are alike."""
 
     def __init__(
         self, parts: AlikeParts, users: Users, outputs: Sequence[Value]
@@ -109,7 +109,7 @@ class _Function:
 
     @property
     def closed(self) -> bool:
-        """Whether it takes no size that the program computes."""
+        """Whether the function takes no size that the program computes."""
         return not any(origins(size) for size in self._sizes)
 
     def _made(self, parts: AlikeParts) -> tuple[Body, list[Value], list[Size]]:
@@ -124,7 +124,7 @@ class _Function:
         return close([known[row] for row in self._shown], inputs, "call")
 
     def called(self, i: int, replacements: dict[Value, Value]) -> dict[Value, Value]:
-        """The values of a part that others use, from a call of the function."""
+        """Call the function for part `i`; map its values used elsewhere to results."""
         taken = [*(row[i] for row in self._given), *self._captures]
         values = [replacements.get(v, v) for v in taken]
         with standing_at(self._shown[-1][i].node.place):
@@ -133,7 +133,7 @@ class _Function:
 
 
 def _own(parts: AlikeParts) -> set[Counterparts]:
-    """The counterparts that parts compute."""
+    """Return the counterparts that parts compute."""
     return {
         row
         for nodes in parts.rows
@@ -149,14 +149,14 @@ def _take_alike(parts: AlikeParts) -> bool:
 
 
 def _given(parts: AlikeParts) -> list[Counterparts]:
-    """The counterparts that parts take from outside, but for those that are one."""
+    """Return the counterparts taken from outside, unless they are one value for all."""
     taken, inside = dict.fromkeys(row for t in parts.takes for row in t), _own(parts)
     same = {row for row in taken if all(v is row[0] for v in row)}
     return [row for row in taken if row not in inside and row not in same]
 
 
 def _name(parts: AlikeParts) -> str:
-    """The innermost function that all lines of a part stand in, or most of them."""
+    """Return the innermost function that all lines of a part stand in, or most do."""
     paths = [row[0].place.functions for row in parts.rows]
     common = [names[0] for names in zip(*paths, strict=False) if len({*names}) == 1]
     if common:

@@ -1,9 +1,9 @@
-"""The room of the cache: what was not used for longest leaves, once there is too much.
+"""The room of the cache: files unused for longest are removed once they take too much.
 
-Files of programs are touched when they are read. Executables are read by JAX: of these
-the system says when, as exactly as it records reads at all. Several processes may write
-and remove at once: one of them clears at a time, a file that is gone was removed by
-another, and files that are being written are left alone.
+Files of programs are touched when they are read. JAX reads the executables: the system
+says when, as exactly as it records reads at all. Several processes may write and remove
+files at once: only one of them clears at a time, a file that is gone was removed by
+another process, and files that are being written are left alone.
 """
 
 import os
@@ -22,14 +22,14 @@ except ImportError:  # Windows: processes may clear at once, which does no harm
     _locks: ModuleType | None = None  # type: ignore[no-redef]
 
 PAUSE = 10.0  # seconds, at least, from one look at the directory to the next
-LEFT = 0.9  # of the room, when files have been removed
+LEFT = 0.9  # share of the room that is left filled when files are removed
 _LOCK = ".graphc-clearing"
 _last: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A file of the cache: its bytes, and when it was used."""
+    """A file of the cache: its size in bytes, and when it was last used."""
 
     path: str
     bytes: int
@@ -37,7 +37,7 @@ class _Kept:
 
 
 def touch(path: Path) -> None:
-    """A file has been used now."""
+    """Record that a file is used now."""
     with suppress(OSError):
         os.utime(path)
 
@@ -45,7 +45,7 @@ def touch(path: Path) -> None:
 def clear(directory: str, folders: tuple[str, ...]) -> None:
     """Remove files of these folders, if they take more than `config.cache_bytes`.
 
-    It does nothing where this process has looked a short time ago.
+    Does nothing if this process has looked less than `PAUSE` seconds ago.
     """
     now = time.monotonic()
     if now - _last.get(directory, -PAUSE) < PAUSE:
@@ -69,7 +69,7 @@ def _clear(folders: list[Path]) -> None:
 
 
 def _files(folder: Path) -> Iterator[_Kept]:
-    """The files of a folder, without those that are being written, and links."""
+    """Yield the files of a folder, except links and files that are being written."""
     try:
         entries = list(os.scandir(folder))
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def _files(folder: Path) -> Iterator[_Kept]:
 
 @contextmanager
 def _alone(directory: str) -> Generator[None]:
-    """Within: no other process clears. Raises BlockingIOError where one does."""
+    """Let no other process clear meanwhile. Raises BlockingIOError where one does."""
     if _locks is None:
         yield
         return

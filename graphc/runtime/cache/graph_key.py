@@ -1,8 +1,8 @@
 """Keys of programs: a digest of all that the text of a program depends on.
 
-The text of a graph names the graphs inside of nodes only, and says nothing about lines
-and bounds of sizes. Here all of that is written, to be digested and not to be read, and
-without types, which nearly halves the time.
+The text of a graph only names the graphs inside its nodes, and says nothing about
+source lines and bounds of sizes. Here all of that is written, to be digested and not to
+be read; types are left out, which nearly halves the time.
 """
 
 import os
@@ -34,9 +34,9 @@ PACKAGE = OWN_FILES.removesuffix(os.sep)
 
 
 class _KeyText:
-    """One graph in full, line by line; a value is the number of its line.
+    """One graph in full, line by line; a value is written as its number.
 
-    Types follow from those of the inputs, by the rules of ops; so they are left out.
+    Types are left out, since they follow from those of the inputs by the rules of ops.
     """
 
     def __init__(self, graph: Graph, places: dict[SourceLocation, str]) -> None:
@@ -75,7 +75,7 @@ class _KeyText:
         return f"{symbol.name!r} {symbol.lower} {upper} {symbol.may_be_one}"
 
     def param(self, param: object) -> str:
-        """A param as text. Raises GraphError where its kind has none."""
+        """Return a param as text. Raises GraphError where its kind has none."""
         match param:
             case Dim():
                 return self._size(param)
@@ -138,7 +138,7 @@ class _KeyText:
         return repr((inner.lines, params))
 
     def policy(self, key: object, policy: object) -> str:
-        """A size, by its name or itself, and its policy."""
+        """Return the text of a size, which may be a name, and of its policy."""
         if not isinstance(policy, (str, Specialize, Pad, Bound)):
             raise graph_error("no policy of ours", op="key")
         size = as_size(key) if isinstance(key, (Value, Dim)) else key
@@ -153,10 +153,10 @@ def key_of(
     jax: ModuleType | None,
     *others: object,
 ) -> str:
-    """The key of a program; "" where it depends on what has no text.
+    """Return the key of a program, or "" if it depends on something without a text.
 
-    So it is with functions and rules of users, and with budgets. `others` are what else
-    it depends on, as their `repr` shows.
+    Functions and rules of users have no text, and neither have budgets. `others` are
+    what else the program depends on, as their `repr` shows.
     """
     known = ALL.on(costs)
     if not {*known, *known.compiled}.issuperset(rewrites):
@@ -175,7 +175,7 @@ def key_of(
 
 @cache
 def _versions(jax: ModuleType | None) -> tuple[str, ...]:
-    """The versions of all that writes and runs programs, and of our own files."""
+    """Return the versions of all that writes and runs programs, our files included."""
     versions = [platform.python_implementation(), platform.python_version()]
     versions += [np.__version__, *([] if jax is None else [jax.__version__])]
     stamps = sorted([*_stamps(PACKAGE), *_stamps(f"{PACKAGE}_serving")])
@@ -183,7 +183,7 @@ def _versions(jax: ModuleType | None) -> tuple[str, ...]:
 
 
 def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Our files, with size and time: a version under development has no number."""
+    """Yield our files with size and time: a version under development has no number."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):

@@ -1,10 +1,11 @@
 """JAX's cache of executables, kept in graphc's directory while graphc compiles.
 
-JAX has one such cache per process, where its option of a directory says. Here the
-option is set for one thread, from the start of tracing to the end of the compilation;
-before and after, JAX forgets which directory it has opened, so that settings of the
-user are as they were for what else is compiled. JAX writes in place; here it writes
-whole files, since it would neither read nor replace what a killed process has begun.
+JAX has one such cache per process, in the directory that an option names. Here the
+option is set for one thread, from the start of tracing to the end of the compilation.
+Before and after, JAX is made to forget which directory it has opened, so that the
+user's settings hold for everything else that is compiled. JAX writes files in place;
+here it writes whole files, since it would neither read nor replace a file that a killed
+process has begun.
 """
 
 import importlib
@@ -42,7 +43,7 @@ class Executables:
         self._jax = jax
 
     def enter(self) -> None:
-        """Compilations of this thread are kept from now on."""
+        """Keep the compilations of this thread from now on."""
         if self._jax is None or config.cache_dir is None or _OWN.undo is not None:
             return
         path = Path(config.cache_dir, EXECUTABLES)
@@ -50,7 +51,7 @@ class Executables:
             _OWN.undo = _entered(self._jax, path)
 
     def leave(self) -> None:
-        """JAX's own settings hold again."""
+        """Restore JAX's own settings."""
         undo, _OWN.undo = _OWN.undo, None
         if undo is not None:
             undo.close()
@@ -59,7 +60,7 @@ class Executables:
 
     @contextmanager
     def kept(self) -> Generator[None]:
-        """Within: compilations of this thread are kept."""
+        """Keep the compilations of this thread within the context."""
         self.enter()
         try:
             yield
@@ -79,7 +80,7 @@ class _EntryFile:
 
 
 class _Entries:
-    """The folder of the cache, as far as JAX asks for it."""
+    """The folder of the cache, as far as JAX uses it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -89,7 +90,7 @@ class _Entries:
 
 
 def _entered(jax: ModuleType, path: Path) -> ExitStack:
-    """Set options of JAX for this thread; nothing where JAX has changed."""
+    """Set options of JAX for this thread, except those that this JAX lacks."""
     stack = ExitStack()
     reset = importlib.import_module(_PUBLIC).reset_cache
     stack.callback(reset)

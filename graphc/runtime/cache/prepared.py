@@ -12,10 +12,10 @@ from graphc.transform.planning.plan import Plan
 
 @dataclass(frozen=True)
 class ProgramFacts:
-    """All that running a program takes: its text, and what its plan says of calls.
+    """All that running a program takes: its text, and what its plan says about calls.
 
-    It is `alone` where all that it does is to call its one segment, `wide` where it
-    allows 64-bit arrays, and `padded` where its segments run at capacities.
+    A program is `alone` if all that it does is call its one segment, `wide` if it
+    allows 64-bit arrays, and `padded` if its segments run at capacities.
     """
 
     text: str
@@ -28,7 +28,7 @@ class ProgramFacts:
 
 
 class Prepared:
-    """The facts of a program, and its plan, which `make` gives when it is asked for."""
+    """The facts of a program, and its plan, which `make` computes on demand."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Prepared:
 
     @classmethod
     def of(cls, plan: Plan, source: Source) -> "Prepared":
-        """The program of a plan that has been made."""
+        """Return the program of a plan that has been made."""
         pad = plan.padded
         facts = ProgramFacts(
             text=source.text,
@@ -83,11 +83,11 @@ class Prepared:
 
     @property
     def sizes(self) -> dict[str, Symbol]:
-        """Sizes by the names that they have in the text.
+        """The sizes by their names in the text.
 
-        Where older graphs live, nodes are shared with them, and a program may be
-        printed in another order than that which was kept: then only sizes that nothing
-        else is named after are known by their names.
+        If older graphs are alive, nodes are shared with them, and a program may be
+        printed in another order than the one that was kept. Then only those sizes are
+        known by their names that nothing else is named after.
         """
         source = self._both()[1]
         if source.text == self.facts.text:

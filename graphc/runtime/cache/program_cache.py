@@ -1,10 +1,10 @@
 """Programs that are kept in a directory for other processes.
 
-A program is code. One that is read is run only if it is whole (a digest over all of
-it), is what was asked for (its key), and is a file of this user that nobody else can
-write, in a directory of which the same holds. Any other file is reported once, not run,
-and replaced. A digest is no signature: whoever may write as this user can write
-programs.
+A program is code. A program that is read is run only if it is whole (by a digest over
+all of it), is what was asked for (by its key), and is a file of this user that nobody
+else can write, in a directory of which the same holds. Any other file is reported once,
+not run, and replaced. A digest is no signature: whoever may write as this user can
+write programs.
 """
 
 import json
@@ -30,11 +30,11 @@ _reported: set[str] = set()
 
 
 class _Unfit(Exception):
-    """A file that is there and cannot be used, and why."""
+    """Raised when a file exists and cannot be used; the message says why."""
 
 
 def read(directory: str, key: str) -> ProgramFacts | None:
-    """The program that is kept for a key; None where there is none that fits."""
+    """Return the program that is kept for a key, or None if there is none that fits."""
     path = Path(directory, PROGRAMS, f"{key}.json")
     try:
         require_own(os.stat(path.parent), "the directory")
@@ -61,7 +61,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def require_own(status: os.stat_result, what: str) -> None:
-    """Raise where a file is of another user, or others can write it."""
+    """Raise _Unfit if a file belongs to another user, or others can write it."""
     if not hasattr(os, "geteuid"):
         return
     if status.st_uid != os.geteuid():
@@ -119,12 +119,12 @@ def write(directory: str, key: str, facts: ProgramFacts) -> None:
 
 
 def make_room(directory: str) -> None:
-    """Remove what was not used for longest, where there is too much."""
+    """Remove the files unused for longest, if the cache takes too much room."""
     cache_room.clear(directory, (PROGRAMS, EXECUTABLES))
 
 
 def own_folder(path: Path) -> None:
-    """Make a directory, which nobody else can write."""
+    """Make a directory that nobody else can write."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -138,7 +138,7 @@ def _tell(path: Path, reason: str) -> None:
 
 
 def usable(path: Path) -> bool:
-    """Whether a directory is there, and of this user alone; else warn once."""
+    """Whether a directory, made if need be, is this user's alone; else warn once."""
     try:
         own_folder(path)
         require_own(os.stat(path), "it")

@@ -1,8 +1,9 @@
-"""Files that are written as a whole: whoever reads one has the old content or the new.
+"""Files that are written as a whole: a reader gets the old content or the new.
 
-The content goes to a file beside it, to the disk, and then into its place. A process
-that is killed leaves that file behind; whoever writes to the folder next removes it. It
-is known to be left behind by its lock, which the system gives back with the process.
+The content goes to a file beside the target, to the disk, and then into its place. A
+process that is killed leaves that file behind; whoever writes to the folder next
+removes it. Such a file is recognised by its lock, which the system releases with the
+process.
 """
 
 import errno
@@ -23,11 +24,11 @@ _WITHOUT_SYNC = errno.EINVAL, errno.ENOTSUP, errno.EBADF  # folders of some syst
 
 
 def write_whole(path: StrPath, content: bytes, private: bool = False) -> None:
-    """Write a file, or leave what is there as it is.
+    """Write a file as a whole, or leave what is there as it is.
 
-    A file that is there keeps its mode. Behind a link, the file it leads to is
-    replaced. A pipe or a device is written to. A `private` file is for its
-    user alone, whatever was there. Raises OSError, with the path.
+    An existing file keeps its mode. If the path is a link, the file that it leads to is
+    replaced. A pipe or a device is written to directly. A `private` file is for its
+    user alone, whatever was there before. Raises OSError, with the path.
     """
     target = os.fsdecode(path)
     target = os.path.abspath(target) if private else os.path.realpath(target)
@@ -74,7 +75,7 @@ def _status(path: str) -> os.stat_result | None:
 
 
 def _opened(folder: str, mode: int) -> tuple[int, str]:
-    """A new file in a folder, locked, and its name."""
+    """Create a file in a folder, locked; return its descriptor and its name."""
     while True:
         name = os.path.join(folder, f"{_START}{token_hex(8)}{_END}")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -85,7 +86,10 @@ def _opened(folder: str, mode: int) -> tuple[int, str]:
 
 
 def _is_mine(descriptor: int, name: str) -> bool:
-    """Lock a file: whether it is still there, for it was not locked when it was new."""
+    """Lock a new file, and return whether it is still there.
+
+    Before it was locked, another process may have removed it.
+    """
     if not _locked(descriptor):
         return False
     there = _status(name)
@@ -93,7 +97,7 @@ def _is_mine(descriptor: int, name: str) -> bool:
 
 
 def _locked(descriptor: int) -> bool:
-    """Lock a file, unless another process has; where there are no locks, do nothing."""
+    """Lock a file, and return whether no other process has; True without locks."""
     if _locks is None:
         return True
     try:
@@ -107,7 +111,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _remove_left_behind(folder: str) -> None:
-    """Remove what processes that were killed have not finished."""
+    """Remove files that killed processes have left unfinished."""
     names: list[str] = []
     with suppress(PermissionError):
         names = os.listdir(folder)
@@ -130,7 +134,7 @@ def _remove_unless_locked(name: str) -> None:
 
 
 def _sync(folder: str) -> None:
-    """Have the name of a file on the disk, too."""
+    """Make sure that the names of a folder's files are on the disk, too."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

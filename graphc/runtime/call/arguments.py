@@ -1,4 +1,4 @@
-"""The arguments of a call: brought in order, and fit to be handed to the program."""
+"""The arguments of a call: put in order, and made fit to be handed to the program."""
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,11 +27,11 @@ class Signature:
     """The arguments that a call must bring.
 
     `plain` are the types of arguments that need no admission: arrays of JAX, whose
-    dtypes the program sees, and those of NumPy for a NumPy program. JAX would cast
+    dtypes the program sees, and arrays of NumPy for a NumPy program. JAX would cast
     NumPy's 64-bit arrays silently, and wrap a Python integer that does not fit. `jax`
     is given where the program may read arguments after it has returned, as XLA does:
-    NumPy's arrays are copied then, since the caller may write to them by then. The
-    program itself copies those that it pads.
+    NumPy's arrays are copied then, since the caller may write to them in the meantime.
+    The program itself copies the arrays that it pads.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Signature:
             self.plain.add(int)
 
     def bind(self, args: ArgumentValues, named: Mapping[str, object]) -> ArgumentValues:
-        """Arguments by position and by name, with defaults, in order."""
+        """Put arguments by position and by name, and defaults, in order."""
         count = len(self._names)
         if len(args) > count:
             problem = f"{len(args)} arguments for {count} inputs"
@@ -83,7 +83,7 @@ class Signature:
         return tuple(by_position[i] for i in range(count))
 
     def _unpacked(self, args: ArgumentValues) -> str:
-        """The call that is meant where all arguments came as one."""
+        """Return a hint at the call that is meant where all arguments came as one."""
         only = args[0] if len(args) == 1 else None
         if isinstance(only, dict) and {*only} <= {*self._names}:
             return "write f(**arguments)"
@@ -103,7 +103,7 @@ class Signature:
         raise self.mismatch(problem, "unexpected", hint)
 
     def mismatch(self, problem: str, kind: ErrorKind, hint: str = "") -> CallError:
-        """The error of a call that cannot be matched with the inputs."""
+        """Return the error of a call that cannot be matched with the inputs."""
         inputs = ", ".join(
             f"{name}: {value.type}"
             for name, value in zip(self._names, self._inputs, strict=True)
@@ -116,9 +116,10 @@ class Signature:
         )
 
     def admit(self, args: ArgumentValues) -> ArgumentValues:
-        """The arguments in forms that the program takes, of the dtypes of its inputs.
+        """Return the arguments in forms and dtypes that the program takes.
 
-        Raises CallError for what is no array or number that may be cast to them.
+        Raises CallError for what is no array or number that may be cast to the dtypes
+        of the inputs.
         """
         copies = self._own(args)
         if copies is not None:
@@ -139,9 +140,9 @@ class Signature:
         return tuple([a if padded else take(a) for a, padded in pairs])
 
     def _own(self, args: ArgumentValues) -> ArgumentValues | None:
-        """The arguments where arrays of NumPy need a copy at most, as is most frequent.
+        """Return the arguments if arrays of NumPy need at most a copy, or else None.
 
-        Else None.
+        This is the most frequent case.
         """
         if self._jax is None or self._jax.config.jax_disable_jit:
             return None
@@ -156,14 +157,14 @@ class Signature:
         return tuple(copies)
 
     def _cast(self, admitted: list[object], args: ArgumentValues) -> list[object]:
-        """The arguments in the dtypes of the inputs, where that is allowed."""
+        """Cast the arguments to the dtypes of the inputs, where that is allowed."""
         try:
             return self._checked(admitted)
         except CallError as error:
             raise self.misfit(error, args) from None
 
     def _admitted(self, i: int, argument: object) -> object:
-        """One argument in a form that the program takes, or that it will refuse."""
+        """Return one argument in a form that the program takes, or will refuse."""
         kind = type(argument)
         if kind is int and int not in self.plain:
             return self._shared(i, argument)
@@ -178,7 +179,7 @@ class Signature:
         return self._shared(i, argument)
 
     def _shared(self, i: int, argument: object) -> object:
-        """As the table says that saved models have, too."""
+        """Admit an argument by the table that saved models use, too."""
         try:
             converted = admitted(argument, self.dtypes[i], self._casting)
         except Refusal as refusal:
@@ -208,7 +209,7 @@ class Signature:
             raise self._refusal(i, problem, "traced", hint) from None
 
     def _know(self, kind: type) -> None:
-        """Arrays of JAX need no admission, unless some must be cast."""
+        """Let arrays of JAX pass without admission, unless some must be cast."""
         if self._mixed:
             self.plain.discard(kind)
             self.direct.discard(kind)
@@ -218,10 +219,10 @@ class Signature:
                 self.direct.add(kind)
 
     def fits(self, args: ArgumentValues, borrowed: bool = False) -> bool:
-        """Whether all are arrays of JAX, in the dtypes of the inputs, or numbers.
+        """Whether all arguments are JAX arrays in the inputs' dtypes, or numbers.
 
-        A number is one that JAX distinguishes from arrays: where one of this kind has
-        been taken, others are. Arrays of NumPy do as well that are `borrowed`.
+        Numbers are of kinds that JAX distinguishes from arrays: where one has been
+        taken, others of its kind are. Arrays of NumPy that are `borrowed` fit as well.
         """
         if len(args) != len(self.dtypes) or self._jax is None:
             return False
@@ -236,11 +237,11 @@ class Signature:
 
     @property
     def numbers(self) -> dict[str, complex]:
-        """The kinds of dtypes as which numbers of Python reach the program, and one."""
+        """A Python number for each kind of dtype as which such numbers are passed."""
         return {"f": 0.0, "c": 0j} | ({"i": 0} if int in self.plain else {})
 
     def need_copies(self, args: ArgumentValues) -> bool:
-        """Whether arrays of NumPy, in the dtypes of the inputs, are all to admit."""
+        """Whether only NumPy arrays in the inputs' dtypes need admission."""
         plain, pairs = self.plain, zip(args, self.dtypes, strict=True)
         return np.ndarray in map(type, args) and all(
             a.dtype == d if type(a) is np.ndarray else type(a) in plain
@@ -248,7 +249,7 @@ class Signature:
         )
 
     def check(self, args: ArgumentValues) -> CallError | None:
-        """The error of the arguments, if they do not fit."""
+        """Return the error of the arguments, or None if they fit."""
         try:
             self._checked(args)
         except CallError as error:
@@ -256,7 +257,7 @@ class Signature:
         return None
 
     def _checked(self, args: Sequence[object]) -> list[object]:
-        """The arguments in the dtypes of the inputs. Raises CallError of any misfit."""
+        """Cast the arguments to the inputs' dtypes. Raises CallError of any misfit."""
         try:
             result = self._check(*args)
         except ZeroDivisionError:
@@ -264,7 +265,7 @@ class Signature:
         return list(result) if len(args) > 1 else [result]
 
     def misfit(self, error: CallError, args: ArgumentValues) -> CallError:
-        """The error of a program, with the arguments and the user's line."""
+        """Return the error of a program, with the arguments and the user's line."""
         text = self.text(args)
         hint = ZERO_HINT if error.kind == "zero" else ""
         place = user_place()
@@ -292,15 +293,15 @@ class Signature:
 
 
 def _own(argument: object) -> object:
-    """An array of NumPy as one that the caller cannot change after the call.
+    """Return an argument; an array of NumPy is copied, as the caller may change it.
 
-    A copy of 20 small ones takes 6 us; JAX's own, by `device_put`, takes 2,000.
+    Copying 20 small arrays takes 6 us; JAX's own copies, by `device_put`, take 2,000.
     """
     return copy(argument) if isinstance(argument, np.ndarray) else argument
 
 
 def _placed(jax: ModuleType, argument: object) -> object:
-    """As `_own`, for arguments that JAX does not trace, as a JAX array."""
+    """Copy as `_own` does, but to a JAX array, where JAX does not trace."""
     if not isinstance(argument, np.ndarray):
         return argument
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
@@ -308,13 +309,13 @@ def _placed(jax: ModuleType, argument: object) -> object:
 
 
 def _differs(array: object, dtype: DType) -> bool:
-    """Whether it has another dtype, and does not adapt as a Python number does."""
+    """Whether an array has another dtype, and does not adapt as Python numbers do."""
     other = getattr(array, "dtype", dtype) != dtype
     return other and not getattr(array, "weak_type", False)
 
 
 def _holds_values(items: object) -> bool:
-    """Whether there are symbolic values in lists."""
+    """Whether there are symbolic values in lists, nested ones included."""
     if isinstance(items, (list, tuple)):
         return any(map(_holds_values, items))
     return isinstance(items, Value)

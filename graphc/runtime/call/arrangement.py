@@ -1,6 +1,6 @@
-"""Inputs that stand in lists, tuples and dicts, as parameters often do.
+"""Inputs given as lists, tuples and dicts, as parameters often are.
 
-The program has one input for each variable. A call gives the same structure of arrays,
+The program has one input for each variable. A call passes arrays in the same structure,
 which is taken apart first.
 """
 
@@ -15,17 +15,17 @@ Placing = Any  # the place of a variable among all, or a list, tuple or dict of 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The structure of each input, and how calls name it ("" where they do not)."""
+    """The structure of each input, and its name in calls ("" where it has none)."""
 
     forms: tuple[Placing, ...]
     names: tuple[str, ...]
-    count: int  # of the variables
+    count: int  # the number of variables
     by_name: bool  # whether the inputs stand in a dict
 
     def flat(self, args: Sequence[object], named: Mapping[str, object]) -> list[object]:
-        """The arrays of a call, in the order of the variables.
+        """Return the arrays of a call in the order of the variables.
 
-        Raises CallError where they do not stand in this structure.
+        Raises CallError where the arguments do not have this structure.
         """
         arguments = self._bound(args, named)
         arrays: list[object] = [None] * self.count
@@ -36,7 +36,7 @@ class Arrangement:
         return arrays
 
     def around(self, leaves: Sequence[object]) -> list[object] | dict[str, object]:
-        """The structure of all inputs, with these in the places of the variables."""
+        """Build the structure of all inputs with `leaves` in place of the variables."""
         parts = [_filled(form, leaves) for form in self.forms]
         return dict(zip(self.names, parts, strict=True)) if self.by_name else parts
 

@@ -1,9 +1,9 @@
-"""Calls on arrays of NumPy, which are copied before JAX has them.
+"""Calls on NumPy arrays, which are copied before JAX gets them.
 
-XLA reads an array of NumPy where it lies, if it is aligned, and may do so after the
-call: who writes to it then, changes results. A program shall not depend on that, nor on
-how an array happens to be aligned. A copy of a small one takes 0.15 us, and any two
-lines of Python as long; shapes are looked up by JAX.
+XLA reads an aligned NumPy array where it lies, and may do so after the call: whoever
+writes to the array then changes the results. A program must not depend on that, nor on
+how an array happens to be aligned. Copying a small array takes 0.15 us, as long as any
+two lines of Python, so nothing here compares shapes: JAX looks them up.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 
 
 def are_small(args: Iterable[object], dtypes: Iterable[DType]) -> bool:
-    """Whether all are arrays of NumPy of little size, of the very dtypes."""
+    """Whether all arguments are small NumPy arrays of exactly these dtypes."""
     pairs = zip(args, dtypes, strict=True)
     return all(
         type(a) is np.ndarray and a.dtype is d and a.nbytes < SMALL for a, d in pairs
@@ -29,10 +29,11 @@ def are_small(args: Iterable[object], dtypes: Iterable[DType]) -> bool:
 def on_copies(
     run: Run, dtypes: Sequence[DType], plain: Container[type], otherwise: Run
 ) -> Run:
-    """`run` on copies of arguments that are arrays of NumPy, of which there is one.
+    """Return a function that calls `run` with copies of its NumPy arguments.
 
-    Other arguments must be of kinds that are `plain`, and stay as they are. All other
-    calls are for `otherwise`.
+    At least one argument must be a NumPy array, and NumPy arrays must have the dtypes
+    of their inputs. Other arguments must be of `plain` types, and are passed as they
+    are. All other calls go to `otherwise`.
     """
     count = len(dtypes)
 
@@ -53,22 +54,29 @@ def on_copies(
 
 
 def on_small_copies(run: Run, dtypes: Sequence[DType], otherwise: Run) -> Run:
-    """The same at the least cost, for small arrays of NumPy alone."""
+    """Return a function that calls `run` with copies of small NumPy arrays, cheaply.
+
+    Calls with any other argument go to `otherwise`.
+    """
     is_one = "type({0}) is array and {0}.dtype is d{0} and {0}.nbytes < small"
     return _unrolled(len(dtypes), is_one, "{0}.copy()")(run, dtypes, otherwise)
 
 
 def on_borrowed(run: Run, dtypes: Sequence[DType], otherwise: Run) -> Run:
-    """`run` on arrays of these dtypes as they are; `otherwise` for others."""
+    """Return a function that passes arrays of these dtypes to `run` as they are.
+
+    Calls with other arguments go to `otherwise`.
+    """
     is_one = "getattr({0}, 'dtype', None) is d{0}"
     return _unrolled(len(dtypes), is_one, "{0}")(run, dtypes, otherwise)
 
 
 @lru_cache(64)
 def _unrolled(count: int, is_one: str, operand: str) -> Run:
-    """A maker of functions of so many arguments, without a loop.
+    """Return a maker of functions of `count` arguments, written out without a loop.
 
-    They run on the operands where each argument is one that fits.
+    Such a function calls `run` with its operands if every argument passes the test
+    `is_one`, and `otherwise` if not.
     """
     names = [f"a{i}" for i in range(count)]
     lines = [

@@ -1,9 +1,9 @@
-"""Copies into buffers, and of parts of results, where arrays lie on an accelerator.
+"""Copies into buffers, and cuts of results, for arrays on an accelerator.
 
-XLA compiles such a copy for each size. The host compiles nothing, but an array goes
-through its memory, which takes a large one longer than a compilation. A copy is made by
-the host until the copies of its call plan have taken about as long as to compile it:
-both together take at most twice the time of the better one.
+XLA compiles such a copy for each size. The host compiles nothing, but it moves the
+array through its own memory, which for a large array takes longer than a compilation.
+So the host makes a copy of a call plan until that has taken about as long as compiling
+it would: both together take at most twice the time of the better way.
 """
 
 import time
@@ -12,14 +12,15 @@ from typing import Any
 
 from graphc.runtime.driver.stance import refusing
 
-COMPILED = 0.1  # seconds until a copy is compiled, about, for an NVIDIA H100
+COMPILED = 0.1  # seconds to compile a copy, about, for an NVIDIA H100
 
 
 class DeviceCopy:
-    """One copy of a call plan, `by_host` at first and compiled later.
+    """One copy of a call plan, made `by_host` at first and by compiled code later.
 
-    `on_device` is the same as a function that JAX traces; `owner` is what compiles it,
-    for stances: where nothing may be compiled, the host goes on.
+    `on_device` is the same copy as a function that JAX traces. `owner` is what compiles
+    it, as stances see it: where nothing may be compiled, the host goes on making the
+    copy.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class DeviceCopy:
         self._spent = 0.0
 
     def __call__(self, array: object) -> object:
-        """The copy of `array`, which has the shape that it is planned for."""
+        """Return a copy of `array`, whose shape is the one that this is planned for."""
         compiled = self._compiled
         if compiled is None:
             if self._spent < COMPILED or refusing(self._owner) is not None:

@@ -1,15 +1,16 @@
-"""Calls that JAX dispatches by itself, in C++, and how many there were.
+"""Calls that JAX dispatches by itself, in C++, and how many of them there were.
 
 A jitted function of JAX keeps what is compiled for each signature of a call: shapes,
-dtypes, placements, kinds of arguments, settings of JAX. It runs that without a line of
-Python, and asks a Python function, its cache miss, about all other calls. `dispatcher`
-makes such an object with a function of ours in that place. All that a call needs beside
-its run, as admitting arrays of NumPy or explaining errors, is done there, and only what
-needs none of it is given to C++ to keep.
+dtypes, placements, kinds of arguments, settings of JAX. It runs such a call without a
+line of Python, and asks a Python function, its cache miss, about all other calls.
+`dispatcher` makes such an object with a function of ours in that place. All that a call
+needs besides its run, such as admitting NumPy arrays or explaining errors, is done
+there, and C++ keeps only the calls that need none of it.
 
-So there is no place left to count calls. `Route` counts how often its function was
-asked for: `__call__` of a class is a property that acquires it, in C as well. Whoever
-looks the attribute up and does not call it is counted too; `callable` does not look.
+This leaves no place to count calls. So `Route` counts how often its function was asked
+for: `__call__` of a class is a property that acquires the function, in C as well. Who
+looks the attribute up without calling it is counted too; `callable` does not look it
+up.
 """
 
 import sys
@@ -44,7 +45,7 @@ _MOST = sys.maxsize
 
 
 class Route:
-    """A function to call, and how often it was acquired: before each call, once."""
+    """A function to call, and how often it was acquired: once before each call."""
 
     def __init__(self, function: Run) -> None:
         self._left = repeat(function, _MOST)
@@ -52,15 +53,15 @@ class Route:
 
     @property
     def calls(self) -> int:
-        """How often it was acquired."""
+        """How often the function was acquired."""
         return _MOST - length_hint(self._left)
 
 
 class _Acquiring(property):
     """A `__call__` that acquires the route of the next call.
 
-    Classes change theirs in a forked child for which JAX is lost, so that no call ever
-    has to ask where it is.
+    In a forked child that has lost JAX, each class gets another `__call__`, so that no
+    call ever has to ask whether it runs in one.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -82,18 +83,19 @@ def _refused(*_: object, **__: object) -> object:
 
 
 def acquiring(doc: str, acquire: str = "_acquire") -> object:
-    """A `__call__` for a class in which `acquire` is that of the next route."""
+    """Make a `__call__` for a class whose attribute `acquire` gets the next route."""
     return _Acquiring(methodcaller(acquire), doc=doc)
 
 
 def dispatcher(
     jax: ModuleType, jitted: Callable[..., object], missed: Run | None, plainly: Run
 ) -> Run | None:
-    """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
+    """Return `jitted` with `missed` as its cache miss; None if JAX has changed.
 
-    `missed` returns the results; what C++ shall keep for calls of this signature, None
-    for nothing; and False. The first two are the first two of `private_jax.cache_miss`.
-    `plainly` is called where JAX does not compile, or looks for a NaN.
+    `missed` returns a triple: the results; what C++ is to keep for calls of this
+    signature, or None for nothing; and False. The first two are as in
+    `private_jax.cache_miss`. `plainly` is called where JAX does not compile, or looks
+    for a NaN.
     """
     if missed is None:
         return None

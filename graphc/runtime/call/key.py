@@ -1,4 +1,4 @@
-"""The key of a call: all of its arguments that the choice of a program depends on."""
+"""The key of a call: all about its arguments that decides which program runs it."""
 
 from collections.abc import Callable, Hashable
 from types import ModuleType
@@ -10,13 +10,14 @@ _NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
 
 
 def kind_of(jax: ModuleType) -> Callable[[object], Hashable]:
-    """The function that gives the kind of an argument: all that chooses a program.
+    """Return a function that gives the kind of an argument: all that chooses a program.
 
-    It is a dtype and a shape, of an array of JAX also its weak type and the device that
-    it is committed to, and None where a program depends on more.
+    The kind is a dtype and a shape; for an array of JAX, it includes the weak type and
+    the device that the array is committed to. It is None where a program depends on
+    more.
     """
     array_type, tracer = jax.Array, jax.core.Tracer
-    arrays: set[type[Any]] = set()  # types of arrays of JAX that are no tracers
+    arrays: set[type[Any]] = set()  # types of JAX arrays that are no tracers
 
     def kind(argument: Any) -> Hashable:
         argument_type: type[Any] = type(argument)

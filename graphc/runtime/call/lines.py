@@ -40,7 +40,7 @@ from graphc.transform.tied import KnownRooms
 from graphc_serving.arguments import SMALL, copy
 
 _LARGE = 2**16  # bytes of a buffer from which XLA reads it where it lies
-_FORMS = 256  # of plans whose lines are remembered
+_FORMS = 256  # the forms of plans whose lines are remembered, at most
 Run = Callable[..., Any]
 
 
@@ -49,31 +49,31 @@ class InUse(Protocol):
 
     @property
     def newest(self) -> object:
-        """The program that new calls run by."""
+        """The program that runs new calls."""
 
 
 class Counting(Protocol):
     """A program that counts calls by their sizes."""
 
     def counting(self, args: ArgumentValues, run: Run) -> Callable[[], Run]:
-        """The function that gives `run` for calls like this one, and counts them."""
+        """Return a function that gives `run` for calls like this one, and counts it."""
         ...
 
     def forget_runs(self) -> None:
-        """Nobody calls by those functions any longer."""
+        """Let go of the functions that `counting` gave: nobody calls them any more."""
 
 
 @dataclass(frozen=True)
 class CallSite:
-    """The function that calls belong to, and what they need of it.
+    """The compiled function that calls belong to, and what their plans need of it.
 
-    `calls` are those of its jitted function, and `place` makes arrays of JAX of parts
-    of results, if there are any. Where a device `launches` what it does, arrays of JAX
-    are copied there, and `owner` compiles this. `otherwise` runs calls while JAX looks
-    for NaN or does not compile, and where `program` is not the newest of `programs`.
-    `fail` gives the error of a failed call; `rooms` are the capacities that calls of
-    the program had, if it chooses among them; `settle` records what one has compiled,
-    `pending` or by JAX's events.
+    `calls` are the calls of its jitted function. `place` turns parts of results, if
+    there are any, into arrays of JAX. Where a device `launches` what it does, arrays of
+    JAX are copied on it, and `owner` is what compiles these copies. `otherwise` runs
+    calls while JAX looks for NaN or does not compile, and once `program` is not the
+    newest of `programs`. `fail` gives the error of a failed call. `rooms` are the
+    capacities that calls of the program had, if it chooses among them. `settle` records
+    what a call has compiled, as `pending` or JAX's events tell.
     """
 
     jax: Any
@@ -92,10 +92,10 @@ class CallSite:
 
 @dataclass(frozen=True)
 class Ending:
-    """How calls end that come from elsewhere.
+    """The end of calls that come from elsewhere.
 
-    Each is counted by `count`, and `finish` makes of the list of results what is
-    returned. They come only while JAX compiles functions.
+    `count` counts each of them, and `finish` turns the list of results into what the
+    call returns. They come only while JAX compiles functions.
     """
 
     count: Callable[[], object]
@@ -109,7 +109,7 @@ def runner(
     site: CallSite,
     ending: Ending | None = None,
 ) -> Run:
-    """The function that runs calls of the signature of `args` by their plan."""
+    """Return a function that runs calls of the signature of `args` by their plan."""
     buffers = zip(args, plan.buffers, strict=True)
     handed = tuple([_handed_over(*pair, site.launches) for pair in buffers])
     results = zip(plan.stored, plan.cuts, strict=True)
@@ -139,7 +139,7 @@ def runner(
 
 
 def _shaped(args: ArgumentValues, plan: CallPlan) -> list[NDArray]:
-    """Arrays in the shapes in which arguments are handed over, of any content."""
+    """Make arrays, of any content, in the shapes in which arguments are handed over."""
     pairs = zip(args, plan.buffers, strict=True)
     shapes = [np.shape(a) if stored is None else stored for a, stored in pairs]
     return [np.broadcast_to(0.0, shape) for shape in shapes]
@@ -155,9 +155,10 @@ _HELPERS: dict[str, Any] = {
 
 
 def _handed_over(argument: Any, stored: KnownShape | None, launches: bool) -> str:
-    """The text of an argument as it is handed over; a buffer is `b` and a number.
+    """Return the text that hands over an argument, with `{0}` for its number.
 
-    Buffers have no weak types, so what fills one has none either: JAX would compile.
+    An argument of a weak type goes into a buffer even where its shape fits: buffers
+    have no weak types, and JAX would compile again for one.
     """
     is_weak = getattr(argument, "weak_type", False)
     if stored is None or (stored == argument.shape and not is_weak):
@@ -171,7 +172,11 @@ def _handed_over(argument: Any, stored: KnownShape | None, launches: bool) -> st
 
 
 def _returned(stored: KnownShape, true: KnownShape | None, launches: bool) -> str:
-    """The text of a result as it is returned. Little of much is copied, not kept."""
+    """Return the text that returns a result, cut to the shape `true`.
+
+    A part of less than half of the result is copied, so as not to keep all of it in
+    memory.
+    """
     if true is None:
         return "r{0}"
     if launches:
@@ -183,7 +188,7 @@ def _returned(stored: KnownShape, true: KnownShape | None, launches: bool) -> st
 def _padded_there(
     site: CallSite, true: KnownShape, stored: KnownShape, dtype: DType
 ) -> DeviceCopy:
-    """The copy of an argument into a buffer of zeros, on an accelerator."""
+    """Make the copy of an argument into a buffer of zeros, on an accelerator."""
     part, jnp = _part(true, stored), site.jax.numpy
     widths = [(0, n - m) for n, m in zip(stored, true, strict=True)]
 
@@ -196,7 +201,7 @@ def _padded_there(
 
 
 def _cut_there(site: CallSite, stored: KnownShape, true: KnownShape) -> DeviceCopy:
-    """The part of a result that counts, on an accelerator."""
+    """Make the copy that cuts a result to its true shape, on an accelerator."""
     part, place = _part(true, stored), site.place
     assert place is not None
 
@@ -207,7 +212,7 @@ def _cut_there(site: CallSite, stored: KnownShape, true: KnownShape) -> DeviceCo
 
 
 def _part(shape: KnownShape, stored: KnownShape) -> Any:
-    """The index of the first part of a stored array that has this shape."""
+    """Return the index of the leading part of a stored array that has this shape."""
     axes = max((i + 1 for i, n in enumerate(shape) if n != stored[i]), default=0)
     parts = tuple(map(slice, shape[:axes]))
     return parts[0] if axes == 1 else parts
@@ -222,7 +227,7 @@ def _code(
     is_single: bool,
     is_ended: bool,
 ) -> CodeType:
-    """The lines of all plans of one form."""
+    """Compile the lines that all plans of one form share."""
     parameters = "".join(f"a{i}, " for i in range(len(handed)))
     results = ", ".join(f"r{i}" for i in range(len(returned)))
     target = "r0" if is_single else f"[{results}]"
@@ -256,7 +261,7 @@ def _code(
 def _arguments(
     handed: Sequence[str], operands: Sequence[int | None]
 ) -> tuple[list[str], list[str]]:
-    """The lines that fill buffers, and the texts of what the jitted function takes."""
+    """Return the lines that fill buffers, and the texts of the jitted operands."""
     texts: dict[int, str] = {}
     lines: list[str] = []
     for i in sorted({place for place in operands if place is not None}):

@@ -1,8 +1,8 @@
-"""NaN in padding is no failure: padded programs look for it in true elements.
+"""NaN in padding is no failure: padded programs look for it in true elements only.
 
 `jax.debug_nans` and `jax.debug_infs` look at all that a jitted function returns, at
-capacities. So they are off while a padded program computes, and then the results cut
-to true sizes are looked at. `jax` is the module throughout.
+capacities. So they are off while a padded program computes; then its results, cut to
+true sizes, are checked. `jax` is the module throughout.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from graphc.ir.types import JaxArray
 
 
 def around(jax: ModuleType, program: Callable[..., object]) -> Callable[..., object]:
-    """The program, with checks of true elements in place of those of padding."""
+    """Wrap a program, so that its true elements are checked in place of its padding."""
 
     nans, infs = jax.debug_nans, jax.debug_infs
 
@@ -31,7 +31,7 @@ def around(jax: ModuleType, program: Callable[..., object]) -> Callable[..., obj
 def checking_true_elements(
     jax: ModuleType, program: Callable[..., object], *args: object
 ) -> object:
-    """The results of a padded program; raises FloatingPointError as JAX would do."""
+    """Run a padded program; raise FloatingPointError by true elements, as JAX would."""
     config = jax.config
     nans, infs = config.jax_debug_nans, config.jax_debug_infs
     if not (nans or infs):
@@ -45,7 +45,7 @@ def checking_true_elements(
 
 
 def unchecked(jax: ModuleType, program: Callable[..., object], *args: object) -> object:
-    """The results of a program whose padding may hold anything."""
+    """Run a program whose padding may hold anything, without JAX's checks."""
     with jax.debug_nans(False), jax.debug_infs(False):
         return program(*args)
 

@@ -1,9 +1,9 @@
-"""Call plans: what is left to do in a padded call, once its signature is known.
+"""Call plans: the work that remains in a padded call once its signature is known.
 
-The driver of a padded program works out, at each call, what depends on nothing but the
+At each call, the driver of a padded program works out what depends on nothing but the
 shapes of the arguments: capacities, true sizes, the parts of results that count. A call
-plan has all that as numbers, so that calls of one signature run a few straight lines:
-copy into zeroed buffers, run the jitted function, cut its results.
+plan holds all of this as numbers, so that calls of one signature run a few straight
+lines: copy into zeroed buffers, run the jitted function, cut its results.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,10 @@ KnownShape = tuple[int, ...]
 class CallPlan:
     """A padded call in numbers.
 
-    `buffers` are the shapes that arguments are stored at, None where they are handed
-    over as they are; `cuts` the true shapes of results, None where nothing is cut.
-    `stored` are the shapes of the results before that.
+    `buffers` are the shapes that arguments are stored at, None for those that are
+    handed over as they are; `integers` are the true sizes that the driver takes.
+    `stored` are the shapes of the results before they are cut, and `cuts` their true
+    shapes, None where nothing is cut.
     """
 
     buffers: tuple[KnownShape | None, ...]
@@ -38,11 +39,11 @@ class CallPlan:
 def call_plan(
     plan: Plan, shapes: Sequence[KnownShape], known: KnownRooms | None
 ) -> CallPlan | None:
-    """The plan of calls whose arguments have these shapes.
+    """Return the plan of calls whose arguments have these shapes.
 
-    The capacities are `known` to the program, where it chooses among those.
-    None where more than shapes decides what the driver does: integers of arguments, or
-    counts of what the data select.
+    Capacities are taken from those `known` to the program, where it chooses among them.
+    The plan is None where a guard fails, and where more than shapes decides what the
+    driver does: integers of arguments, or counts of what the data select.
     """
     padded = plan.padded
     if padded is None or not _by_shapes_alone(padded):
@@ -78,7 +79,7 @@ def _holds(guard: Guard, sizes: Mapping[Symbol, int]) -> bool:
 
 
 def _by_shapes_alone(padded: PaddedGraph) -> bool:
-    """Whether the sizes of arguments tell all sizes of a call."""
+    """Whether the shapes of the arguments tell all sizes of a call."""
     symbols = [*padded.capacities, *padded.lengths]
     return (
         not padded.counts
@@ -90,7 +91,7 @@ def _by_shapes_alone(padded: PaddedGraph) -> bool:
 
 
 def _axes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int]:
-    """The sizes of a call, by the symbols of axes."""
+    """Return the sizes of a call, by the symbols of axes."""
     sizes: dict[Symbol, int] = {}
     for value, shape in zip(padded.original.inputs, shapes, strict=True):
         for size, n in zip(value.type.shape, shape, strict=True):

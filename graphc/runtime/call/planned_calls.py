@@ -36,7 +36,7 @@ class PlannedCalls:
         self._acquire: dict[tuple[Hashable, ...], Callable[[], Run]] = {}
 
     def around(self, otherwise: Run) -> Run:
-        """The function that runs calls by their plans, and others by `otherwise`."""
+        """Return a function that runs calls by plans, and others by `otherwise`."""
         acquire, kind = self._acquire, self._kind
 
         def planned(*args: object, **named: object) -> object:
@@ -46,7 +46,7 @@ class PlannedCalls:
         return planned
 
     def find(self, args: tuple[object, ...]) -> bool:
-        """Whether calls like one that is done can be planned, as they are then."""
+        """Plan calls like one that has run, and tell whether they can be planned."""
         key = tuple([*map(self._kind, args)])
         if key in self._acquire:
             return True
@@ -76,10 +76,10 @@ class PlannedCalls:
         return array.dtype == dtype and not array.committed
 
     def ended(self, args: ArgumentValues, ending: Ending, otherwise: Run) -> Run | None:
-        """The function for calls like one that is done, which end by `ending`.
+        """Return a function for calls like one that has run, which end by `ending`.
 
-        None where they cannot be planned, or a result may be an argument or another
-        result. Calls that the plan is not for run by `otherwise`.
+        It is None where they cannot be planned, or where a result may be an argument or
+        another result. Calls that the plan is not for go to `otherwise`.
         """
         if not self._may_be_planned(args) or not self._gives_new_arrays():
             return None
@@ -87,7 +87,7 @@ class PlannedCalls:
         return self._planned(args, site, ending)
 
     def _gives_new_arrays(self) -> bool:
-        """Whether each result is computed, and once."""
+        """Whether no result is an input, or the same as another result."""
         graph = self._prepared.plan.graph
         outputs = set(graph.outputs)
         is_repeated = len(outputs) < len(graph.outputs)

@@ -15,8 +15,11 @@ from graphc_serving import private_jax
 
 
 class Calls(NamedTuple):
-    """How a function runs its calls: all, those that JAX has no program for, and those
-    that came to a route that is not for them."""
+    """The ways in which a function runs its calls.
+
+    `run` takes all calls, `missed` those that JAX has no program for, and `leave` those
+    that came to a route that is not for them.
+    """
 
     run: Run
     missed: Run
@@ -27,10 +30,10 @@ class Calls(NamedTuple):
 class Routes:
     """The routes of calls of one program.
 
-    `host` takes all arguments, `plans` those whose calls are planned, `device` arrays
-    of JAX in the dtypes of the inputs, `borrowed` those of NumPy that nobody writes to,
-    `small` those that are copied at little cost, and `copies` the others. Where all of
-    the program is one jitted function the last four end in JAX's own dispatch, whose
+    `host` takes all arguments, `plans` calls that have a plan, `device` arrays of JAX
+    in the dtypes of the inputs, `borrowed` NumPy arrays that nobody writes to, `small`
+    those that are copied at little cost, and `copies` the other NumPy arrays. Where the
+    whole program is one jitted function, the last four end in JAX's own dispatch, whose
     cache miss is `miss`.
     """
 
@@ -44,7 +47,10 @@ class Routes:
 
     @classmethod
     def of(cls, call: Run, planned: Run | None) -> "Routes":
-        """The routes by a call that binds and admits all arguments, and by plans."""
+        """Make routes that end in `call`, which binds and admits arguments.
+
+        Calls that have a plan end in `planned`.
+        """
         host = Route(call)
         plans = host if planned is None else Route(planned)
         return cls(host, plans, host, host, host, host, call)
@@ -72,6 +78,6 @@ class Routes:
 
     @property
     def all(self) -> set[Route]:
-        """All of them, each once."""
+        """The distinct routes."""
         several = self.borrowed, self.small, self.copies
         return {self.host, self.plans, self.device, *several}

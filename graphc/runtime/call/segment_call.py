@@ -1,4 +1,4 @@
-"""The jitted call within a planned call: its function, and its operands.
+"""The jitted call within a planned call: its function and its operands.
 
 A driver may compute numbers before it calls its segment: `int(0.3 * n)`, `2 ** n`,
 whether `log(n)` exists. Where these depend on sizes alone, and so on the signature of a
@@ -31,8 +31,8 @@ OnCapacities = Sequence[NDArray | int]  # arrays as they are stored, and true si
 class SegmentCall:
     """A jitted function, and its operands in their order.
 
-    They are arguments, by their positions, and `numbers`, one for each None. The
-    function gives a list of results, or, where it `is_single`, one alone.
+    An operand is the position of an argument, or None for the next of `numbers`. The
+    function returns a list of results, or, where it `is_single`, one result alone.
     """
 
     jitted: Run
@@ -43,9 +43,10 @@ class SegmentCall:
 
 @dataclass(frozen=True)
 class SegmentCalls:
-    """The jitted calls of one padded program, whose driver is `segment` if that is all.
+    """The jitted calls of one padded program; `segment` is its driver if that is all.
 
-    Numbers are put on the device of `target` once, where the driver would do no more.
+    Numbers are put on the device of `target` once, where the driver would do nothing
+    else with them.
     """
 
     loaded: LoadedProgram
@@ -54,9 +55,10 @@ class SegmentCalls:
     target: Target
 
     def call(self, operands: OnCapacities) -> SegmentCall:
-        """The call on operands of the driver: arrays, of which shapes count, and sizes.
+        """Return the jitted call for operands of the driver: arrays and sizes.
 
-        It is that of the driver, unless all that this does before is known by them.
+        Only the shapes of the arrays count. The call is one of the driver, unless the
+        operands tell all that the driver does before it calls its segment.
         """
         if self.segment is None and _computes_of_sizes_alone(self.prepared):
             call = self._straight(operands)
@@ -76,7 +78,7 @@ class SegmentCalls:
         return driver
 
     def _straight(self, operands: OnCapacities) -> SegmentCall | None:
-        """The call that the driver makes of its segment; None if it does more after."""
+        """Return the call that a driver makes of its segment; None if more follows."""
         driver, (segment,) = self._driver, self.prepared.plan.segments
         assert isinstance(driver, FunctionType)
         name, is_wide = f"segment_{segment.index}", self.prepared.facts.wide
@@ -114,7 +116,10 @@ class SegmentCalls:
 def _by_places(
     arguments: Sequence[object], operands: OnCapacities
 ) -> tuple[tuple[int | None, ...], tuple[object, ...]]:
-    """The positions of arrays among the operands, None for numbers; and the numbers."""
+    """Return each argument's position among `operands`, or None, and the numbers.
+
+    Numbers have no position; they are the second result.
+    """
     positions = {id(x): i for i, x in enumerate(operands) if isinstance(x, np.ndarray)}
     places = tuple([positions.get(id(x)) for x in arguments])
     pairs = zip(arguments, places, strict=True)
@@ -122,7 +127,7 @@ def _by_places(
 
 
 def _computes_of_sizes_alone(prepared: Prepared) -> bool:
-    """Whether a driver ends with its segment, and computes before it of sizes alone."""
+    """Whether a driver ends with its segment and, before it, computes only of sizes."""
     plan, padded = prepared.plan, prepared.plan.padded
     if not plan.steps or padded is None or padded.branch_guards or prepared.foreigns:
         return False

@@ -1,7 +1,7 @@
 """How many calls of each size a program has served, and so each of its compilations.
 
-Calls that are looked up by their shapes are counted by what the look-up gives, as
-`Route` counts, so that counting takes no line of Python of its own.
+For calls that are looked up by their shapes, the result of the look-up counts them, as
+`Route` does, so that counting takes no line of Python of its own.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ _Key = frozenset[tuple[str, int]]
 
 
 class OfSegment(Protocol):
-    """A compilation of a segment, for sizes by name."""
+    """A compilation of a segment for sizes, which are given by name."""
 
     @property
     def segment(self) -> int:
@@ -23,7 +23,7 @@ class OfSegment(Protocol):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes by the names that they have in the text."""
+        """The sizes, by their names in the program's text."""
         ...
 
 
@@ -32,7 +32,7 @@ def _nothing() -> None:
 
 
 class Served:
-    """The calls of one program so far, by sizes that their arguments have."""
+    """The calls of one program so far, by the sizes of their arguments."""
 
     def __init__(self) -> None:
         self._counts = Counter[_Key]()
@@ -40,30 +40,30 @@ class Served:
         self._counters: dict[_Key, Route] = {}
 
     def add(self, sizes: Mapping[str, int], calls: int = 1) -> None:
-        """Count calls of these sizes; fewer than 0 where some have failed."""
+        """Count `calls` of these sizes; a negative number takes back failed calls."""
         self._counts[frozenset(sizes.items())] += calls
 
     def route(self, sizes: Mapping[str, int], run: Run) -> Route:
-        """A route to `run` that counts calls of these sizes."""
+        """Make a route to `run` that counts calls of these sizes."""
         route = Route(run)
         self._routes.append((frozenset(sizes.items()), route))
         return route
 
     def counter(self, sizes: Mapping[str, int]) -> Route:
-        """The route that counts calls of these sizes, whatever runs them."""
+        """Return the route that counts calls of these sizes, whatever runs them."""
         key = frozenset(sizes.items())
         if key not in self._counters:
             self._counters[key] = Route(_nothing)
         return self._counters[key]
 
     def close(self) -> None:
-        """Nobody calls by the routes to runs so far any longer: they are let go."""
+        """Let go of the routes to runs, which nobody calls by now; keep the counts."""
         for key, route in self._routes:
             self._counts[key] += route.calls
         self._routes.clear()
 
     def counts(self) -> Counter[_Key]:
-        """The calls by sizes."""
+        """Return the number of calls, by sizes."""
         counts = Counter(self._counts)
         for key, route in (*self._routes, *self._counters.items()):
             counts[key] += route.calls
@@ -72,11 +72,11 @@ class Served:
     def by_compilation(
         self, done: Sequence[OfSegment], names: Mapping[str, str]
     ) -> list[int | None]:
-        """The calls that each compilation has served; None where sizes do not tell.
+        """Return how many calls each compilation has served; None if sizes do not tell.
 
-        `names` are those of arguments' sizes by those in the text. A size that is read
-        from data is not among them: of two compilations that differ in nothing else,
-        calls do not tell which they had.
+        `names` maps the names of sizes in the text to the names of arguments' sizes. A
+        size that is read from data is not among them: where two compilations differ in
+        nothing else, calls do not tell which of them they had.
         """
         counts = self.counts()
         keys = [

@@ -14,7 +14,7 @@ from graphc.runtime.driver.devices import Target
 
 @dataclass(frozen=True)
 class OnlySegment:
-    """The jitted function that runs the graph of a plan, and whether under 64 bits."""
+    """The jitted function that runs the graph of a plan; `wide` if it needs 64 bits."""
 
     jitted: Any
     wide: bool
@@ -22,7 +22,7 @@ class OnlySegment:
 
     @contextmanager
     def settings(self, jax: ModuleType) -> Generator[None]:
-        """Within: JAX has the bits and the device that it runs under."""
+        """Within: JAX has the bits and the device that the function runs under."""
         bits = jax.enable_x64(True) if self.wide else nullcontext()
         with bits, self.target.context(jax):
             yield
@@ -30,14 +30,14 @@ class OnlySegment:
     def lowered(
         self, jax: ModuleType, calls: Sequence[tuple[object, ...]]
     ) -> list[Any]:
-        """The jitted function lowered for arguments."""
+        """Lower the jitted function for the arguments of each call."""
         with self.settings(jax):
             return [self.jitted.lower(*args) for args in calls]
 
     def placed(self, jax: ModuleType, number: object) -> object:
-        """A number as an array, which JAX need not make at each call.
+        """Turn a number into an array, so that JAX need not do so at each call.
 
-        `jnp.asarray` would compile a program for the first of a dtype.
+        `jnp.asarray` would compile a program for the first number of a dtype.
         """
         with self.settings(jax):
             return jax.device_put(number)
@@ -46,7 +46,7 @@ class OnlySegment:
 def structs_of(
     jax: ModuleType, arguments: Sequence[ConcreteArray], called: Graph
 ) -> tuple[object, ...]:
-    """Arguments of given shapes, in the dtypes of the inputs."""
+    """Return structs for arguments of given shapes, in the dtypes of the inputs."""
     return tuple(
         jax.ShapeDtypeStruct(_shape(x), v.dtype)
         for x, v in zip(arguments, called.inputs, strict=True)
@@ -54,7 +54,7 @@ def structs_of(
 
 
 def _shape(argument: object) -> tuple[int, ...]:
-    """A shape that was given, or that of what has one."""
+    """Return a shape that was given, or the shape of an array."""
     shape = getattr(argument, "shape", argument)
     if isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape):
         return shape

@@ -15,10 +15,10 @@ _ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 
 @dataclass(frozen=True)
 class Collective:
-    """The messages of one kind in a segment: how many, and the bytes of a device.
+    """The messages of one kind in a segment: how many, and the bytes on each device.
 
-    These are the bytes of their results. One in a loop counts once. The bytes that are
-    `predicted` follow from rules, None where there is an op that has none.
+    The bytes are those of the results. A message in a loop counts once. `predicted` are
+    the bytes that follow from rules, None where an op has no such rule.
     """
 
     segment: int
@@ -34,9 +34,10 @@ class Collective:
 
 
 def collectives_in(segment: int, text: str) -> Iterator[Collective]:
-    """The collectives of a segment, by the text of its HLO.
+    """Yield the collectives of a segment, found in the text of its HLO.
 
-    Where they run beside others, their ends count, whose types are those of results.
+    Where a collective runs beside other work, its end counts: the type of that is the
+    type of the results.
 
     >>> line = "%a = (f32[], f32[4,3]{1,0}) all-reduce(%b, %c), channel_id=1"
     >>> print(*collectives_in(0, line))
@@ -52,7 +53,7 @@ def collectives_in(segment: int, text: str) -> Iterator[Collective]:
 def beside_predictions(
     read: Iterable[Collective], segment: int, predicted: Mapping[str, int]
 ) -> list[Collective]:
-    """The collectives of a segment, those included that were only predicted."""
+    """Return the collectives of a segment, including those that were only predicted."""
     by_kind = {one.kind: one for one in read}
     kinds = sorted(by_kind.keys() | {k for k, size in predicted.items() if size})
     return [
@@ -65,7 +66,7 @@ def beside_predictions(
 
 
 def _bytes(type_text: str) -> int:
-    """The bytes of an array of HLO, or of those in a tuple."""
+    """Return the bytes of an array of HLO, or of all arrays in a tuple."""
     return sum(
         prod(map(int, filter(None, shape.split(",")))) * max(int(bits or 8) // 8, 1)
         for _, bits, shape in _ARRAY.findall(type_text)

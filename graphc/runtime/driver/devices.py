@@ -1,4 +1,4 @@
-"""Devices: where a program runs, and the costs that its rewrites are chosen by."""
+"""Devices: where a program runs, and the costs by which its rewrites are chosen."""
 
 import importlib
 from collections.abc import Callable
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """The device that was asked for, if one was, and the costs of where it will run."""
+    """The device that was asked for, if any, and the costs where the program runs."""
 
     costs: DeviceCosts
     device: Any = None  # a jax.Device
-    mesh: DeviceMesh | None = None  # that sizes are sharded over
+    mesh: DeviceMesh | None = None  # over which sizes are sharded
 
     @property
     def is_chosen(self) -> bool:
-        """Whether it is another than where JAX would run."""
+        """Whether the program is to run elsewhere than where JAX would run it."""
         return self.device is not None or self.mesh is not None
 
     def context(self, jax: ModuleType) -> AbstractContextManager[Any]:
-        """The context in which JAX has the device for its default, or the mesh."""
+        """The context in which the mesh is set, or the device is JAX's default."""
         if self.mesh is not None:
             context: AbstractContextManager[Any] = jax.set_mesh(jax_mesh(self.mesh))
             return context
@@ -39,7 +39,7 @@ class Target(NamedTuple):
         return context
 
     def platform(self, jax: ModuleType) -> str:
-        """Where it runs, as `jax.export` names it."""
+        """Return the platform that the program runs on, as `jax.export` names it."""
         if self.device is None or self.device.platform == jax.default_backend():
             platform: str = importlib.import_module(
                 "jax.export"
@@ -50,7 +50,7 @@ class Target(NamedTuple):
     def around(
         self, jax: ModuleType, run: Callable[..., object]
     ) -> Callable[..., object]:
-        """`run` on the device; arrays that are committed to another stay there."""
+        """Wrap `run` for the device; arrays committed to another device stay there."""
         if self.device is None:
             return run
 
@@ -62,10 +62,10 @@ class Target(NamedTuple):
 
 
 def target_of(device: object, backend: str, mesh: DeviceMesh | None = None) -> Target:
-    """The target that `device` means: None, a platform of JAX or a `jax.Device`.
+    """Return the target for `device`: None, a platform of JAX or a `jax.Device`.
 
-    Where sizes are sharded, it is their `mesh`. Raises GraphError where there is no
-    such device.
+    Where sizes are sharded, the target is their `mesh`. Raises GraphError where there
+    is no such device.
     """
     if backend == "numpy":
         return _of_numpy(device)
@@ -100,7 +100,7 @@ def _of_numpy(device: object) -> Target:
 
 
 def _default_platform(jax: ModuleType) -> str:
-    """The platform where JAX runs what it is not told to run elsewhere."""
+    """Return the platform where JAX runs what it is not told to run elsewhere."""
     chosen = jax.config.jax_default_device
     if isinstance(chosen, str):
         return chosen
@@ -109,9 +109,9 @@ def _default_platform(jax: ModuleType) -> str:
 
 
 def _named(jax: ModuleType, platform: str) -> object:
-    """The first device of a platform."""
+    """Return the first device of a platform."""
     try:
-        if not platform:  # which JAX takes for its default
+        if not platform:  # JAX would take "" for its default
             raise RuntimeError
         return jax.devices(platform)[0]
     except RuntimeError:

@@ -1,7 +1,8 @@
 """From an exception in a running program to the error that the user sees.
 
-JAX reports failures in a trace with its own frames and in terms of its own functions.
-Here the line of the program is looked up, and the user's line above it.
+In a trace, JAX reports failures with its own frames and in terms of its own functions.
+This module looks up the line of the program, and the user's line that it is printed
+for.
 """
 
 import traceback
@@ -35,7 +36,7 @@ class ProgramCallError(CallError):
         self.error: str = error
 
     def chosen(self, shown: CallError) -> Exception:
-        """The exception that users see: of the class that a check asks for, if any."""
+        """Return the exception for users, of the class that a check asks for if any."""
         if not self.error:
             return shown
         error = EXCEPTIONS[self.error](self.problem)
@@ -59,16 +60,16 @@ class Program:
     foreigns: Mapping[str, Callable[..., Any]]  # functions that have no text
 
     def load(self) -> Any:
-        """The text executed as a module of its own."""
+        """Execute the text as a module of its own."""
         module = ModuleType("graphc_program")
         for code in loaded(self.text, self.filename):
             exec(code, module.__dict__)
         module.__dict__.update(self.foreigns)
-        module.__dict__["ProgramError"] = ProgramCallError  # what it raises is ours
+        module.__dict__["ProgramError"] = ProgramCallError  # it raises our own error
         return module
 
     def frames(self, error: BaseException) -> list[tuple[str, int]]:
-        """The functions of the program that were running, and their lines."""
+        """Return the functions of the program that were running, and their lines."""
         return [
             (frame.f_code.co_name, line)
             for frame, line in traceback.walk_tb(error.__traceback__)
@@ -76,7 +77,7 @@ class Program:
         ]
 
     def asked_by(self, line: int) -> str:
-        """The user's line that a line of the program is printed for, "" if none is."""
+        """Return the user's line that a program line is printed for, or ""."""
         for text in reversed(self.text.splitlines()[:line]):
             if text.lstrip().startswith("# "):
                 return shortened(text.strip()[2:])
@@ -86,7 +87,7 @@ class Program:
 
 
 def call_error(error: Exception, program: Program, arguments: str) -> CallError:
-    """The error that users see of a failed call; its cause where that says more."""
+    """Return the error that users see; its cause is `error` where that says more."""
     problem, hint, kind, cause = _explained(error)
     frames = program.frames(error)
     asked = program.asked_by(frames[-1][1]) if frames else ""
@@ -100,19 +101,19 @@ def call_error(error: Exception, program: Program, arguments: str) -> CallError:
 
 
 def not_pickled(function: str) -> GraphError:
-    """The error of pickling a compiled function, which is shown as `function`."""
+    """Return the error for pickling a compiled function, shown as `function`."""
     problem = "a compiled function cannot be pickled: loading it would run code"
     hint = "f.save(path) writes a program that runs without graphc"
     return graph_error(problem, op="pickle", got=function, hint=hint)
 
 
 def running(error: Exception, program: Program) -> Iterable[str]:
-    """The functions of the program in which the error was raised."""
+    """Return the functions of the program in which the error was raised."""
     return {name for name, _ in program.frames(error)}
 
 
 def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
-    """The problem, a hint, its kind, and whether the exception itself adds anything."""
+    """Return the problem, a hint, its kind, and whether the exception says any more."""
     name = type(error).__name__
     if isinstance(error, ZeroDivisionError):
         return DIVIDED_BY_ZERO, ZERO_HINT, "zero", False
@@ -131,7 +132,7 @@ def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
 
 
 def _bare(error: Exception) -> Exception:
-    """The exception without the frames of the libraries it came through."""
+    """Return the exception without the frames of libraries that it came through."""
     error.__cause__ = None
     error.__suppress_context__ = True
     return error.with_traceback(None)

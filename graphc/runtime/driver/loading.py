@@ -1,7 +1,7 @@
-"""The code of emitted text, whose ending is compiled once: every program has the same.
+"""The code of emitted text, whose ending, the same in all programs, is compiled once.
 
-For small programs the ending is most of the text, and compiling it takes longer than
-planning and printing them.
+In small programs the ending is most of the text, and compiling it takes longer than
+planning and printing the program.
 """
 
 from functools import cache, lru_cache
@@ -11,7 +11,7 @@ from graphc.backends.prelude import helpers
 
 
 def loaded(text: str, filename: str) -> list[CodeType]:
-    """Code objects to execute one after the other, as `text` would be."""
+    """Return code objects that, executed one after the other, do what `text` does."""
     ending = helpers()
     if not text.endswith(ending):
         return [compile(text, filename, "exec")]
@@ -20,7 +20,7 @@ def loaded(text: str, filename: str) -> list[CodeType]:
     return [compile(start, filename, "exec"), moved]
 
 
-@lru_cache(maxsize=256)  # small programs have one of few lengths
+@lru_cache(maxsize=256)  # small programs have few different lengths
 def _ending_at(filename: str, lines: int) -> CodeType:
     return _moved(_ending(), filename, lines)
 
@@ -31,7 +31,7 @@ def _ending() -> CodeType:
 
 
 def _moved(code: CodeType, filename: str, lines: int) -> CodeType:
-    """Code as if compiled further down, so that tracebacks show the program's lines."""
+    """Move code further down its file, so that tracebacks show the program's lines."""
     parts = [
         _moved(x, filename, lines) if isinstance(x, CodeType) else x
         for x in code.co_consts

@@ -17,21 +17,22 @@ from graphc.transform.planning.plan import asked_by
 
 
 def in_number(count: int, noun: str) -> str:
-    """A count with its noun, as "1 call" and "2 calls"."""
+    """Return a count with its noun, as "1 call" and "2 calls"."""
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def in_numbers(calls: int, compilations: int) -> str:
-    """How many calls and compilations there were, in words."""
+    """Say in words how many calls and compilations there were."""
     return f"{in_number(calls, 'call')}, {in_number(compilations, 'compilation')}"
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """`segment` is an index into `plan.segments`; `sizes` are its keys by name.
+    """One compilation of `segment`, an index into `plan.segments`, for `sizes` by name.
 
-    `seconds` runs from the start of tracing to the start of the next compilation of
-    the same call or its end: tracing, lowering, XLA, and the first execution.
+    `seconds` runs from the start of tracing to the start of the next compilation of the
+    same call, or to the end of the call: tracing, lowering, XLA, and the first
+    execution.
     """
 
     segment: int
@@ -42,7 +43,10 @@ class Compilation:
 
 @dataclass
 class Stats:
-    """The calls and compilations of a function so far; `numpy_calls` of two tiers."""
+    """The calls and compilations of a function so far.
+
+    `numpy_calls` are those that ran on NumPy, where there are two tiers.
+    """
 
     calls: int = 0
     compilations: list[Compilation] = field(default_factory=list)
@@ -72,13 +76,14 @@ class _Pending:
     segment: int
     sizes: dict[str, int]
     started: float
-    ended: float | None = None  # where the next was started
+    ended: float | None = None  # when the next was started
 
 
 class Announcements:
-    """Compilations that an emitted program has begun; a log takes each over.
+    """Compilations that an emitted program has begun, until a log takes each over.
 
-    It knows nothing of the function whose call it is: functions may share a program.
+    An object of this class knows nothing of the function whose call it is, since
+    functions may share a program.
     """
 
     def __init__(self) -> None:
@@ -86,12 +91,13 @@ class Announcements:
         self._done: set[str] = set()
         self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
         self.executables: Executables = Executables()
-        # Who tells a segment and its sizes in the words of a function that lives.
+        # Gives the words for a segment and its sizes, from a function that is still
+        # alive.
         self.teller: Callable[[], Callable[..., str] | None] = lambda: None
         self._line: ProgressLine | None = None
 
     def compiling(self, segment: int, **sizes: int) -> None:
-        """A segment is being traced for these sizes."""
+        """Note that a segment is being traced for these sizes."""
         if not self.traces():
             return
         begins(self, segment, sizes)
@@ -105,16 +111,16 @@ class Announcements:
         self._line = begun(lambda: f"compiling {shown(segment, sizes)}")
 
     def complete(self, segment: int, sizes: Mapping[str, int]) -> None:
-        """A segment is compiled for these sizes."""
+        """Note that a segment is compiled for these sizes."""
         self._done.add(_in_short(segment, sizes))
 
     def completed(self) -> list[str]:
-        """The segments that are compiled, each with its sizes, in order."""
+        """Return the segments that are compiled, each with its sizes, in order."""
         pending = {_in_short(one.segment, one.sizes) for one in self.pending}
         return sorted(self._done | pending)
 
     def over(self) -> None:
-        """The compilation at hand has ended, however it has."""
+        """End the progress line of the compilation at hand, however that has ended."""
         if self._line is not None:
             self._line.end()
         self._line = None
@@ -127,7 +133,7 @@ def _in_short(segment: int, sizes: Mapping[str, int], function: str = "") -> str
 
 
 class Log:
-    """The compilations of a function, from what its program announces."""
+    """The compilations of a function, as its program announces them."""
 
     def __init__(
         self,
@@ -149,14 +155,14 @@ class Log:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a compilation has begun that is not settled."""
+        """Whether a compilation has begun that is not settled yet."""
         return bool(self.announced.pending)
 
     def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
         """End the call and its last compilation, and return the new compilations.
 
-        `events` are the compilations of the call as JAX tells them: a segment that was
-        traced before is compiled again for an argument that is placed elsewhere.
+        `events` are the compilations of the call as JAX reports them: a segment that
+        was traced before is compiled again for an argument that is placed elsewhere.
         """
         self._finish()
         self.announced.executables.leave()
@@ -175,7 +181,7 @@ class Log:
         return new
 
     def _untraced(self, segment: int, seconds: float) -> Compilation:
-        """A compilation of a segment that JAX has traced in an earlier call."""
+        """Record a compilation of a segment that JAX has traced in an earlier call."""
         sizes = self._interrupted.pop(segment, None)
         if sizes is None:
             reason = "another placement of an argument"
@@ -183,7 +189,10 @@ class Log:
         return self._compilation(segment, seconds, sizes)
 
     def fail(self, running: Iterable[str]) -> None:
-        """The call failed in these functions: a segment among them is not compiled."""
+        """Note that the call failed in these functions.
+
+        A segment among them does not count as compiled.
+        """
         pending = self.announced.pending
         self.announced.executables.leave()
         if pending and f"segment_{pending[-1].segment}" in running:
@@ -191,7 +200,10 @@ class Log:
         self._finish()
 
     def interrupt(self) -> None:
-        """The user has ended the call: a compilation at hand is none, nor its time."""
+        """Note that the user has ended the call.
+
+        A compilation at hand does not count, nor does its time.
+        """
         pending = self.announced.pending
         self.announced.executables.leave()
         if pending and pending[-1].ended is None:
@@ -200,9 +212,10 @@ class Log:
         self._finish()
 
     def _in_words(self, segment: int, sizes: Mapping[str, int]) -> str:
-        """A segment and its sizes, and the first of the user's lines in it.
+        """Describe a segment by its sizes and the first of the user's lines in it.
 
-        A program that was found without a plan is not planned for that.
+        A program that was found in a cache without its plan is not planned just for
+        that.
         """
         if not self._prepared.planned:
             return _in_short(segment, sizes, self._function)
@@ -225,14 +238,14 @@ class Log:
     def _compilation(
         self, segment: int, seconds: float, sizes: dict[str, int]
     ) -> Compilation:
-        """The record of a compilation; the next one is for other sizes than these."""
+        """Record a compilation; a later one is explained by how its sizes differ."""
         reason = self._reason(segment, sizes)
         self._seen.setdefault(segment, []).append(sizes)
         self.announced.complete(segment, sizes)
         return Compilation(segment, seconds, reason, sizes)
 
     def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
-        """The reason of a compilation that is not made."""
+        """Return the reason for a compilation that is needed but not made."""
         if segment is None:
             return "an argument has another placement"
         if self._seen.get(segment):
@@ -265,7 +278,7 @@ class Log:
         return self._prepared.plan.names(self._names).get(symbol, symbol.name)
 
     def _asked_by(self, segment: int, name: str) -> str:
-        """The first line of the segment that has this size in it."""
+        """Say which line of the segment is the first to involve this size."""
         symbol = self._prepared.sizes.get(name)
         if symbol is None:
             return ""

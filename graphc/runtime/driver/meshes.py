@@ -1,4 +1,4 @@
-"""Meshes of devices: that of JAX which is given or set, and `graphc.mesh`."""
+"""Meshes of devices: the JAX mesh that is given or set, and `graphc.mesh`."""
 
 import importlib
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from graphc.transform.sharding.meshes import DeviceMesh
 
 
 def mesh(*unnamed: object, **axes: int) -> Any:
-    """The first devices of JAX as a mesh: the name of each axis, and its size.
+    """Arrange the first devices of JAX as a mesh, with a size for each named axis.
 
     >>> import graphc
     >>> graphc.mesh(data=1).axis_names
@@ -54,9 +54,10 @@ def _require_devices(needed: int, present: int, op: str) -> None:
 
 
 def device_mesh(declared: Any, op: str = "function") -> DeviceMesh | None:
-    """The mesh that is `declared`, or else the one of `jax.set_mesh`, as plain data.
+    """Return the `declared` mesh, or else the one of `jax.set_mesh`, as plain data.
 
-    Raises GraphError for what is no mesh of devices, some of them of this process.
+    Raises GraphError for an object that is no mesh, and for a mesh without a device of
+    this process.
     """
     jax = importlib.import_module("jax")
     if isinstance(declared, DeviceMesh):
@@ -102,12 +103,12 @@ def require_present(mesh: DeviceMesh) -> None:
 
 
 def _present(jax: ModuleType, mesh: DeviceMesh) -> list[Any]:
-    """The devices of JAX among which those of a mesh are."""
+    """Return the JAX devices that include those of a mesh."""
     return jax.devices(mesh.platform) if mesh.platform else jax.devices()
 
 
 def jax_mesh(mesh: DeviceMesh) -> Any:
-    """The mesh of JAX that programs make of it."""
+    """Return the JAX mesh that programs make of `mesh`."""
     jax = importlib.import_module("jax")
     devices = _present(jax, mesh)
     array = np.reshape([devices[i] for i in mesh.devices], mesh.sizes)
@@ -115,7 +116,7 @@ def jax_mesh(mesh: DeviceMesh) -> Any:
 
 
 def jax_sharding(mesh: DeviceMesh, axes: Sequence[str | None]) -> Any:
-    """The sharding of JAX of arrays that lie along these axes of a mesh."""
+    """Return the JAX sharding of arrays that lie along these axes of a mesh."""
     sharding = importlib.import_module("jax.sharding")
     spec = sharding.PartitionSpec(*without_last_whole(axes))
     return sharding.NamedSharding(jax_mesh(mesh), spec)

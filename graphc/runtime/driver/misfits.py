@@ -1,6 +1,7 @@
-"""Segments that tell whether the branches that were taken fit, as functions call them.
+"""Calls of segments that tell by flags whether the branches taken fit their sizes.
 
-Where all fits, which is known when JAX traces a segment, its calls are as any other.
+Where everything fits, which is known when JAX traces a segment, there are no flags and
+its calls are like any others.
 """
 
 from collections.abc import Callable
@@ -10,27 +11,30 @@ Run = Callable[..., Any]
 
 
 def _fit_of(jitted: Callable[..., object]) -> Run | None:
-    """The function that gives the results alone, or raises; None where no flags are.
+    """Return the program's function that takes flags off results, or raises.
 
-    It is that of the program.
+    It is None for a segment without flags.
     """
     fit: Run | None = getattr(getattr(jitted, "__wrapped__", None), "taken_fit", None)
     return fit
 
 
 def has_flags(structure: object) -> bool:
-    """Whether a segment, or its type, has given flags beside its results."""
+    """Whether a segment, or its type, gives flags beside its results."""
     return type(structure) is dict and 0 in structure
 
 
 def fitting(run: Run, jitted: Callable[..., object]) -> Run:
-    """`run`, which calls a jitted segment, with its results alone."""
+    """Make `run`, which calls a jitted segment, return its results without flags."""
     fit = _fit_of(jitted)
     return run if fit is None else lambda *args: fit(run(*args))
 
 
 def missed(miss: Run, jitted: Callable[..., object]) -> Run:
-    """A cache miss of JAX with the results alone; calls with flags are not kept."""
+    """Make a cache miss of JAX return results without flags.
+
+    C++ does not keep calls that have flags.
+    """
     fit = _fit_of(jitted)
     if fit is None:
         return miss

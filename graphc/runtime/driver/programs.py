@@ -1,9 +1,9 @@
 """Emitted programs as modules that run, and a store where functions share them.
 
-Who builds the same graph again and again, as PyMC does for each call of some of its
-functions, has a program of the same text each time. Functions that share a store find
-it loaded, with all that JAX has compiled for it, and are told the sizes that functions
-before them had.
+Code that builds the same graph again and again, as PyMC does for each call of some of
+its functions, gets a program of the same text each time. Functions that share a store
+find the program loaded, with all that JAX has compiled for it, and are told the sizes
+that functions before them had.
 """
 
 from collections import OrderedDict, deque
@@ -19,15 +19,15 @@ from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.log import Announcements, Compilation
 from graphc.runtime.driver.stance import with_stance
 
-MOST = 64  # programs of a store, or sizes of one: the last
+MOST = 64  # programs of a store, or sizes of a program: the last ones are kept
 
 
 @dataclass
 class LoadedProgram:
     """A module that runs, and the compilations of all functions that have used it.
 
-    `left` are sizes for which functions have changed to another program. It holds no
-    graph, nor what does.
+    `left` are sizes for which functions have changed to another program. A loaded
+    program holds no graph, nor anything that holds one.
     """
 
     program: Program
@@ -59,7 +59,7 @@ Load = Callable[[Program], LoadedProgram]
 
 
 class _Chosen(local):
-    """How functions that this thread makes load their programs."""
+    """The way in which functions made by this thread load their programs."""
 
     load: Load = staticmethod(load)
 
@@ -68,39 +68,39 @@ _CHOSEN = _Chosen()
 
 
 def loader() -> Load:
-    """How functions that are made now load their programs."""
+    """Return the function by which functions that are made now load their programs."""
     return _CHOSEN.load
 
 
 class Programs:
-    """A store of loaded programs by their texts, of which it keeps the last used."""
+    """A store of loaded programs, by their texts; it keeps those used last."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most, self._lock = most, Lock()
         self._loaded: OrderedDict[tuple[str, str], LoadedProgram] = OrderedDict()
 
     def load(self, program: Program) -> LoadedProgram:
-        """The program as it was loaded before, or loaded now.
+        """Return the program as loaded before, or load it now.
 
-        One with functions that have no text is like no other.
+        A program with functions that have no text is like no other, and is not kept.
         """
         if program.foreigns:
             return load(program)
         key = program.text, program.filename
         with self._lock:
             loaded = self._loaded.pop(key, None) or load(program)
-            self._loaded[key] = loaded  # the last now
+            self._loaded[key] = loaded  # it is the last one now
             while len(self._loaded) > self._most:
                 self._loaded.popitem(last=False)
             return loaded
 
     def renew(self) -> None:
-        """Go on in a forked child, where nobody gives the lock back."""
+        """Make a new lock in a forked child, where nobody gives the old one back."""
         self._lock = Lock()
 
     @contextmanager
     def shared(self) -> Generator[None]:
-        """Within: functions that are made share their programs by this store."""
+        """Within: functions that are made share their programs through this store."""
         outer, _CHOSEN.load = _CHOSEN.load, self.load
         try:
             yield

@@ -1,8 +1,8 @@
-"""Long work tells how it goes: the logger `graphc`, and one line on a terminal.
+"""Progress of long work: the logger `graphc`, and one line on a terminal.
 
-The logger tells each compilation when it begins (INFO), and how long it took. A
-compilation that takes long is told on a terminal too, by a line that goes away when it
-is done; `graphc.config.progress = False` leaves it out.
+The logger reports when each compilation begins (INFO), and how long it took. A
+compilation that takes long also shows a line on the terminal, which goes away when the
+compilation is done; `graphc.config.progress = False` leaves the line out.
 """
 
 import logging
@@ -14,15 +14,15 @@ from typing import TextIO
 from graphc.ir.config import config
 
 logger: logging.Logger = logging.getLogger("graphc")
-LONG = 2.0  # seconds after which a terminal is told
-EVERY = 1.0  # seconds between two tellings
+LONG = 2.0  # seconds before a line is shown on a terminal
+EVERY = 1.0  # seconds between two updates of the line
 _BACK, _CLEARED = "\r", "\x1b[K"  # to the start of the line; the line is cleared
 
 
 class ProgressLine:
-    """A line on a terminal that tells for how long something has been going on.
+    """A line on a terminal that tells how long something has been going on.
 
-    A thread writes it, from `LONG` seconds on; `end` takes the line away.
+    A thread writes the line, from `LONG` seconds on; `end` takes it away.
     """
 
     def __init__(self, text: str, terminal: TextIO) -> None:
@@ -44,7 +44,7 @@ class ProgressLine:
         try:
             self._terminal.write(text)
             self._terminal.flush()
-        except (OSError, ValueError):  # a terminal that is closed meanwhile
+        except (OSError, ValueError):  # the terminal was closed meanwhile
             self._ended.set()
 
     def end(self) -> None:
@@ -54,10 +54,10 @@ class ProgressLine:
 
 
 def begun(text: Callable[[], str]) -> ProgressLine | None:
-    """Log that something begins, and tell a terminal if it takes long.
+    """Log that something begins, and show a line on the terminal if it takes long.
 
-    The text is made where it is told. None where there is no terminal, or none is to be
-    told.
+    `text` is called only where its text is needed. The result is None where there is no
+    terminal, or where progress is not to be shown.
     """
     if logger.isEnabledFor(logging.INFO):
         logger.info("%s", text())

@@ -1,8 +1,8 @@
-"""Stances towards compilations: where there must be none, what needs one raises.
+"""Stances towards compilations: under "no_compile", a call that needs one raises.
 
 An emitted program announces a segment when it is traced for new sizes, which is before
-anything is lowered or compiled for them. For what JAX compiles again without a trace,
-arguments that are placed elsewhere, the placements are remembered.
+anything is lowered or compiled for them. JAX compiles again without a trace for
+arguments that are placed elsewhere, so the placements are remembered.
 """
 
 import os
@@ -31,10 +31,10 @@ SEGMENT = re.compile(r"jit\((?:.*\.)?segment_(\d+)\)")  # as JAX names it
 
 @dataclass(eq=False)
 class CompilationLimit:
-    """How many compilations there may be, of some functions, or of all.
+    """The number of compilations that some functions, or all, may make.
 
-    `left` None is any number. `granted` are begun: they have been traced, and are not
-    lowered yet.
+    `left` is what remains of it, None for any number. `granted` compilations have
+    begun: they have been traced, and are not lowered yet.
     """
 
     left: int | None
@@ -44,11 +44,11 @@ class CompilationLimit:
     granted: int = 0
 
     def covers(self, owner: object) -> bool:
-        """Whether it holds for what an owner compiles: a program, or a function."""
+        """Whether the limit holds for what `owner`, a program or function, compiles."""
         return not self.functions or any(f.compiles(owner) for f in self.functions)
 
     def grant(self) -> None:
-        """One compilation begins."""
+        """Count one compilation, which begins now."""
         self.count += 1
         self.granted += 1
         if self.left is not None:
@@ -56,7 +56,7 @@ class CompilationLimit:
 
 
 class Refused(Exception):
-    """Raised in the place of a compilation, by an emitted program or by JAX.
+    """Raised in place of a compilation, by an emitted program or by JAX.
 
     The function that was called tells the user what the call needs.
     """
@@ -74,7 +74,7 @@ class Refused(Exception):
 
     @property
     def problem(self) -> str:
-        """The rule that the compilation breaks."""
+        """The rule that the compilation would break."""
         if self.limit.count:
             most = self.limit.count
             return f"no more than {most} compilation{'s' * (most != 1)} may be made"
@@ -82,7 +82,7 @@ class Refused(Exception):
 
 
 def _of_process() -> tuple[CompilationLimit, ...]:
-    """The stance that the environment says."""
+    """Return the limits that the environment sets for this process."""
     stance = os.environ.get(VARIABLE) or "default"
     if stance not in STANCES:
         problem = f"the environment variable {VARIABLE} cannot be {stance!r}"
@@ -99,7 +99,7 @@ _CALLED: ContextVar[tuple[object, str] | None] = ContextVar("called", default=No
 
 @contextmanager
 def within(limit: CompilationLimit) -> Generator[CompilationLimit]:
-    """Within: the limit holds, in this thread, beside those outside of it."""
+    """Within: the limit holds in this thread, in addition to those outside of it."""
     token = _LIMITS.set((*_LIMITS.get(), limit))
     try:
         yield limit
@@ -136,7 +136,7 @@ def stance(
 
 
 def require_functions(functions: tuple[object, ...], op: str) -> None:
-    """Raise GraphError for what does not tell what it compiles."""
+    """Raise GraphError for a function that cannot tell what it compiles."""
     for function in functions:
         if not hasattr(type(function), "compiles"):
             raise graph_error(
@@ -149,7 +149,7 @@ def require_functions(functions: tuple[object, ...], op: str) -> None:
 
 @contextmanager
 def lifted() -> Generator[None]:
-    """Within: compilations are asked for, and not counted."""
+    """Within: the user asks for compilations, which no limit counts."""
     token = _LIMITS.set(())
     try:
         yield
@@ -159,7 +159,7 @@ def lifted() -> Generator[None]:
 
 @contextmanager
 def called(owner: object, name: str) -> Generator[None]:
-    """Within: what JAX compiles by this name is compiled for this function."""
+    """Within: what JAX compiles under this name is compiled for `owner`."""
     token = _CALLED.set((owner, f"jit({name})"))
     try:
         yield
@@ -168,7 +168,7 @@ def called(owner: object, name: str) -> Generator[None]:
 
 
 def refusing(owner: object) -> CompilationLimit | None:
-    """The limit by which nothing may be compiled for an owner; None where it may."""
+    """Return the limit that forbids `owner` to compile now; None if it may."""
     limits = _LIMITS.get()
     lifts = False
     for limit in reversed(limits):
@@ -182,7 +182,7 @@ def refusing(owner: object) -> CompilationLimit | None:
 def begins(
     owner: object, segment: int | None = None, sizes: Mapping[str, int] = {}
 ) -> None:
-    """A compilation is about to begin. Raises Refused where it may not."""
+    """Note that a compilation is about to begin. Raises Refused where it may not."""
     limits = _LIMITS.get()
     if not limits:
         return
@@ -195,18 +195,18 @@ def begins(
 
 
 class Compiling(Protocol):
-    """An owner of compilations that tells them."""
+    """An owner of compilations, which can list them."""
 
     def completed(self) -> list[str]:
-        """The segments that are compiled, each with its sizes, in order."""
+        """Return the segments that are compiled, each with its sizes, in order."""
         ...
 
 
 def with_stance(agree: Callable[..., None], owner: Compiling) -> Callable[..., None]:
-    """The function by which processes agree on a call, so that they do on stances too.
+    """Make the function by which processes agree on a call compare stances too.
 
-    Processes that compile would wait forever for the devices of one that may not, and
-    so would one that has compiled for a call, where the others may not.
+    Processes that compile would wait forever for the devices of one that may not. So
+    would a process that has compiled for a call, where the others have not and may not.
     """
 
     def agreeing(*call: object) -> None:
@@ -222,9 +222,9 @@ def with_stance(agree: Callable[..., None], owner: Compiling) -> Callable[..., N
 
 
 def lowered(name: str) -> None:
-    """JAX has lowered a function of this name, and is to compile it: this is counted.
+    """Count a function of this name, which JAX has lowered and is about to compile.
 
-    Nothing is raised within JAX, whose cache would keep that.
+    Nothing is raised here, within JAX, since its cache would keep that.
     """
     limits = _LIMITS.get()
     if not limits:
@@ -243,14 +243,14 @@ def lowered(name: str) -> None:
 class Placements:
     """The placements of arguments that calls were compiled for, by their sizes.
 
-    For another one JAX compiles again, without a trace that could be stopped.
+    For a new placement JAX compiles again, without a trace that could be stopped.
     """
 
     def __init__(self) -> None:
         self._known: set[Hashable] = set()
 
     def note(self, sizes: Callable[[], Hashable], args: Iterable[object]) -> None:
-        """Calls of these sizes are compiled for arguments placed like these."""
+        """Note that calls of these sizes are compiled for arguments placed so."""
         placed = _placed(args)
         if placed:
             self._known.add((sizes(), placed))
@@ -258,7 +258,7 @@ class Placements:
     def require(
         self, owner: object, sizes: Callable[[], Hashable], args: Iterable[object]
     ) -> None:
-        """Raise Refused where an owner may not compile for a placement that is new."""
+        """Raise Refused where `owner` may not compile for a placement that is new."""
         if not _LIMITS.get():
             return
         placed = _placed(args)
@@ -268,21 +268,22 @@ class Placements:
 
 
 def _placed(args: Iterable[Any]) -> tuple[Hashable, ...]:
-    """Where those of the arguments are that are committed to devices."""
+    """Return the positions and shardings of arguments that are committed to devices."""
     return tuple((i, a.sharding) for i, a in enumerate(args) if _is_committed(a))
 
 
 def _is_committed(argument: object) -> bool:
-    """Whether an argument is committed to devices; one that is traced is nowhere."""
+    """Whether an argument is committed to devices; a traced one is nowhere."""
     traced = type(argument).__name__.endswith("Tracer")
     return not traced and getattr(argument, "committed", False) is True
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """The sizes to compile for, those that are `read` from the device among them.
+    """The sizes to compile for, including those `read` from the device.
 
-    `code` is the call that does, of a function `f`; "" where none does.
+    `code` is the call that compiles for them, given a function `f`; "" if there is
+    none.
     """
 
     sizes: dict[str, int]
@@ -293,9 +294,9 @@ class Remedy:
 def refusal(
     refused: Refused, reason: str, arguments: str, remedy: Remedy
 ) -> NoCompileError:
-    """The error that users see: the reason, and the code that would have prevented it.
+    """Return the error for users: the reason, and the code that would have avoided it.
 
-    Where there is no such code, the function is to be called.
+    Where there is no such code, the hint is to call the function.
     """
     called = "call it once with such arguments, where it may compile"
     hint = f"{remedy.code} compiles for it ahead of calls" if remedy.code else called

@@ -1,4 +1,4 @@
-"""Questions to JAX while programs run: compile events, arrays at little cost.
+"""Questions to JAX while programs run: compile events, and arrays at little cost.
 
 `jax` is an argument throughout: importing graphc does not import JAX.
 """
@@ -18,10 +18,10 @@ from graphc_serving import private_jax
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
-_TYPES = 1024  # of arrays that are remembered
-MOST_EVENTS = 4096  # that are remembered: more than a call has
-LONG = "<graphc long "  # how names of files of long programs begin
-MOST_LOCATED = 500  # lines of a program that JAX notes
+_TYPES = 1024  # types of arrays that are remembered
+MOST_EVENTS = 4096  # events that are remembered: more than a call has
+LONG = "<graphc long "  # how file names of long programs begin
+MOST_LOCATED = 500  # longest program, in lines, whose lines JAX notes
 
 
 class Event(NamedTuple):
@@ -33,9 +33,10 @@ class Event(NamedTuple):
 
 
 class Events:
-    """The XLA compilations of the process: how many there were, and the last of them.
+    """The XLA compilations of the process: their number, and the last of them.
 
-    `count` grows by one with each; a position among them is what it was before.
+    `count` grows by one with each. Its value at some time is a position among the
+    events.
     """
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
@@ -44,13 +45,13 @@ class Events:
         self._lock = Lock()
 
     def note(self, name: str, seconds: float) -> None:
-        """This thread has compiled a jitted function of this name."""
+        """Record that this thread has compiled a jitted function of this name."""
         with self._lock:
             self._last.append(Event(get_ident(), name, seconds))
             self.count += 1
 
     def since(self, start: int) -> list[Event]:
-        """The events of this thread from that position on, as far as they are kept."""
+        """Return this thread's events from position `start` on, as far as kept."""
         with self._lock:
             new = self.count - start
             last = [*self._last][-new:] if new else []
@@ -62,19 +63,20 @@ _listening: list[Any] = []
 
 
 def listen(jax: ModuleType) -> None:
-    """Record compilations of XLA from now on."""
+    """Record all XLA compilations from now on."""
     if not _listening:
         _listening.append(jax)
         jax.monitoring.register_event_duration_secs_listener(_note)
 
 
 def file_name(kind: str, text: str) -> str:
-    """The name of the file that a program of a kind is compiled under.
+    """Return the name of the file that a program of this kind is compiled under.
 
-    JAX notes for each op the line of the program. Python finds the line of an
-    instruction by a walk through its function from the start, so that lowering takes
-    quadratic time: 9 us more per op at 1,000 lines, 100 us at 10,000, of 17. So it
-    skips long programs, as it does its own files, and notes the line of the call.
+    JAX notes the line of the program for each op. Python finds the line of an
+    instruction by walking through its function from the start, so that lowering takes
+    quadratic time: 9 us more per op at 1,000 lines, 100 us at 10,000, on top of 17 us.
+    So JAX skips long programs, as it does its own files, and notes the line of the
+    call.
     """
     long = text.count("\n") > MOST_LOCATED
     return f"{LONG}{kind} program>" if long else f"<graphc {kind} program>"
@@ -82,7 +84,7 @@ def file_name(kind: str, text: str) -> str:
 
 @cache
 def skip_long_programs() -> None:
-    """Let JAX note no lines of long programs from now on."""
+    """Have JAX note no lines of long programs from now on."""
     lines = importlib.import_module("jax.extend.source_info_util")
     lines.register_exclusion(LONG)
 
@@ -95,17 +97,17 @@ def _note(event: str, seconds: float, fun_name: str = "", **_: object) -> None:
 
 
 def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., object]:
-    """`on_device` of a program, at a tenth of its time from the second array on.
+    """Return an `on_device` that takes a tenth of its time from the second array on.
 
-    An array is placed as another is, or where JAX places arrays by default. It ends in
-    the function that `jax.device_put` ends in, after many checks. No public one does
-    without them; where JAX has changed it, `on_device` is as good.
+    An array is placed as another one is, or where JAX places arrays by default. The
+    function used is the one that `jax.device_put` ends in, after many checks; no public
+    one does without them. Where JAX has changed it, the result is `on_device` itself.
     """
     put = private_jax.device_put(jax)
     if put is None:
         return on_device
     type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
-    last: tuple[Any, list[Any]] = None, []  # a sharding takes long to hash
+    last: tuple[Any, list[Any]] = None, []  # kept, since a sharding takes long to hash
     usual: tuple[object, Any] | None = None  # JAX's default, and where that led
 
     def placed(array: Any, like: Any = None) -> object:
@@ -137,10 +139,10 @@ def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., ob
 def wide(
     jax: ModuleType, program: Callable[..., object], jitted: Callable[..., object]
 ) -> Callable[..., object]:
-    """`program`, which runs `jitted` with 64 bits allowed, at a sixth of its time.
+    """Return a `program` that runs `jitted` with 64 bits in a sixth of the time.
 
     It calls what the context `jax.enable_x64(True)` calls. Where JAX has changed that,
-    `program` is as good.
+    the result is `program` itself.
     """
     switch = private_jax.switch_of_x64(jax)
     if switch is None:

@@ -1,4 +1,4 @@
-"""Functions ahead of their calls: lowered, compiled, written to files.
+"""Functions prepared ahead of their calls: lowered, compiled, written to files.
 
 In: a compiled function, and the sizes of calls to come.
 Out: executables, or a model file that `graphc_serving` reads.

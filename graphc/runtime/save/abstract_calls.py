@@ -1,6 +1,6 @@
-"""Calls of the programs of a driver on types of arrays: nothing is computed.
+"""Calls of a driver's programs on types of arrays, without computing anything.
 
-Whoever exports or compiles programs ahead of calls learns so for which arguments.
+This tells exports, and compilations ahead of calls, which arguments programs will get.
 """
 
 from abc import ABC, abstractmethod
@@ -38,10 +38,10 @@ StageKey = tuple[int, Row, tuple[tuple[int, ...], ...]]
 
 
 class Stages(ABC):
-    """The stages of a driver, which are made for the types that a call gives them.
+    """The stages of a driver, which are made for the types that calls give them.
 
-    `rows` are the capacities that were met, for each choice of the driver. `rooms` are
-    those that calls of the program had, if it chooses among them.
+    `rows` are the capacities that came up, for each choice of the driver. `rooms` are
+    the capacities that calls of the program had, if the program chooses among them.
     """
 
     rooms: KnownRooms | None = None
@@ -70,21 +70,21 @@ class Stages(ABC):
         return OnlySegment(None, wide, self._target).settings(self.jax)
 
     def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list["AbstractCall"]:
-        """The calls that `sizes` list, each of other ones."""
+        """Return the calls that `sizes` list, those of the same sizes once."""
         reads = self.reads(sizes)
         named = named_sizes(self.plan.called, reads, sizes, op)
         unlike = {tuple(sorted(call.items())): call for call in named}
         return [AbstractCall(self, call) for call in unlike.values()]
 
     def reads(self, sizes: Container[str]) -> Sequence[str]:
-        """The sizes that depend on data, which are to be given too."""
+        """Return the sizes that depend on data, which must be given as well."""
         return self.driver.reads
 
     @abstractmethod
     def make(
         self, key: StageKey, arguments: Sequence[object]
     ) -> Sequence[ConcreteArray]:
-        """Make the program of a stage for types, or numbers: the types that it gives.
+        """Make the program of a stage for types, or numbers; return its result types.
 
         The static arguments are those in the key.
         """
@@ -96,9 +96,9 @@ class Stages(ABC):
         structs: Sequence[Any],
         numbers: Sequence[object],
     ) -> list[Any]:
-        """The types that the program of a stage gives, which is made the first time.
+        """Return the result types of a stage, whose program is made the first time.
 
-        `numbers` are those of arrays, None where they are not known.
+        `numbers` are those in the arrays, None where they are not known.
         """
         key = stage, statics, tuple([x.shape for x in structs])
         if key not in self._result_types:
@@ -111,15 +111,15 @@ class Stages(ABC):
     def _arguments(
         self, stage: int, structs: Sequence[object], numbers: Sequence[object]
     ) -> Sequence[object]:
-        """The arguments of a program, as it is called."""
+        """Return the arguments that a program is called with."""
         return structs
 
     def is_on_host(self, stage: int) -> bool:
-        """Whether a stage is a node that ran on the host."""
+        """Whether a stage is a node that the driver ran on the host."""
         return isinstance(self.driver.segments[stage], Node)
 
     def jitted(self, stage: int) -> Any:
-        """The function of a stage: a segment, or a node that ran on the host."""
+        """Return the function of a stage: a segment, or a node that ran on the host."""
         segment = self.driver.segments[stage]
         if isinstance(segment, Node):
             if stage not in self._alone:
@@ -128,19 +128,19 @@ class Stages(ABC):
         return getattr(self._module, f"segment_{segment}")
 
     def computed(self, stage: int, numbers: Sequence[NDArray]) -> list[NDArray]:
-        """The results of a stage for numbers."""
+        """Compute the results of a stage from numbers."""
         with self.settings(stage):
             return list(map(np.asarray, self.jitted(stage)(*numbers)))
 
 
 class AbstractCall:
-    """A call of some sizes, with the types of arrays; it makes what it needs."""
+    """A call of given sizes on types of arrays, which makes the programs it needs."""
 
     def __init__(self, stages: Stages, sizes: Mapping[str, int]) -> None:
         self._stages = stages
         self.sizes = sizes
         self._numbers: dict[int, tuple[Any, NDArray]] = {}
-        self._left: dict[str, int] = {}  # steps of loops
+        self._left: dict[str, int] = {}  # steps of loops that remain
         self._names: dict[int, str] = {}  # of sizes that are read, by their numbers
         self.capacities: dict[str, int] = {}  # of sizes that are read
         self.stored: dict[int, Row] = {}  # shapes at capacities, by the types' ids
@@ -167,7 +167,7 @@ class AbstractCall:
 
     @property
     def numbers(self) -> list[Any]:
-        """The arguments: integers of Python where they are known, else types."""
+        """The arguments: integers of Python where these are known, else types."""
         known = map(self._number_of, self.arguments)
         pairs = zip(known, self.arguments, strict=True)
         return [a if n is None else int(n) for n, a in pairs]
@@ -177,26 +177,26 @@ class AbstractCall:
             return self._stages.jax.ShapeDtypeStruct(tuple(shape), dtype)
 
     def _recorded(self, struct: object, number: NDArray) -> object:
-        """The type of an array, whose numbers are known."""
+        """Record the numbers that an array of this type holds; return the type."""
         self._numbers[id(struct)] = struct, number
         return struct
 
     def _number_of(self, struct: object) -> NDArray | None:
-        """The numbers of an array, where they are known."""
+        """Return the numbers of an array, if they are known."""
         entry = self._numbers.get(id(struct))
         return None if entry is None else entry[1]
 
     def read(self, array: object, name: str) -> int:
-        """The size that was given for a name, or that follows from others."""
+        """Return the size that was given for a name, or that follows from others."""
         number = self._number_of(array)
         return self.sizes[name] if number is None else int(number)
 
     def number(self, number: float, dtype: str) -> Any:
-        """The type of an integer or a float."""
+        """Return the type of an integer or a float."""
         return self._recorded(self._struct((), dtype), np.array(number, dtype))
 
     def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> object:
-        """The type of a result of NumPy, with its numbers where they are known."""
+        """Return the type of a result of NumPy, with its numbers if they are known."""
         numbers = list(map(self._number_of, operands))
         known = [n for n in numbers if n is not None]
         if len(known) == len(numbers):
@@ -207,11 +207,11 @@ class AbstractCall:
         return self._struct(shape, dtype)
 
     def zeros(self, shape: Row, dtype: str) -> object:
-        """The type of an array of zeros."""
+        """Return the type of an array of zeros."""
         return self._struct(shape, dtype)
 
     def steps(self, results: Sequence[ConcreteArray], carries: int, name: str) -> int:
-        """The steps that a loop does in a piece, of those that were given."""
+        """Return how many steps a loop does in a piece, of those that were given."""
         left = self._left.setdefault(name, self.sizes[name])
         steps_done: int = min(left, results[carries + 1].shape[0])
         self._left[name] = left - steps_done
@@ -222,7 +222,7 @@ class AbstractCall:
         return self._left[name] > 0
 
     def loop(self, loop: Loop, walk: Walk) -> list[object]:
-        """The types of what a loop gives: its steps have the same, but for sizes."""
+        """Return the result types of a loop, by one step: all have the same types."""
         operands = given_to(loop, walk)
         rows = [self._struct(x.shape[1:], x.dtype) for x in operands.rows]
         carries = [self._struct(x.shape, x.dtype) for x in operands.carries]
@@ -235,20 +235,20 @@ class AbstractCall:
         return [*carries, *going, *stacked]
 
     def joined(self, pieces: Sequence[Any]) -> object:
-        """The type of the rows of pieces."""
+        """Return the type of the rows of all pieces together."""
         count = sum(piece.shape[0] for piece in pieces)
         return self._struct((count, *pieces[0].shape[1:]), pieces[0].dtype)
 
     def rows(self, array: Any, count: int) -> object:
-        """The type of so many rows of an array."""
+        """Return the type of the first `count` rows of an array."""
         return self._struct((count, *array.shape[1:]), array.dtype)
 
     def holds(self, condition: object) -> Sequence[int]:
-        """Conditions are taken to hold."""
+        """Take every condition to hold."""
         return ()
 
     def row(self, step: Step, fixed: Row, sizes: Row) -> Row:
-        """The capacities that the policies choose; they are kept."""
+        """Return the capacities that the policies choose, and record them."""
         number = step.parts[2]
         policies = self._stages.driver.policies[number]
         capacities = tuple(rounded_up(policies, sizes, self._stages.rooms))
@@ -260,16 +260,16 @@ class AbstractCall:
         return capacities
 
     def padded(self, array: Any, shape: Row) -> Any:
-        """The type of an array at capacities."""
+        """Return the type of an array at capacities."""
         self.stored[id(array)] = shape
         return self._struct(shape, array.dtype)
 
     def cut(self, array: Any, shape: Row) -> object:
-        """The type of the part of an array that counts."""
+        """Return the type of the part of an array that counts."""
         return self._struct(shape, array.dtype)
 
     def run(self, stage: int, statics: Row, arrays: Sequence[object]) -> Sequence[Any]:
-        """The types of what a program gives, which is made the first time."""
+        """Return the result types of a program, which is made the first time."""
         numbers = list(map(self._number_of, arrays))
         structs = self._stages.result_types(stage, statics, arrays, numbers)
         known = [n for n in numbers if n is not None]
@@ -279,7 +279,7 @@ class AbstractCall:
 
 
 def _alone(node: Node) -> object:
-    """A node that runs on the host as a jitted function of what is no literal."""
+    """Compile a node of the host to a jitted function of its inputs but literals."""
     taken = [
         variable(f"x{i}", v.type) if literal_of(v) is None else v
         for i, v in enumerate(node.inputs)

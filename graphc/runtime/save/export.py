@@ -36,7 +36,7 @@ class Constants:
         self.tensors: dict[str, NDArray] = {}
 
     def add(self, array: NDArray) -> str:
-        """The name under which an array is kept."""
+        """Keep an array, and return its name."""
         key = array.dtype.name, array.shape, sha256(array.tobytes()).digest()
         if key not in self._names:
             name = self._names[key] = f"constant_{len(self._names)}"
@@ -47,16 +47,17 @@ class Constants:
 
 
 def as_bytes(array: NDArray) -> NDArray:
-    """The bytes of an array, as a vector."""
+    """Return the bytes of an array as a vector."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 @dataclass
 class Contents:
-    """The contents of a file of a model; see `graphc_serving.manifest.Manifest`.
+    """The contents of a model file; see `graphc_serving.manifest.Manifest`.
 
     Types are lists of a name, a dtype and a shape. `parameters` is None where each
-    input is one. Of `programs`, each is what is said of it, and what JAX has written.
+    input is one. Each of `programs` is its entry in the manifest, and the bytes that
+    JAX has written.
     """
 
     jax: str
@@ -74,7 +75,7 @@ class Contents:
     least: int = 0
 
     def manifest(self) -> dict[str, object]:
-        """The manifest, without what is said of constants and the graph."""
+        """Return the manifest, without the entries for constants and the graph."""
         return {
             "format": FORMAT,
             "jax": self.jax,
@@ -95,7 +96,10 @@ class Contents:
 def contents_of(
     exporter: Exporter, graph: Graph, outputs: Outputs, casting: str
 ) -> Contents:
-    """The contents of a file of exported programs, for a graph as the user wrote it."""
+    """Collect the contents of a file of exported programs.
+
+    `graph` is the graph as the user wrote it.
+    """
     pairs = zip(graph.input_names, graph.inputs, strict=True)
     return Contents(
         exporter.jax.__version__,
@@ -113,7 +117,7 @@ def contents_of(
 
 
 def written(contents: Contents, graph: Graph | None) -> bytes:
-    """The content of a file, with a graph for sizes that it does not serve."""
+    """Return the bytes of a file, with a graph, if given, for yet other sizes."""
     constants = Constants()
     manifest = contents.manifest()
     tensors = {
@@ -135,7 +139,7 @@ def written(contents: Contents, graph: Graph | None) -> bytes:
 
 
 def _text(graph: Graph) -> str:
-    """A graph as text. Raises GraphError where it has none."""
+    """Print a graph as text. Raises GraphError where a node has none."""
     for node in within(ancestors(graph.outputs)):
         if not has_text(node):
             raise graph_error(

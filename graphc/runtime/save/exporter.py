@@ -29,17 +29,17 @@ from graphc_serving.steps import Row, Step
 
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
 NAME = "<graphc exported program>"
-LEAST = 1024  # bytes of a constant that is no part of programs
+LEAST = 1024  # bytes from which a constant is an argument of programs
 ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
 
 
 def symbols(size: Size) -> Sequence[Symbol]:
-    """The symbols in a size."""
+    """Return the symbols in a size."""
     return size.symbols if isinstance(size, Dim) else ()
 
 
 class Lifted(NamedTuple):
-    """A graph whose large constants are inputs, after its own, and these constants."""
+    """A graph with its large constants as inputs, after its own; and the constants."""
 
     graph: Graph
     arrays: list[NDArray]
@@ -48,7 +48,7 @@ class Lifted(NamedTuple):
 class Exporter(Stages):
     """Exports the programs of a plan by `jax.export`, and the driver beside them.
 
-    Their large constants are arguments.
+    The large constants of the programs are arguments.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Exporter(Stages):
         self._axes = {s.name for s in axes}
 
     def export(self, call: AbstractCall) -> list[object]:
-        """Export the programs of a call: the types of its arguments."""
+        """Export the programs of a call; return the types of its arguments."""
         call.take()
         types: list[tuple[int, Row]] = [(id(a), a.shape) for a in call.arguments]
         shapes = [list(call.stored.get(key, shape)) for key, shape in types]
@@ -96,13 +96,13 @@ class Exporter(Stages):
         return outputs
 
     def steps(self) -> list[list[object]]:
-        """The steps of the driver, with the rows of capacities that were met."""
+        """Return the driver's steps, with the rows of capacities that came up."""
         tables = [list(map(list, sorted(rows, key=_elements))) for rows in self.rows]
         return [_listed(step, tables) for step in self.driver.steps]
 
 
 def _listed(step: Step, tables: Sequence[object]) -> list[object]:
-    """A step, with rows of capacities in place of the number of policies."""
+    """List a step, with rows of capacities in place of the number of its policies."""
     word, parts = step
     if word == "capacities":
         return [word, *parts[:2], tables[parts[2]]]
@@ -113,17 +113,17 @@ def _listed(step: Step, tables: Sequence[object]) -> list[object]:
 
 
 def _elements(row: Row) -> tuple[int, Row]:
-    """Smaller capacities come first."""
+    """Return the sort key by which smaller capacities come first."""
     return math.prod(row), row
 
 
 def kinds_of(arrays: Iterable[Any]) -> list[list[object]]:
-    """Types of arrays, as a manifest tells them."""
+    """List types of arrays in the form that a manifest has."""
     return [["", a.dtype.name, list(a.shape)] for a in arrays]
 
 
 def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[object]) -> Any:
-    """A jitted function, exported by JAX. Raises GraphError where that cannot be."""
+    """Have JAX export a jitted function. Raises GraphError where it cannot."""
     make = importlib.import_module("jax.export").export
     try:
         module = make(jitted, platforms=platforms)(*arguments)
@@ -140,7 +140,7 @@ def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[object])
 def _require_fitting(jax: ModuleType, module: ModuleType) -> None:
     """Raise GraphError where a branch does not fit the sizes that are exported.
 
-    Whether it is taken is known in calls only, and a file has no place for that.
+    Only a call tells whether the branch is taken, and a file has no place for that.
     """
     structure = jax.tree_util.tree_unflatten(module.out_tree, module.out_avals)
     if not has_flags(structure):
@@ -157,7 +157,7 @@ def _require_fitting(jax: ModuleType, module: ModuleType) -> None:
 def platforms_of(
     platform: str | None, platforms: Sequence[str] | None, default: str
 ) -> tuple[str, ...]:
-    """The platforms to export for: those that are told, or its own."""
+    """Return the platforms to export for: those asked for, or `default`."""
     if platform is not None and platforms is not None:
         raise graph_error("give platform= or platforms=", op="export", got="both")
     asked = (platform or default,) if platforms is None else platforms
@@ -171,7 +171,7 @@ def platforms_of(
 
 
 def lifted(graph: Graph) -> Lifted:
-    """Take the large constants out of a graph; integers may be sizes, and stay."""
+    """Make inputs of a graph's large constants; integers may be sizes, and stay."""
     values = [v for n in ancestors(graph.outputs) for v in n.outputs]
     literals = [(v, literal_of(v)) for v in values if is_inexact(v.dtype)]
     large = [(v, a) for v, a in literals if a is not None and a.nbytes >= LEAST]

@@ -1,4 +1,4 @@
-"""A driver as a model file has it: its steps, and their names and stages."""
+"""A driver in the form of a model file: its steps, and their names and stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ class FileDriver:
     """Steps, the numbers of the results, and what the steps do not say themselves.
 
     A capacity step holds the number of its `policies` in place of rows. `segments` are
-    those that stages run, or nodes that the driver computes on the host. `names` are
-    those of sizes; `of_data` have the ones that depend on data and are read. The first
-    `running` steps run all programs, for which `reads` must be known. `constants` come
-    after the inputs.
+    the segments that stages run, or nodes that the driver computes on the host. `names`
+    are the names of sizes; `of_data` holds those of sizes that depend on data and are
+    read. The first `running` steps run all programs, for which the sizes `reads` must
+    be known. `constants` come after the inputs.
     """
 
     names: dict[Symbol, str]
@@ -34,7 +34,7 @@ class FileDriver:
     running: int = 0
 
     def name(self, symbol: Symbol, hint: str = "") -> str:
-        """The name of a size, which no other has."""
+        """Return the name of a size, which no other size has."""
         symbol = self.originals.get(symbol, symbol)
         if symbol not in self.names:
             taken, name = set(self.names.values()), hint or symbol.name
@@ -45,6 +45,6 @@ class FileDriver:
         return self.names[symbol]
 
     def stage(self, program: int | Node) -> int:
-        """The number of a new stage that runs a program."""
+        """Add a stage that runs a program, and return its number."""
         self.segments.append(program)
         return len(self.segments) - 1

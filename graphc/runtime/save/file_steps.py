@@ -1,4 +1,4 @@
-"""The driver of a plan as steps of a model file: see `graphc_serving.steps`."""
+"""The driver of a plan as steps of a model file; see `graphc_serving.steps`."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -48,10 +48,10 @@ LONGEST = 60  # characters of a name in a message
 
 
 def file_steps(driver: Driver, checked: Collection[int]) -> FileDriver:
-    """A driver as steps; inputs at the positions `checked` are in range as sizes.
+    """Write a driver as steps; the inputs `checked` are known to be in range as sizes.
 
-    The last inputs of its graph may be constants. Raises GraphError where the driver
-    does more than steps can say.
+    The last inputs of the driver's graph may be constants. Raises GraphError where the
+    driver does more than steps can say.
     """
     constants = [a for a in map(literal_of, driver.constants) if a is not None]
     names = {s: s.name for s in driver.graph.asked}
@@ -64,7 +64,7 @@ def file_steps(driver: Driver, checked: Collection[int]) -> FileDriver:
 
 
 class StepWriter:
-    """Writes the steps of a driver, and numbers what they make."""
+    """Writes the steps of a driver, and numbers the values that they make."""
 
     def __init__(
         self, driver: Driver, file: FileDriver, sizes: Sequence[Symbol] = ()
@@ -80,7 +80,7 @@ class StepWriter:
         self._untold = UntoldSizes()
         self._chosen: list[Formula] = []  # sizes that tell which capacities fit
         self._known: set[Value] = set()  # computed from sizes that calls are asked for
-        self._returned: Sequence[int] | None = None  # by what does all of the driver
+        self._returned: Sequence[int] | None = None  # by a step that does all
         self._count = 0
         self.steps: list[Step] = []
         self._bind([*driver.inputs, *driver.constants], 0)
@@ -89,7 +89,7 @@ class StepWriter:
         self._count += len(sizes)
 
     def run(self, driver: Driver, checked: Collection[int] = ()) -> list[int]:
-        """The steps of a driver, its own or one on capacities: its results."""
+        """Write the steps of a driver, its own or one on capacities; return results."""
         self._checked = checked
         if driver is driver.inner:
             for i in checked:
@@ -103,14 +103,14 @@ class StepWriter:
         return list(map(self._result, driver.results, numbers))
 
     def _bind(self, values: Iterable[Value], first: int) -> None:
-        """Values are the arrays of numbers from the first on: their axes are known."""
+        """Number the arrays of values from `first` on, so that their axes are known."""
         for number, value in enumerate(values, first):
             self._arrays[value] = number
             for symbol, axis in named_axes(value.type.shape, range(value.type.rank)):
                 self._axes.setdefault(symbol, (number, axis))
 
     def agree(self) -> None:
-        """Check that axes have the sizes that others give them."""
+        """Check that each axis has the size that the others give it."""
         graph = self._driver.graph
         axes = [
             (name, value, axis, size)
@@ -122,7 +122,7 @@ class StepWriter:
         for name, value, axis, size in axes:
             place = self._arrays[value], axis
             if size.is_symbol and self._axes[size.symbols[0]] == place:
-                continue  # it says what the size is
+                continue  # this axis says what the size is
             axis_size = self.add("axis", *place)
             self._solve(size, axis_size)
             axis_text = f"axis {axis} of input {shortened(name, LONGEST)}"
@@ -131,7 +131,7 @@ class StepWriter:
             if not self._count_unknown(check[-1]):
                 self._check_axis(*check)
         waiting = [check for check in checks if self._count_unknown(check[-1])]
-        while waiting:  # those of which most is known come first, and tell the others
+        while waiting:  # the sizes known best come first, and tell the others
             known = {s for *_, size in waiting for s in size.symbols if self._knows(s)}
             position = next_telling([size for *_, size in waiting], known)
             self._check_axis(*waiting.pop(position))
@@ -140,7 +140,7 @@ class StepWriter:
         return sum(not self._knows(symbol) for symbol in size.symbols)
 
     def _check_axis(self, name: str, axis: int, size: Dim) -> None:
-        """Check an axis; one of n + m has n elements at least, and then tells m."""
+        """Check an axis; one of n + m has at least n elements, and then tells m."""
         message = f"{name} must have {size}"
         if not self._count_unknown(size):
             self.check(self.formula(size), "==", _of(axis), f"{message} elements")
@@ -169,7 +169,7 @@ class StepWriter:
             self._sizes[part.tells] = quotient
 
     def _solve(self, size: Dim, axis: int) -> None:
-        """Find the one symbol of a size from the axis that has it."""
+        """Solve a size for its one symbol, given the axis that has this size."""
         symbol = size.symbols[0]
         line = line_of(size, symbol)
         if len(size.symbols) > 1 or self._knows(symbol) or line is None:
@@ -186,7 +186,7 @@ class StepWriter:
 
     @singledispatchmethod
     def step(self, step: object) -> None:
-        """Write a step of the driver: as steps of the file, with what they make."""
+        """Write a step of the driver as steps of the file, and bind their values."""
         raise TypeError(f"no step of a file is known for a {type(step).__name__}")
 
     @step.register
@@ -208,7 +208,7 @@ class StepWriter:
 
     @step.register
     def _(self, step: ChooseCapacities) -> None:
-        """Capacities for the sizes of arguments; there may be none."""
+        """Choose capacities for the sizes of arguments; there may be none."""
         known = [n for n in step.beside if all(map(self._knows, n.symbols))]
         self._chosen = list(map(self.formula, known))
         for i, symbol in needed_alone(step.sizes, step.symbols):
@@ -222,7 +222,7 @@ class StepWriter:
         capacities: Sequence[Capacities],
         symbols: Sequence[Symbol],
     ) -> None:
-        """Capacities for sizes, beside those that have been chosen."""
+        """Choose capacities for sizes, beside those that were chosen before."""
         if not sizes:
             return
         first = self._count
@@ -234,7 +234,7 @@ class StepWriter:
 
     @step.register
     def _(self, step: RunOnCapacities) -> None:
-        """Store arguments at capacities; their true sizes are arguments too."""
+        """Store arguments at capacities; their true sizes become arguments too."""
         for old, new in zip(step.arguments, step.stored, strict=True):
             if old is not new:
                 sizes = list(map(self.formula, new.type.shape))
@@ -251,7 +251,7 @@ class StepWriter:
 
     @step.register
     def _call(self, step: Segment) -> None:
-        """A direct call has the inputs and results of the driver."""
+        """Run a segment; a direct call has the inputs and results of the driver."""
         graph = self._driver.inner.graph
         inputs, outputs = step.inputs, step.outputs
         if self._direct:
@@ -267,10 +267,10 @@ class StepWriter:
 
     @step.register
     def _(self, step: GuessingSegment) -> None:
-        """A segment for capacities that it tells, which are told ahead of it here.
+        """Run a segment that tells its own capacities, which are told ahead of it here.
 
-        No step has given the array yet that they are read from: another, whose numbers
-        are not known, stands for it.
+        No step has made the array yet that they are read from. An array of zeros, whose
+        numbers count as unknown, stands for it.
         """
         unknown = self.add("zeros", (), "int32")
         self._arrays.update((v, unknown) for v in step.outputs)
@@ -284,12 +284,12 @@ class StepWriter:
 
     @step.register
     def _(self, step: LoopInPieces) -> None:
-        """A loop that runs in pieces, and what it gives."""
+        """Run a loop in pieces, and bind its results."""
         node, resolve = step.loop, self._driver.resolve
         carries = node.params["carries"]
         values = list(map(resolve, node.inputs[:carries]))
         arrays = [self._zeros(v) if v in step.opened else self.value(v) for v in values]
-        extra: list[int] = []  # whether it is open, and captures that opening gives
+        extra: list[int] = []  # whether it is open, and captures from opening it
         if step.opened:
             extra = [self.add("zeros", (), "bool")]
             extra += map(self._zeros, step.captures_opened(resolve))
@@ -303,11 +303,14 @@ class StepWriter:
         self._bind(node.outputs[carries:], first + carried)
 
     def _zeros(self, like: Value) -> int:
-        """The number of a new array of zeros, of the type of a value."""
+        """Add an array of zeros of the type of a value, and return its number."""
         return self.add("zeros", self.formulas(like.type.shape), like.dtype.name)
 
     def _name_of_steps(self, loop: Node, place: int) -> str:
-        """The name of an output that is the number of steps, and depends on data."""
+        """Return the name of a loop's number of steps, which depends on data.
+
+        `place` is that of the output which holds it.
+        """
         value, driver = loop.outputs[place], self._driver
         reads = [s.value for s in driver.inner.steps if isinstance(s, Read)]
         known = [v for v in reads if driver.resolve(v) is value]
@@ -317,7 +320,7 @@ class StepWriter:
 
     @step.register
     def _(self, step: PythonLoop) -> None:
-        """A loop that the driver does step by step: a driver of its own for a step."""
+        """Do a loop step by step; each step is a driver of its own."""
         node, params = step.node, step.node.params
         first, end = params["carries"], params["carries"] + params["sequences"]
         flags = params["counted"], params["stops"]
@@ -345,7 +348,7 @@ class StepWriter:
 
     @step.register
     def _(self, step: HostNode) -> None:
-        """Arithmetic on the host: a formula where it is one, else a program."""
+        """Compute a node on the host: by a formula if it is one, else by a program."""
         node, out = step.node, step.node.outputs[0]
         operands = list(map(self._driver.resolve, node.inputs))
         if node.primitive is BUCKET:
@@ -379,14 +382,14 @@ class StepWriter:
             self.make("compute", node.outputs, name, operands)
 
     def _operand(self, value: Value) -> int:
-        """The number of an array, or of a new one where it is a literal."""
+        """Return the number of an array; a float literal becomes a new one."""
         literal = literal_of(value)
         if literal is None or not is_float(value.dtype):
             return self.value(value)
         return self.add("literal", float(literal).hex(), value.dtype.name)
 
     def _is_known(self, value: Value) -> bool:
-        """Whether sizes that calls are asked for tell a value."""
+        """Whether a value follows from sizes that calls are asked for."""
         if value.node.primitive is INPUT:
             return value._symbol is not None and not is_body_input(value.node)
         return value in self._known or _is_size(value) or literal_of(value) is not None
@@ -399,7 +402,7 @@ class StepWriter:
         self.add("require", self._arrays[condition], check.texts, count=0)
 
     def _result(self, result: CutResult, array: int) -> int:
-        """The number of a result, cut to its true sizes."""
+        """Return the number of a result, cut to its true sizes."""
         if not result.cut:
             return array
         sizes = enumerate(result.value.type.shape)
@@ -407,7 +410,7 @@ class StepWriter:
         return self.add("cut", array, shape)
 
     def value(self, value: Value) -> int:
-        """The number of an array."""
+        """Return the number of a value's array."""
         value = self._driver.resolve(value)
         if value not in self._arrays:
             if value.type.rank or value.dtype.kind not in "iu":
@@ -418,11 +421,11 @@ class StepWriter:
         return self._arrays[value]
 
     def formulas(self, sizes: Iterable[Size]) -> tuple[Formula, ...]:
-        """Sizes as formulas."""
+        """Write sizes as formulas."""
         return tuple(map(self.formula, sizes))
 
     def formula(self, size: Size) -> Formula:
-        """A size as a formula of numbers; functions in it have steps of their own."""
+        """Write a size as a formula of numbers; functions in it get their own steps."""
         for call in calls_in(size):
             if call not in self._calls:
                 parts = list(map(self._sum, call.args))
@@ -437,7 +440,7 @@ class StepWriter:
         return self.size(atom) if isinstance(atom, Symbol) else self._calls[atom]
 
     def size(self, symbol: Symbol) -> int:
-        """The number of the integer that a symbol stands for."""
+        """Return the number of the integer that a symbol stands for."""
         if symbol not in self._sizes:
             if symbol in self._axes:
                 self._sizes[symbol] = self.add("axis", *self._axes[symbol])
@@ -464,7 +467,7 @@ class StepWriter:
         self._bind(values, self.add(word, *parts, count=len(values)))
 
     def add(self, word: str, *parts: object, count: int = 1) -> int:
-        """Add a step: the number of the first of so many arrays or integers."""
+        """Add a step; return the number of the first of the `count` values it makes."""
         self.steps.append(Step(word, parts))
         if word in RUN:
             self._file.running = len(self.steps)
@@ -479,7 +482,7 @@ def _is_size(value: Value) -> bool:
 
 
 def _of(number: int) -> Formula:
-    """The formula of an integer that has a number."""
+    """Return the formula of the one integer with this number."""
     return ((1, (number,)),)
 
 

@@ -1,4 +1,4 @@
-"""Which nodes of the driver NumPy computes in a model file too, and which XLA."""
+"""The choice of the driver's nodes that NumPy, not XLA, computes in a model file."""
 
 from collections.abc import Iterable
 
@@ -19,10 +19,10 @@ def is_of_numpy(node: Node) -> bool:
 
 
 def function_of(node: Node) -> str | None:
-    """The function of a model file that a node computes, if there is one.
+    """Return the function of a model file that a node computes, if there is one.
 
-    Powers and shifts are those of Python's numbers. NumPy computes powers of arrays
-    otherwise than those of its scalars, and the driver has either.
+    Powers and shifts in a file are those of Python's numbers. NumPy computes powers of
+    arrays otherwise than powers of its scalars, and the driver may have either.
     """
     function, output = ELEMENTS.find(node.primitive), node.outputs[0].type
     if function is None or node.primitive is CONVERT:
@@ -36,8 +36,8 @@ def function_of(node: Node) -> str | None:
 def rounds_otherwise(node: Node) -> bool:
     """Whether XLA, which computes a node for files, may differ in the last bit.
 
-    A size that is made of it would be another one: XLA's logarithm of 8 to the base of
-    2 is less than 3.
+    A size computed from the result could then differ too: XLA's logarithm of 8 to the
+    base of 2 is less than 3.
     """
     return node.primitive.rounding == "many" and any(
         is_float(v.dtype) for v in node.outputs
@@ -45,7 +45,7 @@ def rounds_otherwise(node: Node) -> bool:
 
 
 def _are_plain(values: Iterable[Value]) -> bool:
-    """Whether all are of NumPy's own dtypes, and literals are numbers."""
+    """Whether all values are of NumPy's own dtypes, and all literals are numbers."""
     return all(map(_is_plain, values))
 
 

@@ -1,8 +1,8 @@
-"""Programs lowered and compiled before they are called.
+"""Programs that are lowered and compiled before they are called.
 
 The steps of the driver are taken on types of arrays, and each segment is lowered for
-the arguments that it meets. JAX keeps what it has lowered and compiled: a call for
-which this was done ahead finds it there.
+the arguments that it meets. JAX keeps what it has lowered and compiled, so that a call
+for which this was done ahead finds it there.
 """
 
 import os
@@ -33,7 +33,10 @@ from graphc.warning_kinds import AheadWarning
 
 
 class _NotGiven(Exception):
-    """A size that depends on data is needed, of this name, and was not given."""
+    """Raised for a size that depends on data, is needed, and was not given.
+
+    The argument is its name.
+    """
 
 
 class _SizesOfCall(dict[str, int]):
@@ -55,15 +58,15 @@ class Lowering(Stages):
         op: str,
         weak: Collection[int] = (),
     ) -> None:
-        """Arguments of rank 0 are numbers of Python, where `kinds` has their kind.
+        """Take arguments of rank 0 for Python's numbers, if `kinds` has their kind.
 
-        Those at the places `weak` are arrays of JAX whose types are weak.
+        Those at the positions `weak` are arrays of JAX of weak types.
         """
         super().__init__(jax, plan, unchecked(plan, op), module, target)
         self.wide = wide
         self.rooms: KnownRooms | None = getattr(module, "ROOMS", None)
         self.lowered: dict[StageKey, Any] = {}
-        self.unknown: dict[str, None] = {}  # sizes that the rest depends on
+        self.unknown: dict[str, None] = {}  # sizes that are needed to go on
         inputs = plan.graph.inputs
         self._numbers = {v: 0 for v in inputs[len(plan.called.inputs) :]}
         self._numbers |= {
@@ -75,7 +78,7 @@ class Lowering(Stages):
         self.inputs: dict[int, tuple[Value, ...]] = {
             s.index: inputs if direct else s.inputs
             for s in plan.segments
-            if s.rows is None  # whose driver makes arrays of numbers
+            if s.rows is None  # its driver makes arrays of numbers
         }
         self._guessing: dict[object, GuessingSegment] = {
             s.index: s for s in plan.segments if isinstance(s, GuessingSegment)
@@ -84,25 +87,25 @@ class Lowering(Stages):
         self._layout = plan.layout
 
     def reads(self, sizes: Container[str]) -> Sequence[str]:
-        """The sizes that depend on data, as far as they are given."""
+        """Return the sizes that depend on data, as far as they are given."""
         return [name for name in self.driver.reads if name in sizes]
 
     def take(self, call: AbstractCall) -> None:
-        """Lower for a call, up to where a size is needed that is not given."""
+        """Lower for a call, up to where a size is needed that was not given."""
         try:
             call.take()
         except _NotGiven as error:
             self.unknown[str(error)] = None
 
     def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list[AbstractCall]:
-        """The calls that `sizes` list, which may need sizes beside them."""
+        """Return the calls that `sizes` list, which may turn out to need more sizes."""
         abstract_calls = super().calls(sizes, op)
         return [AbstractCall(self, _SizesOfCall(call.sizes)) for call in abstract_calls]
 
     def _arguments(
         self, stage: int, structs: Sequence[Any], numbers: Sequence[object]
     ) -> Sequence[ConcreteArray]:
-        """True sizes of padded arguments are given as integers of Python."""
+        """Pass true sizes of padded arguments as integers of Python."""
         index = self.driver.segments[stage]
         inputs = self.inputs.get(index, ()) if isinstance(index, int) else ()
         arguments = list(structs)
@@ -111,7 +114,7 @@ class Lowering(Stages):
         return arguments
 
     def _placed(self, value: Value, struct: Any) -> Any:
-        """The type of an argument, with where it lies if there is a mesh."""
+        """Return the type of an argument, with its sharding if there is a mesh."""
         if value in self._weak:
             struct = self.jax.ShapeDtypeStruct(
                 struct.shape, struct.dtype, weak_type=True
@@ -124,7 +127,7 @@ class Lowering(Stages):
         return make(struct.shape, struct.dtype, sharding=sharding)
 
     def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
-        """Lower the program of a stage for these arguments: the types that it gives."""
+        """Lower the program of a stage for these arguments; return its result types."""
         stage, statics, _ = key
         jitted = self.jitted(stage)
         with self.settings(stage):
@@ -137,7 +140,7 @@ class Lowering(Stages):
     def _guess(
         self, stage: int, statics: Sequence[int], arguments: Sequence[object]
     ) -> None:
-        """Have calls guess the capacities that a stage is lowered for."""
+        """Make later calls guess the capacities that a stage is lowered for."""
         segment = self._guessing.get(self.driver.segments[stage])
         if segment is not None:
             of_statics = dict(zip(segment.statics, statics, strict=True))
@@ -151,7 +154,7 @@ class Lowering(Stages):
         return leaves
 
     def tell(self) -> None:
-        """Warn of what is not done, since it depends on data."""
+        """Warn of programs that were not lowered, since they depend on data."""
         if self.unknown:
             names = ", ".join(self.unknown)
             example = ", ".join(f'"{name}": [...]' for name in self.unknown)
@@ -170,7 +173,7 @@ def _is_one_of(value: Value, kinds: Mapping[str, object]) -> bool:
 def executables_of(
     jax: ModuleType, lowered: Sequence[Value], threads: int | None
 ) -> list[object]:
-    """The executables of what is lowered; XLA compiles them on threads."""
+    """Compile lowered programs to executables, with XLA on several threads."""
     executables = Executables(jax)
 
     def compile(one: Any) -> object:
@@ -182,9 +185,9 @@ def executables_of(
 
 
 def unchecked(plan: Plan, op: str) -> FileDriver:
-    """The driver of a plan as steps, of which all checks are taken to hold.
+    """Write the driver of a plan as steps, with all checks taken to hold.
 
-    Raises GraphError where it does more.
+    Raises GraphError where the driver does more than steps can say.
     """
     steps = tuple([s for s in plan.steps if not isinstance(s, Check)])
     try:

@@ -1,4 +1,4 @@
-"""The call of `compile` by which a call would have been compiled for."""
+"""The call of `compile` that would have compiled a program ahead of a call."""
 
 from collections.abc import Mapping, Sequence
 from operator import index
@@ -15,10 +15,10 @@ _NUMBERS = bool, int, float, complex
 
 
 def sizes_of_call(plan: Plan, args: Sequence[object]) -> dict[str, int]:
-    """The sizes that arguments tell, by the names that `compile` takes.
+    """Return the sizes that arguments tell, by the names that `compile` takes.
 
-    Arguments may be types, or None where nothing is told. Keys of JAX have an axis less
-    than their words.
+    Arguments may be types, or None where nothing is told. Keys of JAX have one axis
+    less than their words.
     """
     sizes: dict[Symbol, int] = {}
     for value, argument in zip(plan.called.inputs, args, strict=True):
@@ -31,7 +31,10 @@ def sizes_of_call(plan: Plan, args: Sequence[object]) -> dict[str, int]:
 
 
 def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Remedy:
-    """The remedy of a call with these arguments; none for where they are placed."""
+    """Return the remedy for a call with these arguments.
+
+    It has no code where the call needs a compilation for how its arguments are placed.
+    """
     plan = prepared.plan
     known = sizes_of_call(plan, args)
     if refused.segment is None or any(s.name not in known for s in plan.called.asked):
@@ -57,6 +60,6 @@ def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Reme
 
 
 def dict_text(sizes: Mapping[str, int]) -> str:
-    """Sizes as code."""
+    """Write sizes as code."""
     items = ", ".join(f'"{name}": {n}' for name, n in sizes.items())
     return f"{{{items}}}"

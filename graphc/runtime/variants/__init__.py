@@ -1,4 +1,4 @@
-"""Programs for other sizes of one function: when they are made, which one runs.
+"""Programs for different sizes of one function: when they are made, which one runs.
 
 In: the sizes of calls, as they come.
 Out: the choice between NumPy, an exact program and a padded one.

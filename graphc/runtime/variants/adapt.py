@@ -22,7 +22,7 @@ from graphc.transform.planning.plan import Plan, Read, Segment
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
 from graphc.transform.tied import Tied
 
-MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
+MANY_IN_SEGMENTS = 4  # sizes, if segments without them are compiled anew
 
 PadBy = Callable[[dict[Symbol, Policy]], PaddedGraph]
 Compile = Callable[[PaddedGraph], tuple[Plan, Source]]
@@ -32,7 +32,7 @@ _Taken = tuple[list[Symbol], Plan, Source]
 
 @dataclass(frozen=True)
 class LeftToCalls:
-    """A graph, those of its sizes that may vary, and the policies of others."""
+    """A graph, the sizes of it that may vary, and the policies of the others."""
 
     graph: Graph
     symbols: Sequence[Symbol]
@@ -42,11 +42,12 @@ class LeftToCalls:
 class Adapter:
     """Watches which sizes a function is compiled for, and decides which to pad.
 
-    Sizes that arguments tell are foreseen, before they are compiled for. The cost of a
-    size in compilations is weighed against the cost of padding it in all calls so far:
-    a size that is cheap to compile for and changes once in thousands of calls stays. An
-    axis or an integer input is padded; a size that depends on data is kept at its bound
-    where the sizes seen come near it, so that nothing is read, else padded.
+    Sizes that arguments tell are foreseen, before anything is compiled for them. The
+    cost of a size in compilations is weighed against the cost of padding it in all
+    calls so far: a size that is cheap to compile for and changes once in thousands of
+    calls stays as it is. An axis or an integer input is padded. A size that depends on
+    data is kept at its bound where the sizes seen come near it, so that nothing is
+    read; otherwise it is padded too.
     """
 
     def __init__(
@@ -65,10 +66,10 @@ class Adapter:
         self._integers = [s for s in symbols if isinstance(s.origin, Value)]
         self._seen = Seen(symbols)
         self._policies: dict[Symbol, Policy] = dict(start.policies)
-        self._refused: set[tuple[Symbol, int]] = set()  # for so many segments
+        self._refused: set[tuple[Symbol, int]] = set()  # each for a number of segments
         self._originals: dict[Symbol, Symbol] = {}
         self._plan: Plan | None = None
-        self._seconds: dict[int, float] = {}  # of the last compilations, by segments
+        self._seconds: dict[int, float] = {}  # of the last compilation of each segment
 
     @property
     def policies(self) -> Mapping[Symbol, Policy]:
@@ -76,7 +77,7 @@ class Adapter:
         return self._policies
 
     def took(self, sizes: Mapping[str, int]) -> None:
-        """Record sizes, by name, that calls had for which there was another program."""
+        """Record sizes, by name, of calls that another program ran."""
         by_symbol = self._seen.by_symbol(sizes)
         for symbol, size in by_symbol.items():
             self._seen.note(symbol, size, 0.0)
@@ -89,9 +90,9 @@ class Adapter:
         calls: int,
         plan: Plan,
     ) -> Change | None:
-        """The program to go on with, and why; None where nothing changes.
+        """Return the program to go on with, and why; None where nothing changes.
 
-        `plan` is that of the program so far.
+        `plan` is the plan of the program so far.
         """
         self._stand_at(plan)
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
@@ -102,7 +103,7 @@ class Adapter:
     def vary(
         self, sizes: Sequence[Mapping[str, int]], calls: int, plan: Plan
     ) -> Change | None:
-        """The program to compile for all of these sizes, which are declared to vary."""
+        """Return the program to compile for these sizes, which are said to vary."""
         for one in sizes:
             by_symbol = self._seen.by_symbol(one)
             for symbol, size in by_symbol.items():
@@ -113,10 +114,10 @@ class Adapter:
     def foresee(
         self, sizes: Mapping[str, int], calls: int, plan: Plan
     ) -> Change | None:
-        """The program to run in place of compiling for these sizes, by name, and why.
+        """Return the program to run in place of compiling for these sizes, and why.
 
-        They are taken to cost what the last ones did, or what such a graph takes if
-        another program did those. None where nothing changes.
+        Compiling is taken to cost what it last did, or what it takes for such a graph
+        if another program had the last sizes. None where nothing changes.
         """
         expected = self._seen.copy()
         guess = 0.0 if expected.price else self._guess
@@ -136,11 +137,11 @@ class Adapter:
 
     @property
     def _guess(self) -> float:
-        """Seconds to compile for a size, where nothing is compiled yet."""
+        """The seconds to compile for a size, guessed while nothing is compiled yet."""
         return self._costs.compiled * (self._costs.segment + len(self._graph.nodes))
 
     def _change(self, calls: int, plan: Plan) -> Change | None:
-        """The program to go on with, by the sizes seen."""
+        """Return the program to go on with by the sizes seen; None if it stays."""
         self._stand_at(plan)
         choice = self._taken(self._varying(1, calls), 1)
         segments = plan.parts
@@ -158,22 +159,22 @@ class Adapter:
         return plan, source, why
 
     def _stand_at(self, plan: Plan) -> None:
-        """Sizes are given by the names that they have in this plan."""
+        """Take the names of sizes to be those of this plan from now on."""
         if plan is not self._plan:
             self._plan, self._seconds = plan, {}
         if plan.padded is not None:
             self._originals = plan.padded.originals
 
     def _keys(self, segment: Segment) -> set[Symbol]:
-        """The sizes that a segment is compiled for."""
+        """Return the sizes that a segment is compiled for."""
         return {self._originals.get(s, s) for s in segment.keys}
 
     def _varying(
         self, segments: int, calls: int, everywhere: Container[Symbol] = ()
     ) -> list[Symbol]:
-        """The sizes that have cost enough to be padded, if in so many segments.
+        """Return the sizes that have cost enough to be padded, in so many segments.
 
-        `everywhere` are those on which all of several segments depend.
+        `everywhere` are the sizes on which all of several segments depend.
         """
         many = {
             s: MANY
@@ -193,10 +194,10 @@ class Adapter:
         return [s for s in varying if self._is_worth_all(s)]
 
     def _is_worth_all(self, symbol: Symbol) -> bool:
-        """Whether a size has cost as much as to compile all that does not depend on it.
+        """Whether a size has cost as much as compiling all that does not depend on it.
 
-        Another program is compiled as a whole. On an axis most of it depends; an
-        integer may be that of a small segment behind a large one.
+        A new program is compiled as a whole. Most of it depends on the sizes of axes,
+        while an integer may be that of a small segment behind a large one.
         """
         if self._plan is None:
             return True
@@ -205,23 +206,23 @@ class Adapter:
         return self._seen.lost[symbol] >= seconds
 
     def _in_words(self, symbol: Symbol) -> str:
-        """The policy of a size, and why it has one."""
+        """Say in words which policy a size has, and why."""
         count = len(self._seen.sizes.get(symbol, ()))
         why = f"took {count} sizes" if count > 1 else "beside it"
         return f"{self._names.get(symbol, symbol.name)} {why}: {self._policies[symbol]}"
 
     def _taken(self, symbols: list[Symbol], most: int) -> _Taken | None:
-        """Take up policies for sizes: for all at once, or for one that can be.
+        """Take up policies for sizes: for all at once, or for one that can be padded.
 
-        The program is to have at most so many segments. Where these sizes cannot
-        be padded alone, the integers of the program may be too: an array of `k * n`
-        elements has a capacity where both have one.
+        The program may have at most `most` segments. Where these sizes cannot be padded
+        alone, the integers of the program are padded with them: an array of `k * n`
+        elements has a capacity where both `k` and `n` have one.
         """
         tries = [symbols, *([s] for s in symbols)] if len(symbols) > 1 else [symbols]
         beside = [s for s in self._integers if s not in {*self._policies, *symbols}]
         if beside:
             tries.insert(1, [*symbols, *beside])
-        if most > 1:  # what follows a read varies with what it is read from
+        if most > 1:  # a size that is read varies with those of its data
             taken = {*self._policies, *symbols}
             known = dict.fromkeys([*self._seen.sizes, *self._read_sizes()])
             read = [s for s in known if _is_count(s) and s not in taken]
@@ -234,7 +235,7 @@ class Adapter:
         return None
 
     def _read_sizes(self) -> list[Symbol]:
-        """The sizes that the program reads, whether any was seen or not."""
+        """Return the sizes that the program reads, seen or not."""
         steps = () if self._plan is None else self._plan.steps
         values = [step.value for step in steps if isinstance(step, Read)]
         symbols = [v.symbol for v in values if v.node.primitive is not BUCKET]
@@ -243,9 +244,9 @@ class Adapter:
     def _takes(
         self, chosen: dict[Symbol, Policy], most: int
     ) -> tuple[Plan, Source] | None:
-        """Take up policies for sizes, if the program does not get worse.
+        """Take up policies for sizes, unless they make the program worse.
 
-        It does where an op would need true sizes, or where there are more segments:
+        They do where an op would need true sizes, or where there are more segments:
         these would be compiled for each capacity, and called each time.
         """
         policies = self._policies | chosen
@@ -259,18 +260,18 @@ class Adapter:
         if program[0].parts > most:
             return None
         self._policies = policies
-        self._refused.clear()  # beside these policies, others may do
+        self._refused.clear()  # refused policies may do beside these
         return program
 
     def _is_long(self, symbols: Iterable[Symbol]) -> bool:
-        """Whether work on a size of these takes longer than to compile for another."""
+        """Whether work on a size of these takes longer than compiling for another."""
         longest = max(n for s in symbols for n in self._seen.sizes.get(s, ()))
         return longest > self._costs.cheap
 
     def _choices(
         self, symbols: Iterable[Symbol], varying: Sequence[Symbol]
     ) -> dict[Symbol, Policy]:
-        """The policies for sizes, of which some vary."""
+        """Choose the policies for `symbols`, some of which are `varying`."""
         chosen = {s: self._choice(s, s in varying or _is_count(s)) for s in symbols}
         axes = [s for s in chosen if s in varying and s.origin is None]
         if len(axes) >= MANY and not self._is_long(axes):
@@ -279,14 +280,16 @@ class Adapter:
             return chosen | {s: self._narrow(s, chosen[s]) for s in chosen}
         before = {s: p for s, p in self._policies.items() if type(p) in (Pad, Tied)}
         chosen = sharing(before | chosen, self._graph, self._costs)
-        # Programs for each pair of capacities, of an array and of its part, are many.
+        # Pairs of capacities, of an array and of a part of it, would ask for many
+        # programs.
         taken = {s: p for s, p in self._policies.items() if isinstance(p, Narrow)}
         return {s: p.of_whole for s, p in taken.items()} | chosen
 
     def _narrow(self, symbol: Symbol, policy: Policy) -> Policy:
-        """The policy of an integer: another one if it cuts small parts out of arrays.
+        """Change the policy of an integer that cuts small parts out of arrays.
 
-        Then a program for each of a few capacities is worth what calls no longer do.
+        A program for each of a few capacities is then worth the work that it saves in
+        calls.
         """
         seen = self._seen.sizes.get(symbol)
         if symbol not in self._integers or _is_count(symbol) or not seen:
@@ -298,7 +301,7 @@ class Adapter:
         return Narrow(minimum=self._seen.first(symbol))
 
     def _cut_lengths(self, symbol: Symbol) -> Iterator[int]:
-        """The most elements that sizes can have which an integer cuts, as last seen."""
+        """Yield the largest that sizes cut by `symbol` can be, as last seen."""
         shapes = {v.type.shape for n in self._graph.nodes for v in n.outputs}
         for size in {size for shape in shapes for size in shape}:
             if not isinstance(size, Dim) or symbol not in size.symbols:
@@ -311,7 +314,7 @@ class Adapter:
                 yield evaluate(most, known)
 
     def _choice(self, symbol: Symbol, varies: bool) -> Policy:
-        """The policy for a size: a capacity is close to one that has not varied."""
+        """Choose the policy of a size; one that has not varied gets a near capacity."""
         seen = self._seen.sizes.get(symbol)
         capacities = Pad(minimum=self._seen.first(symbol) if varies else 1)
         if not _is_count(symbol):
@@ -323,14 +326,14 @@ class Adapter:
         pairs = [(evaluate(upper, c), c[symbol]) for c in known]
         try:
             pairs.append((evaluate(upper, self._seen.last), max(seen)))
-        except GraphError:  # the size of a value outside of all segments
+        except GraphError:  # the bound has the size of a value outside of segments
             return Bound()
         near = any(most <= self._costs.sparse * size for most, size in pairs)
         return Bound() if near else capacities
 
 
 def _free_range(free: Symbol, symbol: Symbol) -> SizeRange:
-    """The range of a size, of which one is anything."""
+    """Return the range of a size: its own number, or anything for `free`."""
     size = symbol_dim(symbol)
     return UNKNOWN if symbol is free else SizeRange(size, size)
 

@@ -1,4 +1,4 @@
-"""Warnings about compilations, each with a remedy that was planned first."""
+"""Warnings about compilations, each with a remedy that was tried on a plan first."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,13 @@ from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad, Policy, symbols_of
 from graphc.warning_kinds import RecompilationWarning
 
-TOO_MANY = 8  # so many are worth a warning where they are specialized for good
+TOO_MANY = 8  # sizes that are worth a warning where programs are specialized for good
 
 PlanOf = Callable[[dict[Symbol, Policy]], Plan]
 
 
 class Advisor:
-    """Warns where a function that shall specialize is compiled for ever new sizes."""
+    """Warns where a specializing function is compiled for ever new sizes."""
 
     def __init__(
         self, graph: Graph, names: Mapping[object, str], plan_of: PlanOf
@@ -57,7 +57,7 @@ class Advisor:
         return None
 
     def _remedy(self, symbol: Symbol, name: str) -> str:
-        """The remedy, if planning with it shows that it is one."""
+        """Return the remedy, if a plan that uses it shows that it is one."""
         try:
             plan = self._plan_of({symbol: Pad()})
         except GraphError as error:
@@ -108,7 +108,7 @@ class Overseer:
         return None
 
     def _remedy(self, last: Compilation) -> str:
-        """A budget that covers the sizes that came, planned with them."""
+        """Return a budget that covers the sizes seen, which is planned for first."""
         largest = max(last.sizes.values(), default=0)
         if largest <= max(self._spent.largest.values(), default=0):
             return (

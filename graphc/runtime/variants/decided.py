@@ -1,4 +1,4 @@
-"""The decisions that a compiled function has come to, read off its programs."""
+"""The decisions that a compiled function has come to, as its programs show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,7 +18,7 @@ from graphc.transform.policies import Policy, names_of
 
 
 def inputs_of(graph: Graph) -> tuple[DecidedInput, ...]:
-    """The inputs of a graph, by which its decisions are known again."""
+    """Describe the inputs of a graph, by which its decisions are recognised."""
     return tuple(
         DecidedInput(
             name,
@@ -31,7 +31,7 @@ def inputs_of(graph: Graph) -> tuple[DecidedInput, ...]:
 
 
 def starting(graph: Graph, policies: Mapping[str, Policy]) -> SavedDecisions | None:
-    """The decisions by which a graph starts with policies; None without any."""
+    """Return decisions that start a graph with these policies; None without any."""
     if not policies:
         return None
     sizes = {name: DecidedSize(policy) for name, policy in policies.items()}
@@ -43,7 +43,7 @@ def decided(
     policies: Mapping[Symbol, Policy],
     programs: Iterable[tuple[Prepared, Sequence[Compilation]]],
 ) -> DecidedProgram:
-    """The decisions about the sizes of a graph, by what its programs have compiled."""
+    """Collect the decisions about a graph's sizes, and what its programs compiled."""
     names = names_of(graph)
     sizes = {_name(s, names): DecidedSize(policy) for s, policy in policies.items()}
     seconds: list[float] = []
@@ -60,7 +60,7 @@ def decided(
 def _sizes(
     prepared: Prepared, one: Compilation, names: Mapping[object, str]
 ) -> Iterable[tuple[str, DecidedSize]]:
-    """The sizes and capacities of one compilation, by their names in the graph."""
+    """Yield the sizes and capacities of a compilation, by their names in the graph."""
     plan = prepared.plan
     pad = plan.padded
     stored: dict[Symbol, Symbol] = {}

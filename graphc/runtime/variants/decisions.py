@@ -1,8 +1,9 @@
 """Decisions about sizes, as a text that other processes start from.
 
-A function that adapts ends with a policy for each size that varies. Written to a file,
-these are where another process begins: it compiles nothing that the first one has
-compiled on the way there. The file is JSON of few lines, to be read and merged.
+A function that adapts ends with a policy for each size that varies. Another process
+that starts from these policies, written to a file, compiles nothing of what the first
+one compiled on the way to them. The file is a few lines of JSON, which can be read and
+merged.
 """
 
 import json
@@ -38,14 +39,14 @@ class DecidedInput:
 
 @dataclass(frozen=True)
 class DecidedSize:
-    """A size: its policy, None where it is as it comes, and what was compiled for."""
+    """A size: its policy, None to take it as it comes, and what was compiled for it."""
 
     policy: Policy | None = None
     sizes: frozenset[int] = frozenset()
     capacities: frozenset[int] = frozenset()
 
     def merged(self, other: "DecidedSize") -> "DecidedSize":
-        """Both together: a size varies if it does in one of them."""
+        """Merge both: a size varies if it varies in one of them."""
         return DecidedSize(
             self.policy or other.policy,
             self.sizes | other.sizes,
@@ -55,10 +56,10 @@ class DecidedSize:
 
 @dataclass(frozen=True)
 class DecidedProgram:
-    """The decisions of one program, which is known by its function and its inputs.
+    """The decisions of one program, which its function and its inputs identify.
 
-    `predicates` are facts about sizes that it is for. `seconds` is the median of its
-    `compilations`.
+    `predicates` are the facts about sizes that the program is for. `seconds` is the
+    median time of its `compilations`.
     """
 
     inputs: tuple[DecidedInput, ...]
@@ -70,7 +71,7 @@ class DecidedProgram:
 
     @property
     def key(self) -> object:
-        """The same for decisions that are about one program."""
+        """A key that is the same for all decisions about one program."""
         return self.function, self.inputs, self.predicates
 
     @property
@@ -79,7 +80,7 @@ class DecidedProgram:
         return {n: s.policy for n, s in self.sizes.items() if s.policy is not None}
 
     def merged(self, other: "DecidedProgram") -> "DecidedProgram":
-        """Both together."""
+        """Merge the sizes of both; keep the costs of the one that compiled more."""
         none = DecidedSize()
         names = dict.fromkeys((*self.sizes, *other.sizes))
         sizes = {
@@ -127,7 +128,7 @@ class SavedDecisions(NotCalled):
 
     @classmethod
     def of_text(cls, text: str) -> "SavedDecisions":
-        """The decisions in a text, as `text` gives it. Raises GraphError for others."""
+        """Read decisions from a text that `text` gave. Raises GraphError for others."""
         try:
             return cls(_programs_in(json.loads(text)))
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as e:
@@ -138,16 +139,16 @@ class SavedDecisions(NotCalled):
 
     @property
     def text(self) -> str:
-        """The text of a file."""
+        """The text of a file of these decisions."""
         programs = ",\n".join(map(_text_of, self.programs))
         return f'{{"format": "{TITLE} {FORMAT}",\n"programs": [\n{programs}\n]}}\n'
 
     def save(self, path: StrPath) -> None:
-        """Write them to a file, as a whole or not at all."""
+        """Write the decisions to a file, as a whole or not at all."""
         write_whole(path, self.text.encode())
 
     def merged(self, *others: "SavedDecisions") -> "SavedDecisions":
-        """The decisions of several processes: sizes vary that vary in one of them.
+        """Merge the decisions of several processes: a size varies if it does in one.
 
         Where policies of one size differ, the first one holds.
         """
@@ -169,12 +170,12 @@ class SavedDecisions(NotCalled):
         return SavedDecisions(tuple(by_key.values()))
 
     def program(self, inputs: Sequence[DecidedInput]) -> DecidedProgram | None:
-        """The decisions for a program with these inputs, if there are any."""
+        """Return the decisions for a program with these inputs, if there are any."""
         described = tuple(inputs)
         return next((p for p in self.programs if p.inputs == described), None)
 
     def require(self, inputs: Sequence[DecidedInput], op: str) -> None:
-        """Raise GraphError where all are for other programs."""
+        """Raise GraphError where all decisions are for other programs."""
         kinds = [_kind(one) for one in inputs]
         if any([_kind(one) for one in p.inputs] == kinds for p in self.programs):
             return
@@ -188,7 +189,7 @@ class SavedDecisions(NotCalled):
         )
 
     def require_function(self, name: str) -> None:
-        """Raise GraphError where all are of other functions than that of a name."""
+        """Raise GraphError where all decisions are about functions of other names."""
         known = {p.function for p in self.programs}
         if known and name not in known:
             raise graph_error(
@@ -200,7 +201,7 @@ class SavedDecisions(NotCalled):
 
 
 def decisions_of(option: object, op: str) -> SavedDecisions | None:
-    """The decisions that an option gives: themselves, a path, or several of these."""
+    """Return the decisions in an option: decisions, a path, or several of these."""
     if option is None or isinstance(option, SavedDecisions):
         return option
     if isinstance(option, (str, os.PathLike)):
@@ -225,7 +226,7 @@ def _no_file(problem: str, path: str) -> GraphError:
 
 
 def _text_of(program: DecidedProgram) -> str:
-    """A program as JSON, a line for each of its inputs and sizes."""
+    """Write a program as JSON, with a line for each of its inputs and sizes."""
     head = {"function": program.function, "predicates": list(program.predicates)}
     costs = {"compilations": program.compilations, "seconds": program.seconds}
     inputs = ",\n  ".join(json.dumps(asdict(one)) for one in program.inputs)
@@ -243,7 +244,7 @@ def _text_of(program: DecidedProgram) -> str:
 def _size_data(size: DecidedSize) -> dict[str, object]:
     data: dict[str, Any] = {"policy": None}
     if isinstance(size.policy, Pad):
-        # Of a shard, the capacities are written, as those of a pad.
+        # A shard is written as the pad that has its capacities.
         pads = ((n, k) for n, k in _PADS.items() if type(size.policy) is k)
         name, kind = next(pads, ("pad", Pad))
         default, data["policy"] = kind(), name
@@ -310,6 +311,6 @@ def _integer(data: object) -> int:
 
 
 def median(numbers: Iterable[float]) -> float:
-    """The median to three digits; 0 of none."""
+    """Return the median to three digits; 0 if there are no numbers."""
     ordered = sorted(numbers)
     return float(f"{ordered[len(ordered) // 2]:.3g}") if ordered else 0.0

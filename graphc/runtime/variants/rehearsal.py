@@ -1,4 +1,4 @@
-"""The forecast of a function that adapts: its calls are rehearsed one by one.
+"""The forecast of a function that adapts, whose calls are rehearsed one by one.
 
 Nothing runs. The very `Adapter` that watches a function is told what each call would
 compile, and chooses the plans to go on with.
@@ -14,7 +14,7 @@ from graphc.transform.planning.plan import Plan
 from graphc.transform.tied import KnownRooms
 
 SizesOfSegment = tuple[int, ...]
-SECONDS = 1.0  # a compilation is taken to last: more than padding costs in any call
+SECONDS = 1.0  # assumed time of a compilation: more than padding costs in any call
 
 
 class _Program:
@@ -29,11 +29,11 @@ class _Program:
         self.rooms: KnownRooms = {}  # the capacities that calls had
 
     def keys(self, call: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
-        """The sizes that each segment would be compiled for."""
+        """Return the sizes that each segment would be compiled for."""
         return self._keys(self.known(call))
 
     def known(self, call: Mapping[Symbol, int]) -> dict[Symbol, int]:
-        """The sizes of a call, which is not done."""
+        """Return the sizes of a call, without doing it."""
         return self.sizes.known(call, {**self.rooms})
 
     def _keys(self, known: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
@@ -45,7 +45,7 @@ class _Program:
         )
 
     def run(self, call: Mapping[Symbol, int]) -> list[dict[Symbol, int]]:
-        """The sizes of each compilation of this call."""
+        """Do a call, and return the sizes of each of its compilations."""
         known = self.sizes.known(call, self.rooms)
         keys = self._keys(known)
         self.called.add(keys)
@@ -64,8 +64,8 @@ def rehearsed(
 ) -> Forecast:
     """Forecast calls of a function that begins with `plan`.
 
-    `keeps`: programs that it has changed from stay in use for what they have compiled,
-    and it changes before a size is compiled for.
+    With `keeps`, programs that the function has changed from stay in use for what they
+    have compiled, and it changes before it compiles for a size.
     """
     programs = [_Program(plan)]
     calls = programs[0].sizes.calls(sizes)
@@ -97,7 +97,7 @@ def rehearsed(
 def _noticed(
     adapter: Adapter, program: _Program, call: Mapping[Symbol, int], number: int
 ) -> Plan | None:
-    """The plan to go on with after a call, if there is another."""
+    """Return the plan to go on with after a call, if there is another."""
     new = program.run(call)
     originals = program.plan.originals
     names: dict[str, Symbol] = {}
@@ -113,7 +113,7 @@ def _noticed(
 
 
 def _name(symbol: Symbol, names: dict[str, Symbol]) -> str:
-    """A name for a symbol, recorded in `names`."""
+    """Return a name for a symbol, and record it in `names`."""
     name = f"{symbol.name} {symbol.serial}"
     names[name] = symbol
     return name

@@ -7,7 +7,7 @@ from graphc.runtime.driver.log import Compilation
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.tied import Tied
 
-# How many sizes are a sign of more is a question of calls, not of devices.
+# How many sizes suggest that more will come is a question of calls, not of devices.
 MANY = 2  # of one dim
 MOST_CALLS = 8  # whose sizes are compared
 MOST_AT_FIRST = 64  # the first capacity; work on fewer elements is next to nothing
@@ -16,9 +16,9 @@ MOST_AT_FIRST = 64  # the first capacity; work on fewer elements is next to noth
 class Seen:
     """The sizes that a function was compiled for, by symbol.
 
-    Symbols within bodies are found by the name of one of the given symbols, `known`.
-    `lost` are the seconds of compilations for sizes after the first, `price` those of
-    the last compilation.
+    Symbols within bodies are found by name among the given symbols, `known`. `lost` are
+    the seconds of all compilations for sizes after the first, `price` those of the last
+    one.
     """
 
     def __init__(self, known: Sequence[Symbol]) -> None:
@@ -33,7 +33,7 @@ class Seen:
         self.calls: list[dict[Symbol, int]] = []  # sizes that came together
 
     def copy(self) -> "Seen":
-        """The same sizes, to which others can be added."""
+        """Return a copy, to which other sizes can be added."""
         other = Seen(list(self._known))
         other.sizes = {symbol: set(sizes) for symbol, sizes in self.sizes.items()}
         other.last, other.lost = dict(self.last), dict(self.lost)
@@ -56,17 +56,17 @@ class Seen:
             self.note_call(sizes)
 
     def _meant(self, symbol: Symbol | None) -> Sequence[Symbol]:
-        """The given symbols that a symbol of a program is, or may be."""
+        """Return the given symbols that a symbol of a program stands for, or may."""
         if symbol is None:
             return []
         return [symbol] if symbol in self._known else self.named(symbol.name)
 
     def named(self, name: str) -> Sequence[Symbol]:
-        """The given symbols of a name."""
+        """Return the given symbols of this name."""
         return self._named.get(name, [])
 
     def by_symbol(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
-        """Sizes by symbol, where they were given by name."""
+        """Return sizes by symbol that were given by name."""
         return {s: size for name, size in sizes.items() for s in self.named(name)}
 
     def note_call(self, sizes: dict[Symbol, int]) -> None:
@@ -75,14 +75,14 @@ class Seen:
             self.calls = [*self.calls[-MOST_CALLS:], sizes]
 
     def together(self, one: Symbol, other: Symbol) -> list[tuple[int, int]]:
-        """The pairs of two sizes, if neither came again without the other."""
+        """Return the pairs of two sizes, if neither came again without the other."""
         both = [c for c in self.calls if one in c and other in c]
         pairs = list(dict.fromkeys((c[one], c[other]) for c in both))
         alone = any(len(set(sizes)) < len(pairs) for sizes in zip(*pairs, strict=True))
         return [] if alone or len(pairs) < MANY else pairs
 
     def note(self, symbol: Symbol, size: int, seconds: float) -> None:
-        """Record a size that took so long to compile for."""
+        """Record a size that took this many seconds to compile for."""
         before = self.sizes.setdefault(symbol, set())
         again = seconds if before and size not in before else 0.0
         self.lost[symbol] = self.lost.get(symbol, 0.0) + again
@@ -92,10 +92,10 @@ class Seen:
         self.last[symbol] = size
 
     def tied(self, axes: Sequence[Symbol]) -> dict[Symbol, Policy]:
-        """The policies of those axes that came together, and share a schedule.
+        """Return policies for the axes that came together, which share a schedule.
 
-        A program for each pair of capacities would cost more than what is stored for
-        nothing in some calls, unless the axes are long.
+        A program for each pair of capacities would cost more than the padding of some
+        calls, unless the axes are long.
         """
         one, *others = axes
         pairs = {other: self.together(one, other) for other in others}
@@ -108,15 +108,15 @@ class Seen:
         return {s: Tied(minimum=least, ahead=n - first) for s, n in places.items()}
 
     def first(self, symbol: Symbol) -> int:
-        """The first capacity of a size that varies: that of the least that was seen.
+        """Return the first capacity of a size that varies: that of the least one seen.
 
-        To compile for fewer elements would not make a call shorter than it was.
+        Compiling for fewer elements would not make any call shorter than it was.
         """
         least = min(self.sizes.get(symbol, ()), default=0)
         return min(Pad().capacity(least), MOST_AT_FIRST)
 
 
 def _ahead(pairs: Sequence[tuple[int, int]]) -> int:
-    """How many capacities the second of two sizes is ahead of the first, about."""
+    """Return by how many capacities the second of two sizes is ahead, on average."""
     places = [[Pad().capacity(n).bit_length() for n in pair] for pair in pairs]
     return int(sum(after - before for before, after in places) / len(places))

@@ -1,13 +1,13 @@
 """`tier="auto"`: new sizes run on NumPy, and are compiled for when that pays.
 
-Whether a size comes once or a thousand times is not known when it comes first, as for
-skis, which may be rented or bought. The rule that costs at most about twice what a
-prophet would pay: rent until the rents make up the price. Rents are the seconds that
-calls of one key took on NumPy, less what they would have taken compiled; the price is
-a compilation. A key is what the JAX program is compiled for: the sizes of axes
-(capacities where they are padded), the numbers of static inputs, and the kinds of
-the other scalars. Sizes that depend on data are in no key: where the JAX program
-is compiled for each, a key that was switched to JAX goes on compiling for them.
+When a size first comes, nobody knows whether it will come once or a thousand times,
+just as for skis, which can be rented or bought. Renting until the rents make up the
+price costs at most about twice what a prophet would pay. Rents are the seconds that
+calls of one key took on NumPy, less what they would have taken compiled; the price is a
+compilation. A key is what the JAX program is compiled for: the sizes of axes
+(capacities where they are padded), the numbers of static inputs, and the kinds of the
+other scalars. Sizes that depend on data are in no key: where the JAX program is
+compiled for each, a key that was switched to JAX goes on compiling for them.
 """
 
 import statistics
@@ -34,10 +34,10 @@ from graphc.runtime.driver.stance import refusing
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad
 
-PRIOR = 0.3  # seconds that a compilation is taken to last while none was seen
-LEAST = 0.5  # of NumPy's time: so much counts as lost, however slow JAX has been
-TRIAL = 5  # calls of a compiled key, until it is known which tier is faster
-SLOWER = 1.25  # so much slower than NumPy sends a key back: less may be chance
+PRIOR = 0.3  # assumed seconds of a compilation while none was seen
+LEAST = 0.5  # share of NumPy's time that counts as lost, however slow JAX was
+TRIAL = 5  # calls of a compiled key before it is decided which tier is faster
+SLOWER = 1.25  # factor to NumPy's time that sends a key back; less may be chance
 
 SizesKey = tuple[Any, ...]
 PartRunner = Callable[[ArgumentValues], Any]
@@ -49,23 +49,23 @@ class Visits:
     """The calls of one key: how many, and how long they took."""
 
     calls: int = 0  # on NumPy
-    seconds: float = 0.0  # on NumPy, in sum
-    numpy: float = float("inf")  # the fastest
-    jax: float = float("inf")  # the fastest that compiled nothing
+    seconds: float = 0.0  # on NumPy, in total
+    numpy: float = float("inf")  # the fastest call
+    jax: float = float("inf")  # the fastest call that compiled nothing
     trials: int = 0  # on JAX, with nothing compiled
     compiled: bool = False
     settled: bool = False
 
 
 class Costs:
-    """Which tier a call of a key shall run on, by the seconds seen so far."""
+    """The choice of a tier for each call of a key, by the seconds seen so far."""
 
     def __init__(self) -> None:
         self.visits: dict[SizesKey, Visits] = {}
         self._prices: list[float] = []
         self._price = PRIOR
         self._ratios: list[float] = []
-        self._lost = 1.0  # of NumPy's time, the share that JAX would have saved
+        self._lost = 1.0  # the share of NumPy's time that JAX would have saved
 
     @property
     def price(self) -> float:
@@ -73,7 +73,7 @@ class Costs:
         return self._price
 
     def pays(self, key: SizesKey) -> bool:
-        """Whether the next call of the key shall run compiled."""
+        """Whether the next call of the key should run compiled."""
         visits = self.visits.get(key)
         if visits is None:
             return False
@@ -86,16 +86,17 @@ class Costs:
         return visits is not None and visits.compiled
 
     def on_numpy(self, key: SizesKey, seconds: float) -> None:
-        """A call ran on NumPy."""
+        """Record a call that ran on NumPy."""
         visits = self.visits.setdefault(key, Visits())
         visits.calls += 1
         visits.seconds += seconds
         visits.numpy = min(visits.numpy, seconds)
 
     def on_jax(self, key: SizesKey, seconds: float, compiled: bool) -> None:
-        """A call ran on JAX, and whether something was compiled for it.
+        """Record a call that ran on JAX, and whether something was compiled for it.
 
-        After some calls that were slower than on NumPy the key goes back there.
+        After `TRIAL` calls, a key goes back to NumPy if even the fastest was slower
+        than there.
         """
         visits = self.visits[key]
         visits.compiled = True
@@ -112,15 +113,15 @@ class Costs:
             self._lost = max(1 - statistics.median(self._ratios), LEAST)
 
     def forget(self) -> None:
-        """Keys have another meaning from now on; what compiling costs stays known."""
+        """Forget the keys, whose meaning changes, but not what compiling costs."""
         self.visits.clear()
 
 
 class Tiers:
     """Two programs of one graph, and the choice between them for each call.
 
-    The results are new NumPy arrays, whichever program ran. A call that is traced by
-    JAX runs on the JAX program, and its results are what JAX makes of them.
+    The results are new NumPy arrays, whichever program ran. A call that JAX traces runs
+    on the JAX program, and its results are what JAX makes of them.
     """
 
     def __init__(
@@ -153,10 +154,10 @@ class Tiers:
     def around(
         self, prepared: Prepared, jax: Callable[..., object], announced: Announcements
     ) -> Callable[..., object]:
-        """The function that chooses between the NumPy program and the prepared one.
+        """Return a function that chooses between NumPy and the prepared program, `jax`.
 
-        `announced` are the compilations of the latter. Where there are to be none, a
-        key that is not compiled stays on NumPy.
+        `announced` are the compilations of `jax`. Where nothing may be compiled, a key
+        that is not compiled stays on NumPy.
         """
         pending = announced.pending
         parts = parts_of(prepared)
@@ -205,7 +206,7 @@ class Tiers:
             self._tell(f"{what}: back on NumPy, which takes {times}")
 
     def explain(self) -> str:
-        """The tier in words: the end of a report."""
+        """Describe the tiers in words, as the end of a report."""
         keys = self.costs.visits.values()
         compiled = sum(v.compiled for v in keys)
         return (
@@ -219,9 +220,10 @@ class Tiers:
 def owned(
     result: Any, outputs: Outputs, array: Callable[..., object] = np.array
 ) -> object:
-    """The outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
+    """Return the outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
 
-    They are copied, unless `array` is `np.asarray`, for arrays that nobody else has.
+    They are copied, unless `array` is `np.asarray`, which is for arrays that nobody
+    else has.
     """
     if outputs.kind == "single":
         return array(result, order="C")
@@ -234,7 +236,7 @@ def owned(
 
 
 def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
-    """The parts of the key of a program, taken from arguments, with names."""
+    """Return named functions that take the parts of a program's key from arguments."""
     facts = prepared.facts
     rounded = capacities(prepared.plan) if facts.padded else {}
     parts: dict[Symbol, tuple[str, PartRunner]] = {}
@@ -260,7 +262,7 @@ def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
 
 
 def shapes_and_numbers(prepared: Prepared) -> PartRunner:
-    """The function of arguments that tells their key from others, at less cost."""
+    """Return a function that tells arguments of different keys apart at less cost."""
     kind = _kind_text(prepared, [f"args[{i}]" for i in range(len(prepared.inputs))])
     key_of_arguments: PartRunner = eval(f"lambda args: {kind}", _KIND_SCOPE)
     return key_of_arguments
@@ -272,10 +274,11 @@ def looking_up(
     otherwise: Run,
     failed: Callable[..., None],
 ) -> Run:
-    """The function that runs a call by what `known` gives for its shapes and numbers.
+    """Return a function that looks up by shapes and numbers what runs a call.
 
-    `otherwise` runs calls that it does not know, and `failed` is told those that raise.
-    It is printed for the arguments of a program: each call of one that adapts runs it.
+    `known` holds that, `otherwise` runs calls that it does not know, and `failed` is
+    called for those that raise. The function is printed for the arguments of a program,
+    since every call of one that adapts runs it.
     """
     names = [f"a{i}" for i in range(len(prepared.inputs))]
     kind, row = _kind_text(prepared, names), ", ".join(names)
@@ -304,7 +307,7 @@ def look_up({row}):
 
 
 def _kind_text(prepared: Prepared, names: Sequence[str]) -> str:
-    """The expression of the shapes and numbers of arguments with these names."""
+    """Print the shapes and numbers of arguments of these names as an expression."""
     inputs, statics = prepared.inputs, prepared.facts.statics
     parts = [
         f"{name}.shape"
@@ -320,7 +323,7 @@ def _kind_text(prepared: Prepared, names: Sequence[str]) -> str:
 
 
 def capacities(plan: Plan) -> dict[Symbol, Pad]:
-    """The sizes that are rounded up, unless a segment is compiled for the true one."""
+    """Return the sizes that are rounded up, unless a segment needs the true one."""
     padded = plan.padded
     if padded is None:
         return {}
@@ -343,7 +346,7 @@ def _number(i: int, pad: Pad | None) -> PartRunner:
 
 
 def _kind(i: int) -> PartRunner:
-    """Python's scalars and arrays are compiled for apart."""
+    """Return the part of the key that tells Python's scalars from arrays."""
 
     return lambda args: _kind_of(args[i])
 

@@ -1,4 +1,4 @@
-"""A watcher of the sizes of calls, made when a size may have changed, not before."""
+"""A watcher of the sizes of calls, made only when a size may have changed."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -13,10 +13,10 @@ Watcher = Adapter | Advisor | Overseer
 
 
 class Watching:
-    """Holds the observations for a watcher, until there is something to see.
+    """Holds observations for a watcher, until there is something to see.
 
     A watcher needs the plan. For a program that came without one, the first compilation
-    of each segment says nothing about sizes that vary.
+    of each segment tells nothing about sizes that vary.
     """
 
     def __init__(self, make: Callable[[], Watcher]) -> None:
@@ -32,7 +32,7 @@ class Watching:
         return watcher.policies if isinstance(watcher, Adapter) else {}
 
     def took(self, sizes: Mapping[str, int]) -> None:
-        """Sizes, by name, that calls had for which there was another program."""
+        """Record sizes, by name, of calls that another program ran."""
         if isinstance(self._watcher, Adapter):
             self._watcher.took(sizes)
         elif self._watcher is None:
@@ -41,7 +41,7 @@ class Watching:
     def notice(
         self, new: Sequence[Compilation], prepared: Prepared, calls: int
     ) -> Change | None:
-        """The program to go on with, and why; None where nothing changes."""
+        """Return the program to go on with, and why; None where nothing changes."""
         self._held += new
         if not prepared.planned and not self._may_vary():
             return None
@@ -50,9 +50,9 @@ class Watching:
     def foresee(
         self, sizes: Mapping[str, int], prepared: Prepared, calls: int
     ) -> Change | None:
-        """The program to run in place of compiling for these sizes, by name, and why.
+        """Return the program to run in place of compiling for these sizes, and why.
 
-        None where it may as well be compiled for them.
+        None where the present program may as well be compiled for them.
         """
         if self._watcher is None and not self._may_differ(sizes):
             return None
@@ -65,7 +65,7 @@ class Watching:
     def vary(
         self, sizes: Sequence[Mapping[str, int]], prepared: Prepared, calls: int
     ) -> Change | None:
-        """The program to go on with where all of these sizes are to come."""
+        """Return the program to go on with where all of these sizes are to come."""
         watcher = self._made()
         if not isinstance(watcher, Adapter):
             return None
@@ -75,19 +75,19 @@ class Watching:
     def _answer(
         self, watcher: Watcher, prepared: Prepared, calls: int
     ) -> Change | None:
-        """Tell a watcher what was held, and what it says to that."""
+        """Tell a watcher what was held back, and return its answer."""
         held, self._held = self._held, []
         plan = prepared.plan
         sizes = {k: plan.originals.get(s, s) for k, s in prepared.sizes.items()}
         return watcher.notice(held, sizes, calls, plan)
 
     def _may_vary(self) -> bool:
-        """Whether a size may have been seen before, at another number."""
+        """Whether a size may have been another number before."""
         segments = [c.segment for c in self._held]
         return bool(self._taken) or len(set(segments)) < len(segments)
 
     def _may_differ(self, sizes: Mapping[str, int]) -> bool:
-        """Whether a size may have been another number in what is held."""
+        """Whether one of these sizes may be another number in what is held."""
         known = [*self._taken, *(c.sizes for c in self._held)]
         return any(one.get(name, n) != n for one in known for name, n in sizes.items())
 

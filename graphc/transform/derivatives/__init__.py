@@ -1,4 +1,4 @@
-"""Gradients, and the functions of many examples at once.
+"""Gradients, and functions of many examples at once.
 
 In: values, and the inputs that they depend on.
 Out: further values of the same graph: products, Jacobians, batched results.

@@ -33,8 +33,8 @@ _MOST_NAMED = 12  # ops of a path that a message names
 class _Cotangent:
     """The derivative of the result in each element of a value.
 
-    Where `mask` is given and false, it counts as 0, however large the next derivatives
-    are: an inf or NaN there belongs to a branch not taken.
+    Where `mask` is given and false, the derivative counts as 0, however large the next
+    derivatives are: an inf or NaN there belongs to a branch not taken.
     """
 
     value: Value
@@ -44,11 +44,11 @@ class _Cotangent:
 def pull(
     outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
 ) -> list[Value | None]:
-    """The cotangents of `wrt`, given those of `outputs`; None where there is no path.
+    """Return the cotangents of `wrt`, given those of `outputs`; None without a path.
 
     Values of `wrt` may stand inside the graph, also upstream of each other: each gets
-    the total derivative. Raises GraphError where the way leads through an op without
-    a gradient, naming it and the path.
+    the total derivative. Raises GraphError where the path leads through an op without a
+    gradient, and names both.
     """
     nodes, active = _active(outputs, wrt)
     sweep = _Sweep(active)
@@ -63,7 +63,7 @@ def pull(
 def _active(
     outputs: Sequence[Value], wrt: Sequence[Value]
 ) -> tuple[list[Node], set[Value]]:
-    """The nodes and values through which `outputs` depend on `wrt` smoothly."""
+    """Return the nodes and values through which `outputs` depend smoothly on `wrt`."""
     active = {v for v in wrt if is_inexact(v.dtype)}
     nodes = []
     for node in ancestors(outputs, inputs_of):
@@ -83,7 +83,7 @@ class _Sweep:
         self._cotangents: dict[Value, _Cotangent] = {}
 
     def total(self, value: Value) -> Value | None:
-        """The cotangent of a value, all its uses visited; None for zero."""
+        """Return the cotangent of a value whose uses are all visited; None for zero."""
         cotangent = self._cotangents.get(value)
         return None if cotangent is None else cotangent.value
 
@@ -121,7 +121,7 @@ class _Sweep:
                     self.add(value, _settled(node, i, d, cotangents[0]))
 
     def _refusal(self, node: Node) -> str:
-        """The reason why no gradient passes through a node, "" where one does."""
+        """Return the reason why no gradient passes through a node; "" if one does."""
         primitive = node.primitive
         for name, reason in primitive.no_gradient_for.items():
             if node.inputs[primitive.arguments.index(name)] in self._active:
@@ -132,7 +132,7 @@ class _Sweep:
 def _settled(
     node: Node, index: int, d: Value, output_cotangent: _Cotangent | None
 ) -> _Cotangent:
-    """A cotangent by a rule, masked where it does not count, in the input's type."""
+    """Fit a rule's cotangent to the input's type, masked where it does not count."""
     value = node.inputs[index]
     mask = _mask(node, index, output_cotangent)
     if mask is not None and _may_spoil(node, d):
@@ -157,14 +157,14 @@ def _fits(d: Value, value: Value) -> bool:
 
 
 def _real(d: Value, value: Value) -> Value:
-    """The real part of a cotangent that became complex, if the value is real."""
+    """Return the real part of a cotangent that became complex, if the value is real."""
     if d.dtype.kind == "c" and value.dtype.kind != "c":
         return F.astype(F.real(d), value.dtype)
     return d
 
 
 def _mask(node: Node, index: int, output_cotangent: _Cotangent | None) -> Value | None:
-    """Where the cotangent of an input counts; None for everywhere."""
+    """Return where the cotangent of an input counts; None for everywhere."""
     primitive = node.primitive
     above = None if output_cotangent is None else output_cotangent.mask
     if primitive.elementwise:
@@ -183,7 +183,7 @@ def _mask(node: Node, index: int, output_cotangent: _Cotangent | None) -> Value 
 
 
 def _chosen(node: Node, index: int) -> Value | None:
-    """Where `where` takes this branch, on the shape of its output."""
+    """Return where `where` takes this branch, in the shape of its output."""
     condition = F.broadcast_to(kept(node.inputs[0]), node.outputs[0].type.shape)
     return condition if index == 1 else F.logical_not(condition)
 
@@ -206,7 +206,7 @@ def _is_plain(literal: NDArray | None) -> bool:
 
 
 def _sum(a: Value, b: Value) -> Value:
-    """The sum; a scatter-add onto zeros is done onto the other value instead."""
+    """Add two values; a scatter-add onto zeros is done onto the other value instead."""
     for x, y in ((a, b), (b, a)):
         writes = _onto_zeros(y)
         if writes:
@@ -217,7 +217,7 @@ def _sum(a: Value, b: Value) -> Value:
 
 
 def _onto_zeros(value: Value) -> list[Node]:
-    """The scatter-adds onto zeros that compute a value; none if it has another form."""
+    """Return the scatter-adds onto zeros that make a value; none for other forms."""
     scatters = []
     node = value.node
     while node.primitive in (OP.scatter, OP.slice_update):
@@ -241,7 +241,7 @@ def _no_rule(node: Node, outputs: Sequence[Value], reason: str) -> GraphError:
 
 
 def path_between(outputs: Iterable[Value], target: Node) -> list[Node]:
-    """The nodes of a shortest path from an output to `target`, both included."""
+    """Return the nodes of a shortest path from an output to `target`, both included."""
     via: dict[Node, Node | None] = {v.node: None for v in outputs}
     queue = list(via)
     for node in queue:
@@ -260,7 +260,7 @@ def path_between(outputs: Iterable[Value], target: Node) -> list[Node]:
 
 
 def path_text(path: Sequence[Node]) -> str:
-    """A path as ops with their lines; the middle of a long one is left out."""
+    """Write a path as ops with their lines, without the middle of a long one."""
     texts = [f"{n.primitive.name} ({n.place})" for n in path]
     if len(texts) > _MOST_NAMED:
         half = _MOST_NAMED // 2

@@ -27,10 +27,10 @@ _WAITS = ContextVar("recomputed parts wait for their cotangents", default=True)
 
 @contextmanager
 def without_waiting() -> Generator[None]:
-    """Within, recomputed parts do not wait for their cotangents.
+    """Within: recomputed parts do not wait for their cotangents.
 
-    Derivatives that are transposed once more must depend on their cotangents in no
-    other way than linearly, also within the bodies of loops.
+    Derivatives that are transposed once more must depend on their cotangents linearly,
+    and in no other way, also within the bodies of loops.
     """
     token = _WAITS.set(False)
     try:
@@ -41,7 +41,7 @@ def without_waiting() -> Generator[None]:
 
 @op()
 def _checkpointed(*values: Array, count: int) -> tuple[TensorType, ...]:
-    """The first `count` values; the others are what they are computed from."""
+    """The first `count` values; the others are those that they are computed from."""
     return tuple(v.type for v in values[:count])
 
 
@@ -56,7 +56,7 @@ def _(
 ) -> tuple[Value | None, ...]:
     outputs, saved = values[:count], values[count:]
     cotangents = g if isinstance(g, tuple) else (g,)
-    # The same nodes on the same values would be those of the forward pass.
+    # Built on the same values, the nodes would be those of the forward pass.
     after = [c for c in cotangents if c is not None and _WAITS.get()]
     again = [F._barrier(v, *after) if is_inexact(v.dtype) else v for v in saved]
     new = dict(zip(saved, again, strict=True))
@@ -74,10 +74,10 @@ _checkpointed.padding(first_values)
 
 
 def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
-    """`function`, whose inner values are computed again where a gradient needs them.
+    """Have the inner values of `function` computed again where a gradient needs them.
 
-    It trades time for memory: only the arguments, and values from outside that
-    `function` uses, are kept until the backward pass. The values are the same.
+    This trades time for memory: only the arguments, and values from outside that
+    `function` uses, are kept until the backward pass. The results are the same.
     """
 
     @wraps(function)

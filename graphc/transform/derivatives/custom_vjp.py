@@ -20,8 +20,9 @@ from graphc.ops.common.padding import first_values
 from graphc.transform.derivatives.vectorize import vmap
 
 SizeTuple = tuple[Size, ...]
-# From the arguments and the cotangents of the outputs to those of the arguments, of
-# which it is said which are needed. The sizes are those that the node holds for it.
+# Takes the arguments, the cotangents of the outputs, which arguments need a cotangent,
+# and the sizes that the node holds for the rule. Returns the cotangents of the
+# arguments.
 Backward = Callable[
     [list[Value], list[Value], list[bool], SizeTuple], list[Value | None]
 ]
@@ -31,7 +32,7 @@ Backward = Callable[
 def _custom_vjp(
     *values: Array, count: int, rule: Opaque, sizes: tuple[Size, ...]
 ) -> tuple[TensorType, ...]:
-    """The first `count` values; `rule` is their gradient in the others.
+    """The first `count` values, of which `rule` is the gradient in the other values.
 
     `sizes` are what the rule needs to know, in terms of the graph that the node is in.
     """
@@ -100,7 +101,7 @@ _custom_vjp.for_gradients = True
 
 
 class CustomVjp:
-    """A function of values with a gradient rule of its own; see `custom_vjp`."""
+    """A function of values that has a gradient rule of its own; see `custom_vjp`."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
@@ -112,18 +113,22 @@ class CustomVjp:
     def defvjp(
         self, forward: Callable[..., object], backward: Callable[..., object]
     ) -> "CustomVjp":
-        """Say how cotangents come about.
+        """Define the gradient by a forward and a backward rule.
 
-        `forward(*arguments)` gives `(outputs, residuals)`, whatever the rule needs;
-        `backward(residuals, cotangents)` gives a tuple with the cotangent of each
-        argument, None for zero. It must be linear in the cotangents.
+        `forward(*arguments)` gives `(outputs, residuals)`, where residuals are whatever
+        the backward rule needs; `backward(residuals, cotangents)` gives a tuple with
+        the cotangent of each argument, None for zero. It must be linear in the
+        cotangents.
         """
         self._forward, self._backward = forward, backward
         return self
 
     def __call__(self, *args: object) -> Any:
-        """The function's result, which has this gradient. Raises GraphError where the
-        rule is missing or the function uses a variable that is no argument."""
+        """Return the result of the function, which has this gradient.
+
+        Raises GraphError where the rule is missing, or the function uses a variable
+        that is no argument.
+        """
         if self._forward is None:
             hint = "say it by defvjp(forward, backward)"
             raise graph_error("has no rule yet", op="custom_vjp", hint=hint)
@@ -160,7 +165,7 @@ class CustomVjp:
 
 
 def _fitted(answer: ArrayLike, form: Any, arguments: list[Value]) -> list[Value | None]:
-    """The cotangents of a user's rule, one per argument and of its type."""
+    """Return the cotangents of a user's rule, one per argument and of its type."""
     if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
         raise graph_error(
             "the rule must give one cotangent per argument, in a tuple",
@@ -198,7 +203,7 @@ def _of_type(d: object, value: Value) -> Value | None:
 
 
 def _need_all_arguments(outputs: list[Value], arguments: list[Value]) -> None:
-    """A variable from outside would have no gradient, without a word."""
+    """Raise GraphError for a variable from outside, which would get zero silently."""
     known = set(ancestors(arguments))
     for node in ancestors(outputs):
         if node.primitive is INPUT and node not in known:
@@ -217,9 +222,10 @@ def with_rule(
     name: str,
     sizes: SizeTuple = (),
 ) -> tuple[Value, ...]:
-    """Values whose gradient in others is by a rule, on lists of values.
+    """Return `outputs` with a gradient in `arguments` by a rule on lists of values.
 
-    It must hold no sizes of the graph: those that it needs are given to it.
+    The rule must hold no sizes of the graph: those that it needs, `sizes`, are passed
+    to it.
     """
     params: dict[str, Param] = {
         "count": len(outputs),
@@ -230,7 +236,7 @@ def with_rule(
 
 
 def custom_vjp(function: Callable[..., object]) -> CustomVjp:
-    """`function` with a gradient rule of its own, given by `defvjp`.
+    """Give `function` a gradient rule of its own, which `defvjp` defines.
 
     >>> import graphc, graphc.tensor as gt
     >>> @graphc.custom_vjp

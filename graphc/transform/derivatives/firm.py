@@ -1,9 +1,9 @@
 """Conditions that rounding does not change, as `exp(x) >= 0`.
 
 The result of an op lies between bounds, however it is rounded. A condition is firm
-where these tell it. An exponential is 0 by underflow alone, which is the same in each
-computation but for the last bit of the range of its dtype. Whether a number is NaN is
-not asked: where rounding alone makes one, the results are no better than that.
+where these bounds decide it. An exponential is 0 only by underflow, which is the same
+in every computation except for the last bit of the range of its dtype. NaN is not
+considered: where rounding alone makes one, the results are no better than that.
 """
 
 import math
@@ -21,12 +21,12 @@ from graphc.ir.graph.op import Primitive
 from graphc.ir.primitives import OP
 from graphc.ir.types import NDArray, is_float, is_inexact
 
-_MOST = 64  # values that are looked at: what is not shown by then is not so
+_MOST = 64  # values that are looked at; what is not shown by then counts as false
 Holds = Callable[["Interval", "Interval"], bool]
 
 
 class Interval(NamedTuple):
-    """Bounds of a value; `apart`: it is 0 by underflow alone."""
+    """Bounds of a value; if `apart`, it is 0 only by underflow."""
 
     low: float
     high: float
@@ -34,7 +34,7 @@ class Interval(NamedTuple):
 
     @property
     def is_zero(self) -> bool:
-        """Whether it is 0, whatever it is of."""
+        """Whether the bounds leave nothing but 0."""
         return self.low == self.high == 0
 
     def __or__(self, other: "Interval") -> "Interval":
@@ -59,7 +59,7 @@ def is_firm(node: Node) -> bool:
 
 
 def _is_decided_by_bounds(node: Node) -> bool:
-    """Whether the bounds of two numbers tell how they compare."""
+    """Whether the bounds of two numbers decide how they compare."""
     holds = _COMPARISONS.get(node.primitive)
     if holds is None or not all(is_float(v.dtype) for v in node.inputs):
         return False
@@ -85,7 +85,7 @@ _COMPARISONS: dict[Primitive, Holds] = {
 
 
 def bounds_of(value: Value, known: dict[Value, Interval] | None = None) -> Interval:
-    """Interval of all elements of a value that are no NaN."""
+    """Return the bounds of all elements of a value that are not NaN."""
     known = {} if known is None else known
     if value not in known:
         known[value] = _UNKNOWN  # where it is too deep
@@ -122,7 +122,7 @@ def _of_literal(array: NDArray) -> Interval:
 
 
 def _of_pair(node: Node, a: Interval, b: Interval) -> Interval:
-    """Of a sum, product or quotient of numbers of which none is negative."""
+    """Bound a sum, product or quotient of numbers, if none of them is negative."""
     if a.low < 0 or b.low < 0:
         return _UNKNOWN
     if node.primitive is OP.add:
@@ -135,9 +135,9 @@ _MASKS |= {OP.broadcast_to, OP.bitwise_and, OP.bitwise_or}
 
 
 def _has_firm_infinities(value: Value) -> bool:
-    """Whether no rounding makes an element infinite that else is not.
+    """Whether no rounding can make an element infinite that otherwise is not.
 
-    Logarithms and quotients do where what may be 0 is rounded.
+    Logarithms and quotients do so, where an operand that may be 0 is rounded.
     """
     seen, stack = {value}, [value]
     while stack:
@@ -154,7 +154,7 @@ def _has_firm_infinities(value: Value) -> bool:
 
 
 def _infinite_by(node: Node) -> Sequence[Value] | None:
-    """The values of which an infinity makes one of a node; None: others do too."""
+    """Return the values whose infinities a node passes on; None if it makes others."""
     if node.primitive in (OP.log, OP.log2, OP.log10):
         return node.inputs if bounds_of(node.inputs[0]).apart else None
     if node.primitive is OP.true_divide:
@@ -170,7 +170,7 @@ def _infinite_by(node: Node) -> Sequence[Value] | None:
 
 
 def _is_firm_mask(value: Value) -> bool:
-    """Whether a bool is made of comparisons that bounds tell."""
+    """Whether a bool is made of comparisons that bounds decide."""
     left = [value]
     for _ in range(_MOST):
         if not left:

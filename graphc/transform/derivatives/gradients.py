@@ -27,9 +27,9 @@ def grad(
 ) -> Any:
     """The gradient of a real scalar in `wrt`: a value, or a list or dict of values.
 
-    Gives the same structure back, each value with the dtype and shape of what it is
-    the gradient in. `wrt` may hold any values of the graph, not only its inputs. In a
-    complex value z = x + iy it is d/dx - i d/dy, as in JAX. Raises GraphError where
+    The result has the structure of `wrt`, and each gradient the dtype and shape of its
+    value. `wrt` may hold any values of the graph, not only its inputs. In a complex
+    value z = x + iy, the gradient is d/dx - i d/dy, as in JAX. Raises GraphError where
     `cost` is no real scalar, where an op on the way has no gradient, and, unless
     `disconnected="zero"`, where `cost` does not depend smoothly on a value.
 
@@ -51,7 +51,7 @@ def _grad(cost: object, wrt: object, disconnected: Disconnected, pull: Pull) -> 
 def value_and_grad(
     cost: object, wrt: object = None, *, disconnected: Disconnected = "raise"
 ) -> tuple[Value, Any]:
-    """`(cost, grad(cost, wrt))`."""
+    """Return `(cost, grad(cost, wrt))`."""
     values_only("value_and_grad", cost, wrt)
     return as_value(cost), grad(cost, wrt, disconnected=disconnected)
 
@@ -71,8 +71,8 @@ def vjp(
     >>> f(np.array([1, 2], "float32"), np.ones(2, "float32")).tolist()
     [2.0, 4.0]
 
-    `cotangents` has the structure of `outputs` and its shapes; the result the
-    structure of `wrt`. `pullback` is another name of it.
+    `cotangents` has the structure and shapes of `outputs`; the result has the structure
+    of `wrt`. `pullback` is another name of this function.
     """
     values_only("vjp", outputs, wrt, cotangents)
     values, _ = flatten(outputs)
@@ -89,11 +89,12 @@ def jvp(outputs: object, wrt: object = None, tangents: object = None) -> Any:
     >>> f(np.array([1, 2], "float32"), np.ones(2, "float32")).tolist()
     [2.0, 4.0]
 
-    `tangents` has the structure of `wrt` and its shapes; the result the structure of
-    `outputs`. Computed as the transpose of the transpose, so that one rule per op
+    `tangents` has the structure and shapes of `wrt`; the result has the structure of
+    `outputs`. It is computed as the transpose of the transpose, so that one rule per op
     serves both: the vector-Jacobian product is linear in its cotangents, and its own
-    gradient in them is what is asked for (Townsend, 2017, "A new trick for
-    calculating Jacobian vector products"). `pushforward` is another name of it.
+    gradient in them is the product asked for (Townsend, 2017, "A new trick for
+    calculating Jacobian vector products"). `pushforward` is another name of this
+    function.
     """
     values_only("jvp", outputs, wrt, tangents)
     targets, like = flatten(outputs)
@@ -121,9 +122,9 @@ def jacobian(
 ) -> Any:
     """The derivatives of every element of `outputs` in every element of `wrt`.
 
-    Of a value of shape s in one of shape t it has the shape (*s, *t), computed by
-    reverse mode for all elements of the value at once (memory: their number times
-    that of the sweep). Structures give, for each output, the structure of `wrt`.
+    For an output of shape s and a value of shape t, they have the shape (*s, *t).
+    Reverse mode computes them for all elements of the output at once, which takes the
+    memory of as many sweeps. Structures give, for each output, the structure of `wrt`.
     """
     values_only("jacobian", outputs, wrt)
     values, like = flatten(outputs)
@@ -148,14 +149,18 @@ def _jacobian_of(output: Value, wrt: object, disconnected: Disconnected) -> obje
 def hessian(cost: object, wrt: object = None) -> Any:
     """The second derivatives of a real scalar: the Jacobian of its gradient.
 
-    For structures, each value of `wrt` has a structure of blocks against all of them.
+    With structures, each value of `wrt` has a structure of blocks, one against each
+    value.
     """
     values_only("hessian", cost, wrt)
     return jacobian(_grad(cost, wrt, "raise", pull), wrt, disconnected="zero")
 
 
 def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
-    """The results, which do not depend on the seeds unless a rule is not linear."""
+    """Return the results, which depend on the seeds only if a rule is not linear.
+
+    Raises GraphError in that case.
+    """
     if {v.node for v in seeds}.intersection(ancestors(results)):
         raise graph_error(
             "a rule on the way is not linear in its cotangents",
@@ -174,7 +179,7 @@ def hvp(cost: object, wrt: object = None, vectors: object = None) -> Any:
     >>> f(np.array([1, 2], "float32"), np.ones(2, "float32")).tolist()
     [6.0, 12.0]
 
-    `vectors` and the result have the structure of `wrt` and its shapes.
+    `vectors` and the result have the structure and shapes of `wrt`.
     """
     values_only("hvp", cost, wrt, vectors)
     gradient = _grad(cost, wrt, "zero", pull)
@@ -182,7 +187,7 @@ def hvp(cost: object, wrt: object = None, vectors: object = None) -> Any:
 
 
 def values_only(op: str, of: object, *more: object) -> None:
-    """Raise GraphError for a Python function, and for arguments that are left out."""
+    """Raise GraphError for a Python function, and for missing arguments."""
     more_names = ("x", "v")[: len(more)]
     if callable(of):
         raise function_given(op, of, f"graphc.{op}({{}}, {', '.join(more_names)})")
@@ -207,7 +212,7 @@ def _real_scalar(cost: object) -> Value:
 
 
 def _alike(structure: object, values: list[Value], op: str, what: str) -> list[Value]:
-    """One value per value of `values`, of its dtype and shape."""
+    """Return one value for each of `values`, of its dtype and shape."""
     parts = [as_value(v) for v in flatten(structure, leaf=as_value)[0]]
     if len(parts) != len(values):
         raise graph_error(f"{len(parts)} {what}s for {len(values)} values", op=op)
@@ -274,7 +279,7 @@ def _called(value: Value) -> str:
 
 
 def _smooth_ancestors(outputs: Sequence[Value]) -> set[Value]:
-    """The values that `outputs` depend on through floats and complex numbers alone."""
+    """Return the values that `outputs` depend on through inexact values alone."""
     stack = [v for v in outputs if is_inexact(v.dtype)]
     smooth = set(stack)
     while stack:

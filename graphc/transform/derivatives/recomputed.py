@@ -1,10 +1,10 @@
 """Values that a compiler may compute several times, with different rounding each time.
 
 XLA computes an element again in every fused loop that reads it. Products and sums may
-be contracted into one rounding in one loop and not in the other, sums be added up in
-another order. Where a derivative compares such a value, one loop may find larger an
-element that the next finds equal: then cotangents that cancel exactly no longer do, and
-ties are missed. Rules of such ops get values that are kept.
+be contracted into one rounding in one loop and not in another, and sums may be added up
+in another order. Where a derivative compares such a value, one loop may find an element
+larger that the next loop finds equal: then cotangents that should cancel exactly do
+not, and ties are missed. So the rules of such ops get values that are kept.
 """
 
 from graphc.ir.graph.nodes import Node, Value
@@ -17,15 +17,15 @@ MOST_LOOKED_AT = 32  # nodes; a value not shown to be safe by then is kept
 
 
 def kept(value: Value) -> Value:
-    """`value`, or a stored copy if XLA may recompute it with other rounding."""
+    """Return `value`, or a stored copy if XLA may recompute it with other rounding."""
     return F._pinned(value) if may_differ(value) else value
 
 
 def kept_inputs(node: Node) -> tuple[Value, ...]:
-    """The inputs of a node as its gradient rule gets them.
+    """Return the inputs of a node as its gradient rule gets them.
 
-    An op that compares them gets them kept, others the masks among them, as that of
-    `r * (r > 0)`.
+    If the op compares its inputs, they are kept. In other ops only masks are, as the
+    one in `r * (r > 0)`.
     """
     if node.primitive.picks:
         return tuple([kept(v) for v in node.inputs])
@@ -33,7 +33,7 @@ def kept_inputs(node: Node) -> tuple[Value, ...]:
 
 
 def _with_kept_mask(value: Value) -> Value:
-    """A value; if it is a bool as a number, of a bool that is kept."""
+    """Return a value; if it is a bool turned into a number, the bool is kept."""
     node = value.node
     if node.primitive is not CONVERT or node.inputs[0].dtype != BOOL:
         return value
@@ -50,7 +50,7 @@ def may_differ(value: Value) -> bool:
         if rounding == "stored" or is_firm(node):
             continue
         if rounding != "none" and _rounds(node):
-            # One rounding of numbers that are stored gives the same bits in each loop.
+            # A single rounding of stored numbers gives the same bits in each loop.
             if rounded or rounding == "many" or _is_small(node):
                 return True
             rounded = True
@@ -62,12 +62,12 @@ def may_differ(value: Value) -> bool:
 
 
 def _is_small(node: Node) -> bool:
-    """Whether XLA may leave out the rounding of a result, as it does of 16 bits."""
+    """Whether XLA may leave out the rounding of a result, as it does for 16 bits."""
     return node.outputs[0].dtype.itemsize < 4
 
 
 def _rounds(node: Node) -> bool:
-    """Whether a result has fewer digits than it would need."""
+    """Whether a result has fewer digits than its exact value would need."""
     dtype = node.outputs[0].dtype
     if not is_inexact(dtype):
         return False

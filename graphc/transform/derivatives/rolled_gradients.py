@@ -1,10 +1,10 @@
-"""Gradients through chains of blocks: the chain is a loop before it is differentiated.
+"""Gradients through chains of blocks, which become loops before differentiation.
 
-A gradient block by block is several times as many nodes as the blocks, in which the
-compiler would look for loops again (`rewriting.loops.roll.chains`); the gradient of one
-loop is one loop. Where a program is compiled without that rule, or asks for values
-within the blocks too, the gradient is derived from the blocks as they are written
-after all.
+A gradient taken block by block has several times as many nodes as the blocks, in which
+the compiler would look for loops again (`rewriting.loops.roll.chains`); the gradient of
+one loop is one loop. Where a program is compiled without that rule, or asks for values
+within the blocks too, the gradient is derived from the blocks as they are written after
+all.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,9 +22,9 @@ Gradients = list[Value | None]
 
 @dataclass(frozen=True, eq=False)
 class _Derivation:
-    """A gradient through loops: the values that it is of, and the loops.
+    """A gradient through loops: the values it is derived from, and the loops.
 
-    It holds none of the gradient, so that it lives no longer than that.
+    A derivation holds nothing of the gradient, so that it lives no longer than that.
     """
 
     outputs: tuple[Value, ...]
@@ -43,7 +43,7 @@ class _Derivation:
 
 @dataclass(frozen=True, eq=False)
 class _Derived:
-    """A gradient as one of those that a derivation gives: its place among these."""
+    """One of the gradients that a derivation gives, and its place among them."""
 
     derivation: _Derivation
     place: int
@@ -55,9 +55,9 @@ _DerivedValues = dict[Value, _Derived]
 def pulled(
     outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
 ) -> Gradients:
-    """The cotangents of `wrt` as by `pull`, through loops where chains are worth it.
+    """Return the cotangents of `wrt` as `pull` does, through loops if that is worth it.
 
-    Gradients of gradients are those of the blocks as they are written.
+    Gradients of gradients are taken of the blocks as they are written.
     """
     seeds = [v for v in cotangents if v is not None]
     nodes = ancestors([*outputs, *seeds])
@@ -70,7 +70,7 @@ def pulled(
 
 
 def as_written(values: Sequence[Value]) -> list[Value]:
-    """The values with gradients of the blocks as they are written."""
+    """Return the values, with gradients derived from the blocks as they are written."""
     known = _known(ancestors(values))
     if not known:
         return list(values)
@@ -80,10 +80,11 @@ def as_written(values: Sequence[Value]) -> list[Value]:
 
 
 def as_compiled(graph: Graph, rolling: bool) -> Graph:
-    """A graph with gradients through loops if the compiler makes these, `rolling`.
+    """Take gradients through loops, if the compiler makes these (`rolling`).
 
-    Then what else it has of these chains is from the same loops. Where it needs more of
-    blocks than that, or gradients of several functions of them, they stay blocks.
+    What else the graph needs of these chains then comes from the same loops. Where it
+    needs more of the blocks than that, or gradients of several functions of them, they
+    stay blocks.
     """
     known = _known(graph.nodes)
     if not known:
@@ -117,7 +118,7 @@ def _in_loops(values: Sequence[Value], known: _DerivedValues) -> list[Value] | N
 def _through_loops(
     outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
 ) -> Gradients | None:
-    """The cotangents of `wrt` through loops; None where no chain is worth one."""
+    """Return the cotangents of `wrt` through loops; None if no chain is worth one."""
     names = ("",) * (len(outputs) + len(wrt))
     graph = Graph((), (*outputs, *wrt), (), names)
     chains = rolled_chains(graph, for_gradients=True)
@@ -125,11 +126,11 @@ def _through_loops(
         return None
     rolled, others = chains.graph.outputs[: len(outputs)], chains.graph.outputs
     if any(a is not b for a, b in zip(others[len(outputs) :], wrt, strict=True)):
-        return None  # a gradient in a value within the blocks
+        return None  # `wrt` has a value within the blocks
     try:
         gradients = pull(rolled, cotangents, wrt)
     except GraphError:
-        return None  # its message would tell of the loop
+        return None  # its message would speak of the loop
     derivation = _Derivation(tuple(outputs), tuple(cotangents), tuple(wrt), chains)
     seeds = (v for v in cotangents if v is not None)
     roots = (*outputs, *wrt, *seeds, *chains.replacements.values())
@@ -141,7 +142,7 @@ def _through_loops(
 
 
 def _known(nodes: Iterable[Node]) -> _DerivedValues:
-    """The gradients through loops among the values of nodes."""
+    """Return the gradients through loops among the values of nodes."""
     values = [v for node in nodes for v in node.outputs]
     return {v: v.derivation for v in values if isinstance(v.derivation, _Derived)}
 

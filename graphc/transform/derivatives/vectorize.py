@@ -1,7 +1,7 @@
-"""vmap: the graph of a function of one example becomes that of many at once.
+"""vmap: the graph of a function of one example becomes one of many at once.
 
 Each node that depends on a mapped input is built anew by the batching rule of its
-primitive, with the mapped axis first. One pass in topological order.
+primitive, with the mapped axis first, in one pass in topological order.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,19 +27,19 @@ InAxis = int | str | None
 def vmap(
     function: Callable[..., object] | Graph, in_axes: object = 0, out_axes: object = 0
 ) -> Callable[..., Any]:
-    """`function` for each index of an axis of its arguments, all at once.
+    """Map `function` over an axis of its arguments, for all indices at once.
 
     A graph stands for the function of its inputs that gives its output, or a list of
     its outputs.
 
-    An axis is a number, or the name of the size it has; None gives every example the
-    whole argument. `in_axes` is one axis for all arguments, or a tuple or list with
-    one per argument; an argument may be a list or dict of values, which share it, or
-    its axes are given in the same structure. `out_axes` says where the new axis
-    stands in the outputs; None where an output is the same for all examples.
+    An axis is a number, or the name of its size; None gives every example the whole
+    argument. `in_axes` is one axis for all arguments, or a tuple or list with one per
+    argument. Where an argument is a list or dict of values, they share its axis, or
+    axes are given in the same structure. `out_axes` says where the new axis stands in
+    the outputs; None where an output is the same for all examples.
 
-    The function returned raises GraphError where the mapped axes differ in size,
-    where an op cannot be batched, and where a size would differ between examples.
+    The returned function raises GraphError where the mapped axes differ in size, where
+    an op cannot be batched, and where a size would differ between examples.
     """
 
     if isinstance(function, Graph):
@@ -71,7 +71,7 @@ def vmap(
 
 
 def _graph_of(graph: Graph, *values: Value) -> object:
-    """The output of a graph, or a list of several, computed of other inputs."""
+    """Compute the output of a graph, or a list of several, from other inputs."""
     if len(values) != len(graph.inputs):
         problem = f"{len(values)} arguments for a graph of {len(graph.inputs)} inputs"
         raise graph_error(problem, op="vmap", got=", ".join(graph.input_names))
@@ -92,7 +92,7 @@ def _graph_of(graph: Graph, *values: Value) -> object:
 
 
 def _matched(declared: Value, value: Value, sizes: dict[Symbol, Size]) -> list[Size]:
-    """The shape of `declared` in sizes of `value`, which tell what its symbols are."""
+    """Return the shape of `declared` in sizes of `value`, which give its symbols."""
     for symbol, size in named_axes(declared.type.shape, value.type.shape):
         sizes.setdefault(symbol, size)
     return [
@@ -101,7 +101,7 @@ def _matched(declared: Value, value: Value, sizes: dict[Symbol, Size]) -> list[S
 
 
 def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
-    """One axis per value of the arguments."""
+    """Return one axis per value of the arguments."""
     inside = items(args)
     if inside is None:
         axis = axes if isinstance(axes, str) else integer_or_none(axes)
@@ -123,7 +123,7 @@ def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
 
 
 def _place(axis: InAxis, value: Value) -> int | None:
-    """Where the mapped axis of an argument stands."""
+    """Return the position of an argument's mapped axis; None without one."""
     if axis is None:
         return None
     if not isinstance(axis, str):
@@ -143,7 +143,7 @@ def _place(axis: InAxis, value: Value) -> int | None:
 def _mapped_first(
     values: Sequence[Value], places: Sequence[int | None]
 ) -> tuple[dict[int, Value], Size]:
-    """The mapped arguments with that axis first, by position, and its size."""
+    """Return mapped arguments by position, with the mapped axis first, and its size."""
     moved: dict[int, Value] = {}
     size: Size | None = None
     for i, (value, place) in enumerate(zip(values, places, strict=True)):
@@ -166,7 +166,7 @@ def _mapped_first(
 class _Batch:
     """A replay of a graph in which some values have a new first axis.
 
-    Others are rebuilt without one, if they depend on values that examples share.
+    Other values are rebuilt without one, if they depend on values that examples share.
     """
 
     def __init__(self, mapped: dict[int, Value], size: Size) -> None:
@@ -176,7 +176,7 @@ class _Batch:
         self._shared: dict[Value, Value] = {}
 
     def example(self, position: int) -> Value:
-        """A variable for one example of a mapped argument."""
+        """Make a variable for one example of a mapped argument."""
         value = self._mapped[position]
         type = TensorType(value.dtype, tuple(value.type.shape[1:]))
         one = variable(value.name or "example", type)
@@ -184,7 +184,7 @@ class _Batch:
         return one
 
     def run(self, outputs: list[Value]) -> list[tuple[Value, bool]]:
-        """The outputs for all examples, and whether each has the new axis."""
+        """Return the outputs for all examples, and whether each has the new axis."""
         for node in ancestors(outputs):
             for value in node.demands:
                 if value in self._batched:
@@ -215,7 +215,7 @@ class _Batch:
         self, node: Node, batched: list[bool], inputs: list[Value]
     ) -> Value | tuple[Value, ...] | Shared:
         primitive = node.primitive
-        # A node that does not demand its sizes has them as inputs.
+        # A node that does not demand its sizes takes them as inputs.
         params = for_sizes(node, self._shared) if node.demands else node.params
         rule = BATCHING.find(primitive)
         if rule is not None:
@@ -230,7 +230,7 @@ class _Batch:
         )
 
     def moved_to(self, output: tuple[Value, bool], axis: InAxis) -> Value:
-        """An output with the new axis where it is wanted."""
+        """Move the new axis of an output to where it is wanted."""
         value, has_axis = output
         if axis is None and not has_axis:
             return value

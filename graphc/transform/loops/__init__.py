@@ -1,6 +1,6 @@
 """Loops and branches: nodes that have graphs inside.
 
-They join the functions of `graphc.tensor` when they are imported.
+These modules join the functions of `graphc.tensor` when they are imported.
 
 In: a user's functions of one step or one branch; nodes of loops in a graph.
 Out: nodes of `graphc.control`, their gradients and batches.

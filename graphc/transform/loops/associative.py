@@ -1,10 +1,9 @@
 """Running results of an associative function: in halves, or in doubling steps.
 
-Where the size of the axis is a number, pairs are combined first, and then the
-results, as `jax.lax.associative_scan` does it: all in all 2 n slices. Where it is
-symbolic, the j-th of log2(n) steps combines each element with the one 2**j before it
-(Hillis and Steele, Data parallel algorithms, 1986): one loop for all sizes, with n
-slices in each step.
+Where the size of the axis is a number, pairs are combined first, and then the results,
+as `jax.lax.associative_scan` does: 2 n slices in all. Where it is symbolic, the j-th of
+log2(n) steps combines each element with the one 2**j before it (Hillis and Steele, Data
+parallel algorithms, 1986): one loop for all sizes, with n slices in each step.
 """
 
 from collections.abc import Callable
@@ -49,14 +48,15 @@ def associative_scan(
     >>> graphc.function([x], y, backend="numpy")(np.array([1, 3, 2], "float32"))
     array([1., 3., 3.], dtype=float32)
 
-    With `reverse`, from the last element on, which is then the first argument.
-    `fn(a, b)` combines slices of equal sizes, elementwise along the axis, and keeps
-    their dtypes and shapes; `x` is one array or a structure of arrays, as is what `fn`
-    takes and returns. `a` is always of elements before those of `b`.
+    With `reverse`, the scan runs from the last element on, which is then the first
+    argument. `fn(a, b)` combines slices of equal sizes, elementwise along the axis, and
+    keeps their dtypes and shapes; `x` is one array or a structure of arrays, as is what
+    `fn` takes and returns. `a` always comes from elements that the scan meets before
+    those of `b`.
 
-    Of an axis whose size is a number, as `jax.lax.associative_scan`: `fn` is applied
-    about 2 log2(n) times, to all in all 2 n slices. Of a symbolic size `n`, it stands
-    in the program once, in a loop of log2(n) steps of n slices each.
+    Where the size of the axis is a number, `fn` is applied about 2 log2(n) times, to 2
+    n slices in all, as by `jax.lax.associative_scan`. Where it is a symbolic size `n`,
+    `fn` stands in the program once, in a loop of log2(n) steps of n slices each.
     """
     values, like = parts(x)
     if not values:
@@ -104,9 +104,10 @@ def _back(values: list[Value], axes: list[int]) -> list[Value]:
 
 
 def _doubling(combine: Combine, x: list[Value], n: Dim) -> list[Value]:
-    """Combine each element with the ones 1, 2, 4 ... before; the first ones are done.
+    """Combine each element with those 1, 2, 4 ... before it, until all are done.
 
-    They are combined with the very first element, which is not taken.
+    Elements at the start, which are done, are combined with the very first one; these
+    results are not taken.
     """
     index = F.arange(size_value(n))
 
@@ -126,9 +127,10 @@ def _doubling(combine: Combine, x: list[Value], n: Dim) -> list[Value]:
 
 
 def _levels(n: Dim) -> Size:
-    """How many times 1 is doubled until it is no less than `n`, or than its bound.
+    """Return how often 1 must be doubled to reach `n`, or the bound of `n`.
 
-    A bound serves all counts: nothing is compiled for theirs, or waits for it.
+    A bound serves all counts, so that no program is compiled for a count or waits for
+    one.
     """
     computed = [s for s in n.symbols if s.origin is not None]
     counts = {s: s.upper for s in computed if s.upper is not None}
@@ -141,7 +143,7 @@ def _levels(n: Dim) -> Size:
 
 
 def _in_halves(combine: Combine, x: list[Value], n: int) -> list[Value]:
-    """Scan pairs first: their results are the odd elements, the even ones follow."""
+    """Scan pairs first: they give the odd elements, from which the even ones follow."""
     if n <= 1:
         return x
     half, evens = n // 2, (n - 1) // 2
@@ -155,11 +157,11 @@ def _in_halves(combine: Combine, x: list[Value], n: int) -> list[Value]:
 
 
 def _part(x: Value, start: int, count: int) -> Value:
-    """`count` elements from `start` on, every second one."""
+    """Return `count` elements from `start` on, every second one."""
     return x[start : 2 * count + start : 2]
 
 
 def _interleaved(even: Value, odd: Value, n: int) -> Value:
-    """Elements of both in turn, `even` first; it may have one more."""
+    """Interleave the elements of both, `even` first, which may have one more."""
     out = F.zeros((n, *even.type.shape[1:]), even.dtype)
     return out.at[::2].set(even).at[1::2].set(odd)

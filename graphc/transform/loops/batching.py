@@ -17,7 +17,7 @@ from graphc.transform.derivatives.vectorize import vmap
 
 @SCAN.batch
 def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
-    """Values that examples share stay one: carries, captures, sequences."""
+    """Keep carries, captures and sequences that all examples share as single values."""
     parts = parts_of(values, params)
     mapped: Any = parts_of(tuple(batched), params)
     body: Body = params["body"].content
@@ -67,7 +67,7 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
 
 
 def _carried(body: Body, first: list[bool], others: list[bool]) -> list[bool]:
-    """The carries that become one per example, perhaps only after some iterations."""
+    """Tell which carries become one per example, perhaps only after some iterations."""
     while True:
         after = _reached(body, [*first, *others])[: len(first)]
         if all(map(le, after, first)):
@@ -76,7 +76,7 @@ def _carried(body: Body, first: list[bool], others: list[bool]) -> list[bool]:
 
 
 def _reached(body: Body, flags: Sequence[bool]) -> list[bool]:
-    """Whether each output of a body depends on inputs with a flag."""
+    """Tell for each output of a body whether it depends on inputs with a flag."""
     reached = {v for v, flag in zip(body.inputs, flags, strict=True) if flag}
     for node in body.nodes:
         if any(v in reached for v in node.inputs):
@@ -91,7 +91,7 @@ def _each(
     values: Sequence[Value],
     many: Sequence[bool],
 ) -> list[Value]:
-    """The outputs of a body some of whose inputs are one per example.
+    """Return the outputs of a body some of whose inputs are one per example.
 
     `many` says for which outputs an axis of examples is wanted.
     """
@@ -111,9 +111,9 @@ def _each_by_itself(
     reverse: bool,
     **options: Any,
 ) -> tuple[list[Value], list[Value], list[Value]]:
-    """The scan of `n` examples, each with limits of its own.
+    """Scan `n` examples, each of which has limits of its own.
 
-    Where one has ended its carry stays, and it gives zeros, while others go on.
+    When one has ended, its carry stays and its outputs are zeros, while others go on.
     """
     counts, going = parts.limit, parts.going
     most = None if counts is None else F.max(counts, initial=0)
@@ -125,7 +125,7 @@ def _each_by_itself(
     size = len(start)
 
     def active(state: list[Value]) -> Value:
-        """Whether each example has a step."""
+        """Tell for each example whether it has a step left."""
         inside = None if counts is None else state[0] < counts
         if going is None or inside is None:
             running: Value | None = inside if going is None else state[1]

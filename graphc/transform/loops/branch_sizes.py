@@ -1,8 +1,9 @@
 """Results of branches that differ in size: the size is that of the branch taken.
 
-It is an integer like any other that is used as a size: computed from the number of the
-branch and known when that is, so that the choice is made where sizes are. Each branch
-gives results of that size; results of branches not taken are cut or padded to it.
+The size is an integer like any other that is used as a size: it is computed from the
+number of the branch, and known when that is, so that the choice is made where sizes
+are. Each branch gives results of that size; results of branches not taken are cut or
+padded to it.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from graphc.ops.common.padding import PaddedValue, Padding
 
 @op()
 def _branch_size(index: Array, *sizes: Array, most: Size | None) -> TensorType:
-    """The size that the branch of a number gives; at most `most`."""
+    """The size that the branch with number `index` gives; at most `most`."""
     if any(v.type.rank or v.dtype != SIZE for v in sizes) or index.dtype != INT32:
         raise type_error("the size of a branch is an integer scalar")
     return TensorType(SIZE, ())
@@ -50,20 +51,20 @@ def _(
 
 
 def size_of_branch(index: Value, sizes: Sequence[Size]) -> Size:
-    """The size with the number `index`; the common size if all are equal."""
+    """Return the size with the number `index`; the common size if all are equal."""
     if all(dims.equal(size, sizes[0]) for size in sizes):
         return sizes[0]
-    # Where one that divides is 0, the branch is an error if it is taken.
+    # A divisor of 0 is an error only if its branch is taken.
     sizes = [with_nonzero_divisors(size) for size in sizes]
     largest = dims.maximum(*sizes)
-    most = None if origins(largest) else largest  # no more known than the size itself
+    most = None if origins(largest) else largest  # else as unknown as the size
     numbers = [cast(as_value(size_value(size)), SIZE) for size in sizes]
     return as_size(_branch_size(index, *numbers, most=most))
 
 
 @op()
 def _fitted(x: Array, *, shape: tuple[Size, ...]) -> TensorType:
-    """`x` with each axis cut, or filled up with zeros, to a size."""
+    """Cut each axis of `x`, or fill it up with zeros, to a size."""
     if len(shape) != x.type.rank:
         raise type_error("needs a size for each axis")
     return x.type.like(shape)
@@ -101,7 +102,7 @@ def _(pad: Padding, x: PaddedValue, *, shape: tuple[Size, ...]) -> Value:
 
 
 def fit(value: Value, shape: tuple[Size, ...]) -> Value:
-    """A result of a branch in the shape that all branches have together."""
+    """Give a result of a branch the shape that all branches share."""
     sizes = zip(value.type.shape, shape, strict=True)
     if all(dims.equal(a, b) for a, b in sizes):
         return value

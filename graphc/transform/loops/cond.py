@@ -31,9 +31,9 @@ from graphc.transform.loops.branch_sizes import fit, size_of_branch
 
 
 def _agreeing(results: list[list[Value]], index: Value, op: str) -> list[list[Value]]:
-    """Outputs of branches in one type each, of the size of the branch that is taken.
+    """Bring the branches' outputs to common types, with the sizes of the branch taken.
 
-    Python numbers adapt.
+    Python numbers take the dtype of the arrays in their place.
     """
     columns = []
     for k, column in enumerate(zip(*results, strict=True)):
@@ -59,7 +59,7 @@ def _agreeing(results: list[list[Value]], index: Value, op: str) -> list[list[Va
 
 
 def _as_made(results: Sequence[Value], outputs: list[list[Value]]) -> list[Value]:
-    """Results of a choice: a Python number, where all branches give one."""
+    """Make a result weak where all branches gave a Python number for it."""
     columns = zip(results, zip(*outputs, strict=True), strict=True)
     return [
         cast(v, max((w.dtype for w in column), key=_kind), True)
@@ -95,11 +95,12 @@ def _choose(
         result_parts = [flatten(r, leaf=as_value, none=True)[0] for r in alike]
         agreed = _agreeing(result_parts, index, op)
     within = ancestors([v for outputs in agreed for v in outputs])
-    # A branch computes all that it asks for, also where nodes like these were there.
+    # Nodes that a branch asked for are its own, even where equal nodes existed before.
     within = [node for node in within if node.serial > start or node in shared]
     sizes = [v for node in within for v in node.demands]
     if used_between(sizes, variables) & set(variables):
-        # Sizes are known outside only if the values that they depend on are there.
+        # Sizes can be known outside only if they depend on outer values, not on
+        # variables.
         closed = [
             partial(branch, *unflatten(form, operand_parts)) for branch in branches
         ]
@@ -121,8 +122,9 @@ def _taken(
 ) -> list[Value]:
     """The captures of branches, chosen so that values computed from them stay inside.
 
-    Sizes are needed outside, so the nodes that they depend on are `staying` there. A
-    function of the user may raise an error: it stays inside, of literals only as well.
+    Sizes are needed outside, so the nodes that they depend on stay there: `staying`. A
+    call of a user's function may raise an error, so it stays inside even where it
+    depends on literals alone.
     """
     inside = {n for n in within if n not in staying and n.inputs}
     inside.update(local_nodes)
@@ -138,7 +140,7 @@ def _taken(
 def _fed_to_calls(
     within: list[Node], inside: set[Node], literal: set[Value], variables: set[Value]
 ) -> set[Value]:
-    """The literals that functions of the user are called on, where nothing else is."""
+    """The literals that reach user functions whose inputs depend on literals alone."""
     constants: dict[Node, set[Value]] = {}  # nodes inside that depend on literals alone
     fed: set[Value] = set()
     for node in within:
@@ -153,7 +155,7 @@ def _fed_to_calls(
 
 
 def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Branch:
-    """A traced branch as a function of other values; some nodes stay as they are."""
+    """Turn a traced branch into a function of `variables`; keep `staying` as it is."""
     region = [n for n in region_between(outputs, variables) if n not in staying]
 
     def branch(values: list[Value]) -> list[Value]:
@@ -164,7 +166,7 @@ def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Bra
 
 @public()
 def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
-    """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
+    """Return `true_fun(*operands)` if `pred` holds, else `false_fun(*operands)`.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
@@ -178,10 +180,11 @@ def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
     >>> f(np.ones(3, "float32"), 2).shape, f(np.ones(3, "float32"), 0).shape
     ((2,), (3,))
 
-    As `jax.lax.cond`: only one of them is computed, unless under `vmap`. Values from
-    outside are found by themselves; both return the same structure, dtypes and ranks.
-    Where their sizes differ, the result has those of the branch taken: they are known
-    when `pred` is, and read from the device where that depends on data.
+    Like `jax.lax.cond`, it computes only one of them, except under `vmap`. Values from
+    outside are found automatically; both functions return the same structure, dtypes
+    and ranks. Where their sizes differ, the result has the sizes of the branch taken:
+    they are known when `pred` is, and read from the device where `pred` depends on
+    data.
     """
     test = as_value(pred)
     if test.type.rank:
@@ -196,7 +199,7 @@ def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
 def switch(
     index: ArrayLike, branches: Sequence[Callable[..., object]], *operands: object
 ) -> Any:
-    """`branches[index](*operands)`, as `jax.lax.switch`; the index is clamped.
+    """Return `branches[index](*operands)`, the index clamped, like `jax.lax.switch`.
 
     >>> import graphc, graphc.tensor as gt
     >>> i, x = gt.iscalar("i"), gt.scalar("x")

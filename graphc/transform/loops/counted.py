@@ -1,4 +1,4 @@
-"""`fori_loop` and `map`: scans of the simplest kinds."""
+"""`fori_loop` and `map`: the simplest kinds of scans."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ def fori_loop(
     init: object,
     checkpoint: object = None,
 ) -> Any:
-    """`carry = body(i, carry)` for i from `lower` up to `upper`, without it.
+    """Run `carry = body(i, carry)` for i from `lower` up to but excluding `upper`.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
@@ -40,17 +40,17 @@ def fori_loop(
     >>> print(graphc.function([x], graphc.grad(y, x), backend="numpy")(2.0))
     12.0
 
-    As `jax.lax.fori_loop`; bounds are integers, integer scalars or sizes, and there
-    is a gradient. One compilation serves all bounds. A gradient for which each step has
-    to be kept is compiled for their number, or a capacity: see `graphc.function`.
-    `checkpoint` says for which steps, as for `scan`.
+    Like `jax.lax.fori_loop`, with bounds that are integers, integer scalars or sizes,
+    and with a gradient. One compilation serves all bounds. Only a gradient that must
+    keep each step is compiled for the number of steps, or for a capacity: see
+    `graphc.function`. `checkpoint` says which steps the gradient keeps, as for `scan`.
     """
     numbers, like = numbers_and_parts(init)
     length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
     remembered = kept_carries(checkpoint, length, "fori_loop")
     count: Value | None = None
-    # A number that only the program knows, and need not print.
+    # A length computed from integers can stay a value: no size has to be known for it.
     whole = not in_chunks_of(remembered.chunk)
     if whole and origins(length):
         count, length = as_value(F.size_value(length)), None
@@ -82,7 +82,7 @@ def fori_loop(
 
 @public(name="map")
 def map_(f: Callable[[Any], object], xs: object, batch_size: int | None = None) -> Any:
-    """`f` of each element of `xs` along the first axis, one after another, stacked.
+    """Apply `f` to the elements along axis 0 of `xs` one by one, and stack the results.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.vector("x")
@@ -90,8 +90,9 @@ def map_(f: Callable[[Any], object], xs: object, batch_size: int | None = None) 
     >>> f(np.array([1, 2, 3], "float32"))
     array([1., 4., 9.], dtype=float32)
 
-    As `jax.lax.map`; `graphc.vmap` does all at once, with more memory. `batch_size`
-    elements are done at once, and those that are left at the end.
+    Like `jax.lax.map`; `graphc.vmap` does all elements at once, with more memory. With
+    `batch_size`, that many elements are done at a time, and the remaining ones at the
+    end.
     """
     if not callable(f):
         raise graph_error("the first argument is the function", op="map", got=repr(f))
@@ -140,7 +141,7 @@ def _in_batches(f: Callable[..., object], xs: object, size: int) -> object:
 
 @HOST_CALL.batch
 def _(n: Size, batched: Batched, *values: Value, **params: Param) -> tuple[Value, ...]:
-    """One call after another, as of one example each."""
+    """Call the function once per example, one call after another."""
 
     def one(rows: list[Value]) -> list[Value]:
         remaining = iter(rows)

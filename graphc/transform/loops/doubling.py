@@ -1,16 +1,16 @@
 """Capacity-doubling loops: loops of unknown length that keep something of each step.
 
-`while_loop` with `collect=`, and the gradient of a `while_loop`, run a loop twice: to
-count its steps, then as a scan of so many to keep the wanted values. Within one
-compiled program there is no other way. A driver can do better: here both become one
-loop whose capacity grows. It is compiled for some slices, which are filled many times
-over, and goes on where it was; at its end, where these were too few, for all there
-are, in which it runs from then on. No step runs twice, the capacity is at most twice
-the number of steps, and there are a sixth as many compilations as that has binary
-digits, and two.
+`while_loop` with `collect=`, and the gradient of a `while_loop`, run a loop twice:
+first to count its steps, then as a scan of that length to keep the wanted values.
+Within one compiled program there is no other way. A driver can do better: here both
+runs become one loop whose capacity grows. The loop is compiled for a few slices, fills
+them many times over, and each time goes on where it was. If these were too few, it is
+compiled at its end for as many slices as it took, and uses them from then on. No step
+runs twice, the capacity is at most twice the number of steps, and the number of
+compilations is two plus a sixth of the binary digits of that number.
 
-Carries of both are merged if they are equal in all steps; other carries are kept
-apart.
+Carries of the two runs are merged if they are equal in all steps; other carries are
+kept apart.
 """
 
 import operator
@@ -40,9 +40,9 @@ Replacements = dict[Value, Value]
 
 @op()
 def _rows(x: Array, *, length: Size, joined: bool) -> TensorType:
-    """Outputs of a capacity-doubling loop in one array, with zeros after them.
+    """The pieces that a capacity-doubling loop gave, in one array padded with zeros.
 
-    Where they are `joined`, they stay on the device for that.
+    If `joined`, the pieces stay on the device to be put together.
     """
     return x.type.like((length, *x.type.shape[1:]))
 
@@ -65,9 +65,9 @@ _rows.no_padding("it is made of scans at capacities")
 
 
 def grown(graph: Graph, joined: bool = False) -> tuple[Graph, Replacements]:
-    """The graph with capacity-doubling loops, and the replacements.
+    """Rebuild a graph with capacity-doubling loops, and return the replacements too.
 
-    Their rows stay on the device if they are to be `joined` there.
+    The rows of the loops stay on the device if they are to be `joined` there.
 
     >>> import graphc, graphc.tensor as gt
     >>> n = gt.scalar("n", "int64")
@@ -83,18 +83,19 @@ def grown(graph: Graph, joined: bool = False) -> tuple[Graph, Replacements]:
     while loop_and_scans := _done_again(graph.nodes):
         graph, new = _Doubling(*loop_and_scans, graph, joined).run()
         replacements = _followed_by(replacements, new)
-    # After the loops around them: their capacities are no sizes from outside.
+    # Bodies come after the loops around them: their capacities are not sizes from
+    # outside.
     graph, new = _in_bodies(graph)
     return graph, _followed_by(replacements, new)
 
 
 def _followed_by(first: Replacements, new: Replacements) -> Replacements:
-    """The replacements of two passes, one after the other."""
+    """Compose the replacements of two passes, `first` and then `new`."""
     return {old: new.get(v, v) for old, v in first.items()} | new
 
 
 def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
-    """The graph with such loops in bodies, which may be compiled as a whole then."""
+    """Grow the loops in bodies run by Python, which may then compile as a whole."""
 
     def with_grown(node: Node, place: SourceLocation) -> Sequence[Value]:
         if not runs_in_python(node):
@@ -113,7 +114,7 @@ def _grown_body(body: Body) -> Body:
 
 
 def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
-    """The first loop with early exit that is run again, and the scans that do so."""
+    """Find the first loop with early exit that scans run again, and those scans."""
     for loop in nodes:
         params = loop.params
         if loop.primitive is not SCAN or not params["stops"]:
@@ -157,7 +158,7 @@ def _is_count(value: Value, steps: Value) -> bool:
 
 
 def _behind(loop: Node, nodes: Iterable[Node]) -> set[Node]:
-    """The nodes that depend on a loop, itself included."""
+    """The nodes that depend on a loop, including the loop itself."""
     behind = {loop}
     for node in nodes:
         if any(v.node in behind for v in operands(node)):
@@ -166,14 +167,14 @@ def _behind(loop: Node, nodes: Iterable[Node]) -> set[Node]:
 
 
 def _sources(scan: Node) -> list[Node]:
-    """The inputs of a scan, without its number of steps."""
+    """The nodes of a scan's inputs and sizes, except those of its number of steps."""
     parts = parts_of(scan.inputs, scan.params)
     sizes = [v for n in scan.params["sizes"] for v in origins(n)]
     return [v.node for v in (*parts.first, *parts.captures, *sizes)]
 
 
 class _Member(NamedTuple):
-    """A loop that becomes part of another."""
+    """A loop that becomes part of the joined one."""
 
     body: Body
     sizes: tuple[Size, ...]
@@ -185,7 +186,7 @@ class _Member(NamedTuple):
 
 
 class _Doubling:
-    """A loop and the scans that run it again, in a graph where they become one."""
+    """Joins a loop and the scans that run it again into one loop of the graph."""
 
     def __init__(
         self, loop: Node, scans: list[Node], graph: Graph, joined: bool
@@ -193,14 +194,14 @@ class _Doubling:
         self._loop, self._scans, self._graph = loop, scans, graph
         self._joined = joined
         used = {*graph.outputs, *(v for node in graph.nodes for v in operands(node))}
-        self._needed_outputs = [  # by scan, numbers of those needed of all steps
+        self._needed_outputs = [  # for each scan, the indices of the ys that are used
             [v.index for v in n.outputs[n.params["carries"] :] if v in used]
             for n in scans
         ]
         self._replacements: Replacements = {}
 
     def run(self) -> tuple[Graph, Replacements]:
-        """The graph, and the replacements."""
+        """Return the graph with the joined loop, and the replacements."""
         replacements, scans = self._replacements, set(self._scans)
         sources = [node for n in self._scans for node in _sources(n)]
 
@@ -228,7 +229,7 @@ class _Doubling:
         return value is not None and value is self._replacements.get(steps)
 
     def _put_together(self, scan: Node) -> None:
-        """Replace the ys of a scan by the pieces of the one loop, put together."""
+        """Replace the ys of a scan by the pieces of the joined loop, put together."""
         length = for_sizes(scan, self._replacements)["length"]
         for value in scan.outputs[scan.params["carries"] :]:
             if value in self._replacements:
@@ -239,7 +240,7 @@ class _Doubling:
                     self._replacements[value] = rows
 
     def _join(self) -> None:
-        """Build the one loop of all members."""
+        """Build the one loop that replaces all members."""
         members = [self._member(n) for n in (self._loop, *self._scans)]
         groups = _alike(members)
         start = _by_group(groups, [v for m in members for v in m.first])
@@ -268,7 +269,7 @@ class _Doubling:
         return _Member(node.params["body"].content, sizes, parts.first, parts.captures)
 
     def _record(self, ends: list[Value], steps: Value, stacked: list[Value]) -> None:
-        """Record the replacements of the outputs."""
+        """Record the replacements of the outputs of the loop and its scans."""
         remaining_ends, remaining_rows = iter(ends), iter(stacked)
         for node in (self._loop, *self._scans):
             carries = node.outputs[: node.params["carries"]]
@@ -286,7 +287,7 @@ def _not(flag: Value) -> Value:
 
 
 def _alike(members: Sequence[_Member]) -> list[int]:
-    """The number of the group of each carry; those of a group are always the same."""
+    """The group number of each carry; carries of a group are equal in all steps."""
     first = [v for m in members for v in m.first]
 
     def after(same: list[int]) -> list[Value]:
@@ -299,7 +300,7 @@ def _alike(members: Sequence[_Member]) -> list[int]:
 
 
 def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Value]]:
-    """The outputs of the bodies, with loops inside that are run twice merged."""
+    """Compute the bodies' outputs, merging loops inside them that are run twice."""
     remaining, outputs_of_all = iter(carry), list[Value]()
     for member in members:
         outputs_of_all += member.step([next(remaining) for _ in member.first])
@@ -308,11 +309,11 @@ def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Va
 
 
 def _ends(members: Sequence[_Member], stepped: Iterable[list[Value]]) -> list[Value]:
-    """The carries after a step, of all members."""
+    """The carries of all members after a step."""
     pairs = zip(members, stepped, strict=True)
     return [v for member, outputs in pairs for v in outputs[: len(member.first)]]
 
 
 def _by_group(groups: Sequence[int], values: Sequence[Value]) -> list[Value]:
-    """One of the values of each group."""
+    """One value for each group of carries."""
     return list(dict(zip(groups, values, strict=True)).values())

@@ -1,15 +1,15 @@
-"""The gradient of a scan: a backward scan that recomputes what is cheap of each step.
+"""The gradient of a scan: a backward scan that recomputes what is cheap in each step.
 
-The values that a step needs from before it are kept by a superset scan, which replaces
-the first one too (see `control.loop_cse`). They are the carries, and what takes longer
-to recompute (see `residuals`). Of a large carry that is only read in places, the read
-elements are kept instead; of one that is used whole and written in places, the
-overwritten elements (see `inverse_writes`). So a table that is filled step by step
-needs memory linear in the number of steps, not quadratic.
+A superset scan keeps the values that a backward step needs, and replaces the first scan
+too (see `control.loop_cse`). These values are the carries, and values that take longer
+to recompute (see `residuals`). Where a large carry is only read in places, the elements
+read are kept instead; where it is used whole and written in places, the overwritten
+elements are (see `inverse_writes`). So a table that is filled step by step needs memory
+linear in the number of steps, not quadratic.
 
-With bounded checkpoints, some carries are kept by a scan with a checkpoint store, and
-steps are recomputed from there (see `treeverse`). The gradient of that gradient is of
-a scan over chunks (see `nested`).
+With bounded checkpoints, a scan with a checkpoint store keeps some carries, and steps
+are recomputed from there (see `treeverse`). The gradient of that gradient is the
+gradient of a scan over chunks (see `nested`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -68,9 +68,10 @@ def _by_few(
     cotangents: list[Value | None],
     params: dict[str, object],
 ) -> tuple[Value | None, ...]:
-    """The gradient with bounded checkpoints.
+    """Differentiate a scan with bounded checkpoints.
 
-    Its own gradient is of a scan over chunks, or of the rule that keeps all carries.
+    The gradient of the result is that of a scan over chunks, or of the rule that keeps
+    all carries.
     """
     input_cotangents = _Few(values, needed, cotangents, params).run()
     outputs = [d for d in input_cotangents if d is not None]
@@ -117,9 +118,9 @@ def _of_arguments(
 
 
 class _Backward:
-    """A scan's inputs, and the gradient of one step on variables of its own.
+    """The backward scan of a scan, with the gradient of one step on its own variables.
 
-    Numbers are those of the inputs: carries, then sequences, then the rest.
+    Integers number the inputs: carries first, then sequences, then the rest.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class _Backward:
         return fresh(value) if i < self.carries or i in self.of_captures else value
 
     def _active(self, differentiated: list[int]) -> list[int]:
-        """The carries that depend, after any step, on inputs with a wanted gradient."""
+        """The inexact carries that `differentiated` inputs reach after any step."""
         active = set(differentiated)
         after = self.outputs[: self.carries]
         while True:
@@ -172,7 +173,7 @@ class _Backward:
         return is_inexact(self.values[i].dtype)
 
     def _differentiate(self) -> None:
-        """One step back: cotangents of its inputs from those of its outputs."""
+        """Build a backward step: cotangents of its inputs from those of its outputs."""
         inputs = self.inputs
         self.slopes = [fresh(inputs[i]) for i in self.smooth]
         self.row_slopes = [fresh(self.outputs[i]) for i in self.taken]
@@ -212,7 +213,7 @@ class _Backward:
         self.gradients[self.carried : self.carried] = firsts
 
     def run(self) -> tuple[Value | None, ...]:
-        """The cotangents of the inputs."""
+        """Run the backward scan, and return the cotangents of the inputs."""
         saved = self._residuals()
         rows = self.values[self.carries : self.split]
         seeds = [c for c in self.cotangents[self.carries :] if c is not None]
@@ -257,12 +258,12 @@ class _Backward:
         return tuple(result)
 
     def _steps(self) -> Value | None:
-        """The trip count, where this is not the length."""
+        """The trip count where it is not the length; else None."""
         stops = self.params["stops"]
         return self.node.outputs[self.carries] if stops else self.parts.limit
 
     def _length(self) -> Size:
-        """The number of slices; of a loop without sequences, the trip count."""
+        """The number of slices; in a loop without sequences, the trip count."""
         length: Size | None = self.params["length"]
         if length is None:
             steps = self._steps()
@@ -275,7 +276,7 @@ class _Backward:
         return self._length()
 
     def _taken(self, state: list[Value]) -> StepResult:
-        """Inputs of a backward step that are not in its slices; and a new state."""
+        """The inputs of a backward step that are not in its slices, and a new state."""
         return [], state
 
     def _behind(self, state: list[Value]) -> dict[Value, Value]:
@@ -283,7 +284,7 @@ class _Backward:
         return {}
 
     def _recomputing(self, size: int) -> Params:
-        """How it recomputes steps, if the loop's own carries follow `size` carries."""
+        """Options for recomputing steps; the store's state follows `size` carries."""
         return {}
 
     def _captures(self) -> dict[Value, Value]:
@@ -334,10 +335,10 @@ class _Backward:
             values = [*values, *(self.outputs[i] for i in needed)]
 
     def _apart(self, needed: list[int], retained: Sequence[Value]) -> StepResult:
-        """Keep values by a scan of their own, of these carries alone.
+        """Keep values by a separate scan of the `needed` carries alone.
 
-        It does not depend on inputs with a wanted gradient: the derivative of a linear
-        loop holds no element of its input.
+        That scan does not depend on inputs with a wanted gradient, so the derivative of
+        a linear loop holds no element of its input.
         """
         args = [self.inputs[i] for i in needed] + self.inputs[self.carries : self.split]
         requested = [*(self.outputs[i] for i in needed), *retained]
@@ -355,9 +356,9 @@ class _Backward:
         return [ends[needed.index(i)] for i in self.undone], stacked
 
     def _stacked(self, retained: Sequence[Value]) -> list[Value]:
-        """Keep values by a superset scan, with all outputs of the first scan too.
+        """Keep values by a superset scan, which has all outputs of the first scan too.
 
-        A loop without sequences gives its trip count: only then can it run again.
+        A loop without sequences must give its trip count before it can run again.
         """
         parts, again = self.parts, self.params["length"] is None
         inputs, size = self.inputs[: self.split], self.carries
@@ -387,7 +388,7 @@ class _Backward:
 
 
 class _Few(_Backward):
-    """The gradient with bounded checkpoints."""
+    """The backward scan with bounded checkpoints."""
 
     def _store(self) -> Store:
         length, chunk = self.params["length"], self.params["chunk"]
@@ -396,7 +397,7 @@ class _Few(_Backward):
         return Chunks(length, chunk)
 
     def _undo(self) -> None:
-        """No write is inverted: overwritten elements are recomputed."""
+        """Invert no write: overwritten elements are recomputed."""
 
     def _rows_back(self) -> Size | None:
         return self.params["length"]
@@ -408,7 +409,7 @@ class _Few(_Backward):
         return [carries[i] for i in self.needed]
 
     def _before(self, retained: Sequence[Value]) -> StepResult:
-        """The store's state for the way back, by a superset scan."""
+        """Run a superset scan, and return the store's state for the way back."""
         if not retained:
             return [], []
         parts, params, inputs = self.parts, self.params, self.inputs[: self.split]
@@ -475,9 +476,9 @@ def _reads(
     late: set[Node],
     results: Iterable[Value],
 ) -> list[Value] | None:
-    """The small values through which alone a large carry is used, None for others.
+    """The small values that are the only uses of a large carry; None for other carries.
 
-    Their sizes are the same in all steps.
+    The sizes of these values are the same in all steps.
     """
     large, small = {carry}, {}
     inside = {*region, *(v.node for v in inputs)}

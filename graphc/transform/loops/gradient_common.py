@@ -18,7 +18,7 @@ def pulled(
     cotangents: Sequence[Value | None],
     wrt: Sequence[int],
 ) -> list[Value]:
-    """The cotangents of some inputs of a body, which is computed on `values`.
+    """The cotangents of the inputs `wrt` of a body that is computed on `values`.
 
     The body is computed on variables of its own, so that a value that is passed for two
     inputs has a cotangent for each.

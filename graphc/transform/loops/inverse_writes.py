@@ -1,6 +1,6 @@
-"""Inverse writes: an array before a step from the array after it and an undo log.
+"""Inverse writes: restore an array before a step from the one after and an undo log.
 
-Of each step only the overwritten elements are kept, not the whole array.
+Only the overwritten elements of each step are kept, not the whole array.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ MUCH_LESS = 8
 
 @dataclass(frozen=True)
 class InverseWrites:
-    """The inverse of the writes of a step to a carry.
+    """The inverse of a step's writes to a carry.
 
     `last` is the variable of the carry after the step; `states` maps the states before
     each write and after it to their replacements; `first` is the carry before the step.
-    All of these take the values of `log`, the undo log of the step.
+    All of them are in terms of the values of `log`, the undo log of the step.
     """
 
     last: Value
@@ -35,7 +35,7 @@ class InverseWrites:
 def undone(
     start: Value, end: Value, changing: Sequence[Value], inputs: Sequence[Value]
 ) -> InverseWrites | None:
-    """The inverse of the writes that lead to `end`; None where that does not pay.
+    """Invert the writes that lead from `start` to `end`; None where that does not pay.
 
     Indices that depend on `changing` values are in the log too. Values in the log must
     have sizes that do not depend on the `inputs` of the step.
@@ -75,7 +75,7 @@ def varies(value: Value, inputs: Sequence[Value]) -> bool:
 
 
 def weight(value: Value) -> int:
-    """About how many elements a value has."""
+    """Estimate the number of elements of a value."""
     size = value.type.size
     symbols = size.symbols if isinstance(size, Dim) else ()
     return evaluate(size, dict.fromkeys(symbols, TYPICAL))

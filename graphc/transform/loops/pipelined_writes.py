@@ -1,9 +1,9 @@
-"""Pipelined writes: writes in loops, in an order in which XLA does them in place.
+"""Pipelined writes: order the writes in loops so that XLA does them in place.
 
-A step that reads an array and writes to it makes XLA copy the whole array: it does not
-see that the reads come first. Here the pending write of a step is carried to the next
-one, which writes before it reads, and the last write comes after the loop. The first
-step has no pending write: it does a no-op write.
+A step that reads an array and writes to it makes XLA copy the whole array, since XLA
+does not see that the reads come first. Here the pending write of a step is carried to
+the next step, which writes before it reads, and the last write comes after the loop.
+The first step has no pending write: it does a no-op write.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ from graphc.transform.loops.store_forwarding import OneStep, forwarded, read_sta
 
 
 def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
-    """The graph with loops that write before they read, and the replacements."""
+    """Make loops write before they read; return the new graph and the replacements."""
     replacements: dict[Value, Value] = {}
     if graph.nested:
         graph = graph.giving(_in_place(graph.outputs, replacements))
@@ -74,7 +74,7 @@ def _body_in_place(body: Body) -> Body:
 
 @dataclass(frozen=True)
 class _Late:
-    """The writes of a carry after the state that is read, and that state."""
+    """The writes to a carry after the only state that is read, and that state."""
 
     carry: int
     read: Value
@@ -116,7 +116,7 @@ def _late_writes(node: Node, body: OneStep) -> list[_Late]:
 
 
 def _late(body: OneStep, i: int, writes: list[Node]) -> _Late | None:
-    """The writes to sink into the next step; None if none need be, or none can."""
+    """The writes to sink into the next step; None if none has to, or if they cannot."""
     states = _states(body, i, writes)
     read = read_states(body, states, writes)
     if len(read) != 1:
@@ -167,7 +167,7 @@ class _Delayed:
         return [*self._finished(ends, written_at_all), *stacked]
 
     def _step(self, carry: list[Value], row: list[Value]) -> StepResult:
-        """A step: its pending writes are carried, with the arrays to write to."""
+        """Do the pending writes, then a step whose own late writes become pending."""
         body, carries = self._body, len(self._first)
         outputs = list(body.outputs)
         for late in self._late:
@@ -184,14 +184,14 @@ class _Delayed:
         return [w for w in writes if w.primitive in WRITES]
 
     def _parts(self, write: Node) -> list[Value]:
-        """The inputs of a write that differ between steps: its update, and indices."""
+        """The inputs of a write that differ between steps: the update, some indices."""
         x, v, *indices = write.inputs
         if write.params["how"] not in ("add", "multiply"):
             v = F.broadcast_to(v, read_where_written(write, x).type.shape)
         return [v, *(i for i in indices if i in self._changing)]
 
     def _indices(self, write: Node, changing: Iterable[Value]) -> list[Value]:
-        """The indices of a write, given those that change."""
+        """All indices of a write, given the `changing` ones."""
         remaining = iter(changing)
         captures = dict(
             zip(self._body.inputs[self._split :], self._captures, strict=True)
@@ -223,10 +223,10 @@ class _Delayed:
         return idle
 
     def _beyond(self, write: Node) -> Size | None:
-        """An index that is out of bounds, where writes there are dropped.
+        """An index that is out of bounds, if writes there are dropped.
 
-        So no element is read of arrays that may have none. None if the first of the
-        changing indices has no such number.
+        A no-op write there reads no element of an array that may have none. None if the
+        first changing index cannot hold such a number, or is known to lie inside.
         """
         if write.primitive is not SCATTER:
             return None

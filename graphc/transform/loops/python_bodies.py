@@ -7,10 +7,10 @@ from graphc.transform.loops.doubling import grown
 
 
 def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
-    """The graph of one step, whose sizes are known from its inputs and some more.
+    """Return the graph of one step, and why it cannot be compiled as a whole.
 
-    The latter come second; then why it cannot be compiled as a whole: a node within,
-    and the value that gives the size that it needs.
+    The sizes in the graph are known from its inputs and from the size parameters, which
+    come second. The reason is a node within, then the value of the size that it needs.
     """
     body: Body = loop.params["body"].content
     graph, _ = grown(body.graph)

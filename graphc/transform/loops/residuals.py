@@ -1,10 +1,10 @@
 """Residuals: values of a step that its gradient reads again, kept or recomputed.
 
-A gradient has the carry before each step, from where it can compute all that it needs.
-Elementwise ops and moves are done again: XLA fuses them with whatever reads them, and
-their operands are read anyway. Other ops, as products, have a kernel of their own:
-their results are kept where that takes no longer than to compute them once more. In a
-cache, exponentials and their like are read faster than they are computed.
+A gradient has the carry before each step, from which it can compute all that it needs.
+Elementwise ops and moves are recomputed: XLA fuses them with whatever reads them, and
+their operands are read anyway. Other ops, such as products, have a kernel of their own:
+their results are kept where that takes no longer than recomputing them. Exponentials
+and the like are kept if they fit in a cache, where reading is faster than computing.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ _TRANSCENDENTAL = frozenset({
     *(OP.sin, OP.cos, OP.tan, OP.sinh, OP.cosh, OP.tanh, OP.expit, OP.erf, OP.power),
     *(OP.arcsin, OP.arccos, OP.arctan, OP.arctan2, OP.arcsinh, OP.arccosh, OP.arctanh),
 })  # fmt: skip
-_SERIES = frozenset({  # elementwise, of a hundred operations and more
+_SERIES = frozenset({  # elementwise ops that take a hundred operations or more
     *(OP.gammaln, OP.digamma, OP.betainc, OP.gammainc, OP.gammaincc, OP.zeta),
     *(OP.erfinv, OP.ndtri, OP.gammaincinv, OP.gammainccinv, OP.betaincinv),
     *(OP.jax_digamma, OP.jax_gammainc, OP.jax_gammaincc, OP.jax_zeta),
@@ -53,12 +53,12 @@ def residuals(
 ) -> list[Value]:
     """The values to keep of each of `steps`, so that less is recomputed for `results`.
 
-    `region` are the nodes of a backward step in topological order, of which some are
-    `late`: they need cotangents. `inputs` are those of the step; the `changing` ones
-    differ between steps, and values that depend on none of these, which may be sizes,
-    are computed once, outside. Exponentials and the like are kept only as long as all
-    values together stay in a cache, and none are kept where they took more memory than
-    there is for them.
+    `region` holds the nodes of a backward step in topological order; those in `late`
+    need cotangents. `inputs` are the inputs of the step. The `changing` ones differ
+    between steps, and values that depend on none of them, sizes for example, are
+    computed once, outside. Exponentials and the like are kept only as long as all
+    values together stay in a cache, and nothing is kept if it takes more memory than
+    there is for residuals.
     """
     costs, count = here(), typical(1 if steps is None else steps)
     of_steps = set(region_between(results, changing))
@@ -74,9 +74,9 @@ def residuals(
 
 
 class _Needs(NamedTuple):
-    """The bytes of kept values that another is computed from.
+    """The bytes of the kept values that another value is computed from.
 
-    `alone`: these serve nothing else, so that it may be kept in their place.
+    `alone`: the kept values serve nothing else, so that the other may replace them.
     """
 
     bytes: int
@@ -96,10 +96,10 @@ def _boundary(
     inputs: Sequence[Value],
     transcendental: bool,
 ) -> list[Value]:
-    """The results of ops that are not done again, or what alone is made of them.
+    """The results of ops that are not recomputed, or values made of these alone.
 
-    `a @ x + b @ y` is one value to keep, not two: where results serve nothing else
-    than to compute a value that is no larger, this is kept in their place.
+    `a @ x + b @ y` is one value to keep, not two: where results serve only to compute a
+    value that is no larger, that value is kept in their place.
     """
     needs: dict[Value, _Needs] = {}
     boundary: dict[Value, None] = {}
@@ -136,14 +136,14 @@ def _is_cheap(node: Node) -> bool:
 
 
 def _is_worth_keeping(node: Node) -> bool:
-    """Whether to write and to read the results takes no longer than to compute them."""
+    """Whether writing and reading the results takes no longer than computing them."""
     costs = here()
     moved = 2 * sum(map(_bytes, node.outputs)) / costs.bandwidth
     return moved <= costs.step + 2 * _operations(node) / costs.products
 
 
 def _operations(node: Node) -> float:
-    """About how many operations an op takes; those that are no products many."""
+    """Estimate an op's operations; infinite for all but heavy ops and reductions."""
     if node.primitive in HEAVY or node.primitive in REDUCTIONS:
         return work_of(node)
     return inf

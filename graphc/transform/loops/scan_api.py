@@ -31,7 +31,7 @@ from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, public, user_op
 from graphc.ir.sizes.dims import Size, equal
 
-Last = Callable[[list[Value], list[Value]], Value]  # after a step
+Last = Callable[[list[Value], list[Value]], Value]  # whether a step was the last
 
 
 @public()
@@ -45,7 +45,7 @@ def scan(
     until: Callable[[Any, Any], object] | None = None,
     checkpoint: object = None,
 ) -> tuple[Any, Any]:
-    """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
+    """Run `carry, y = body(carry, x)` for each element of `xs`, like `jax.lax.scan`.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.vector("x")
@@ -57,24 +57,26 @@ def scan(
     >>> graphc.function([x], few, backend="numpy")(np.array([1, 2, 4], "float32"))
     array([1., 3.], dtype=float32)
 
-    `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
-    them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
-    `length` says how many steps there are. Values that do not change between steps are
-    computed once. A Python number in `init` takes the dtype that a step makes of it,
-    for which the body is traced once more. `unroll` is for JAX: so many steps are done
-    in one of its loop.
+    `init`, `xs` and the results of the body are values, or lists, tuples and dicts of
+    values. Returns the last carry and the `y`s stacked along a first axis. Without
+    `xs`, `length` gives the number of steps. Values that do not change between steps
+    are computed once. A Python number in `init` takes the dtype that a step makes of
+    it, for which the body is traced once more. `unroll` is for JAX: that many steps are
+    done in one iteration of its loop.
 
     With `until(carry, y)`, the step after which it holds is the last, as in Aesara:
-    there are as many `y`s as steps, which depends on data as the size of `x[x > 0]`.
+    there are as many `y`s as steps, a number that depends on data like the size of `x[x
+    > 0]`.
 
-    A gradient keeps what is carried before each step, or what a step reads of it, and
-    what takes longer to compute again. `checkpoint=k` keeps what is carried before each
-    k-th step alone, from where k steps are done again. "sqrt" takes the root of the
-    length for k, "all" takes 1; "log" keeps 65 at most, for one or two more runs.
+    A gradient keeps the carry before each step, or what a step reads of the carry, and
+    values that take longer to recompute. `checkpoint=k` keeps only the carry before
+    every k-th step, from which k steps are recomputed. "sqrt" takes the root of the
+    length for k, "all" takes 1; "log" keeps at most 65 carries, at the cost of one or
+    two more runs.
 
-    Where a size within differs from step to step, as that of `x[x > c]`, the loop runs
-    in Python, over compiled segments. Raises GraphError where a step changes the type
-    of the carry or what it stacks, and where sequences have different lengths.
+    Where a size within the body differs from step to step, like that of `x[x > c]`, the
+    loop runs in Python, over compiled segments. Raises GraphError where a step changes
+    the type of the carry or of its outputs, and where sequences have different lengths.
     """
     _check_arguments(body, reverse)
     numbers, like = numbers_and_parts(init)
@@ -99,10 +101,11 @@ def _check_arguments(body: object, reverse: object) -> None:
 
 
 class UserSteps:
-    """The body of a user's loop, as a step of lists of values.
+    """Wraps the body of a user's loop as a step on lists of values.
 
-    `forms` are the structures of what it takes: a carry, and a row of sequences if
-    there are any. Beside the next carry it gives outputs, if they are collected.
+    `forms` are the structures of the body's arguments: a carry, and a row of sequences
+    if there are any. If outputs are collected, the body returns them beside the next
+    carry.
     """
 
     def __init__(
@@ -123,9 +126,9 @@ class UserSteps:
         rows: list[Value],
         asked: Callable[[list[Value]], list[Value]] = lambda carry: [],
     ) -> list[Value]:
-        """The carry before the first step, by a trial step with numbers.
+        """Find the carry before the first step, by a trial step on `numbers`.
 
-        `asked` gives what else is computed of a carry in each step.
+        `asked` gives what else each step computes from a carry.
         """
 
         def trial(carry: list[Value]) -> StepResult:
@@ -147,7 +150,7 @@ class UserSteps:
         return after, outputs
 
     def step(self, carry: list[Value], row: list[Value]) -> StepResult:
-        """The next carry, and what is stacked."""
+        """Compute the next carry, and the outputs to stack."""
         after, outputs = self._asked(self._start.seen(carry), row)
         return as_before(self._like, carry, after, self._op), outputs
 
@@ -158,7 +161,7 @@ class UserSteps:
         return condition(ask(until, arguments, self._op, "`until`"), self._op)
 
     def results(self, ends: list[Value], stacked: list[Value]) -> Any:
-        """The last carry, and what is collected, in the user's structures."""
+        """Rebuild the last carry and the collected outputs in the user's structures."""
         carry = unflatten(self._like, self._start.results(ends))
         return (carry, unflatten(self._outputs, stacked)) if self._collects else carry
 
@@ -166,7 +169,7 @@ class UserSteps:
 def _loop(
     last: Last | None, remembered: Kept, unroll: int | bool
 ) -> Callable[..., StepResult]:
-    """The function that runs the steps: all, all in chunks, or up to the last."""
+    """Choose the function that runs the steps: all of them, or up to the last one."""
     if last is not None:
         return partial(_run_until, last, remembered)
     return partial(run_scan, unroll=unroll, **remembered._asdict())
@@ -180,7 +183,7 @@ def run_stopping(
     remembered: Kept,
     going: Value,
 ) -> StepResult:
-    """A forward scan with early exit; a gradient keeps the carries `remembered`."""
+    """Run a forward scan with early exit; a gradient keeps carries as `remembered`."""
     chunk = remembered.chunk
     if chunk is not None and in_chunks_of(chunk) and length is None:
         return stopping_in_chunks(step, first, chunk=chunk, going=going)
@@ -197,7 +200,7 @@ def _run_until(
     length: Size,
     reverse: bool,
 ) -> StepResult:
-    """The scan of a step up to the first one after which `last` holds."""
+    """Scan with `step` up to the first step after which `last` holds."""
 
     def stopping(carry: list[Value], row: list[Value]) -> StepResult:
         after, outputs = step(carry, row)
@@ -211,7 +214,7 @@ def _run_until(
 
 
 def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
-    """The slices of the steps that ran, of the ys of a scan with early exit."""
+    """Cut the ys of a scan with early exit to the steps that ran."""
     steps, *outputs = stacked
     size = steps_size(steps, most)
     return [F._part(v, 0, 0, size) for v in outputs]

@@ -1,7 +1,7 @@
 """Store-to-load forwarding: a read after writes takes its element from the writes.
 
-`x.at[i].set(v)[j]` is `where(i == j, v, x[j])`. So all reads of a step come before its
-writes, and then these can be done in place (see `pipelined_writes`).
+`x.at[i].set(v)[j]` is `where(i == j, v, x[j])`. So all reads of a step can come before
+its writes, which can then be done in place (see `pipelined_writes`).
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def read_states(
 ) -> dict[int, list[Node]]:
     """The states of a carry that are read, by number, with the nodes that read them.
 
-    A reshape, which moves no element, makes no other state of one.
+    A reshape moves no element, so it does not count as a new state.
     """
     reads: dict[int, list[Node]] = {}
     number = 0
@@ -68,9 +68,9 @@ def read_states(
 def forwarded(
     body: OneStep, states: Sequence[Value], writes: Sequence[Node]
 ) -> OneStep:
-    """The body with all reads of a carry moved to the first state that is read.
+    """Move all reads of a carry in a body to the first of its states that is read.
 
-    It is the body itself where not all of them can be.
+    Returns the body unchanged where not all of the reads can be moved.
     """
     read = read_states(body, states, writes)
     if len(read) < 2:
@@ -90,7 +90,7 @@ def forwarded(
 
 
 def _fit(read: Node, write: Node) -> bool:
-    """Whether both access one element, or one row."""
+    """Whether a read and a write both access one element or row of the same axes."""
     if read.primitive is not GATHER or write.primitive is not SCATTER:
         return False
     places = [*read.inputs[1:], *write.inputs[2:]]
@@ -101,7 +101,7 @@ def _fit(read: Node, write: Node) -> bool:
 def _read(
     node: Node, start: Value, writes: Sequence[Node], replacements: dict[Value, Value]
 ) -> Value:
-    """The result of a gather after some writes, read from before them."""
+    """Turn a gather that follows some writes into one from the array before them."""
     axes = node.params["axes"]
     sizes = [start.shape[a] for a in axes]
     places = [replacements.get(i, i) for i in node.inputs[1:]]
@@ -121,6 +121,6 @@ def _read(
 
 
 def _from_start(index: Value, n: int | Value) -> Value:
-    """An index that may count from the end, as one that does not."""
+    """Convert an index that may count from the end to one from the start."""
     wide = cast(index, INT64)
     return F.where(wide < 0, wide + n, wide)

@@ -1,4 +1,4 @@
-"""The gradient of a branch, and the branches of many examples at once."""
+"""The gradient rule and the batching rule of `cond` and `switch`."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def _(
             arguments, remaining = taken[: len(values)], iter(taken[len(values) :])
             of_outputs = [None if c is None else next(remaining) for c in cotangents]
             derivatives = pulled(body, params["sizes"], arguments, of_outputs, asked)
-            # Sizes that a branch needs equal are not so in the others.
+            # Sizes that one branch needs equal may differ in the others.
             pairs = zip(derivatives, asked, strict=True)
             return [F.specify_shape(d, arguments[i].type.shape) for d, i in pairs]
 
@@ -47,7 +47,7 @@ def _(
 def _(
     n: Size, batched: Batched, index: Value, *values: Value, **params: Any
 ) -> tuple[Value, ...]:
-    """Where examples choose for themselves, all branches are computed."""
+    """Compute all branches where each example chooses its own."""
     bodies: tuple[Body, ...] = params["branches"].content
     sizes = params["sizes"]
     many = [spread(n, b, v) for b, v in zip(batched[1:], values, strict=True)]

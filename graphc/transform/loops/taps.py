@@ -1,4 +1,4 @@
-"""`scan_taps`: recurrences that look back over several steps, as Aesara's scan."""
+"""`scan_taps`: recurrences that look back over several steps, like Aesara's scan."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,10 @@ _OP = "scan_taps"
 
 @dataclass(frozen=True)
 class _Tapped:
-    """An array along a first axis of times, and the taps that a step takes.
+    """An array whose first axis is time, and the taps that a step takes of it.
 
-    Of an output it holds the values before the first step, or the one value of tap -1.
+    For an output, `value` holds the values before the first step, or the one value of
+    tap -1.
     """
 
     value: Value
@@ -28,17 +29,17 @@ class _Tapped:
 
     @property
     def depth(self) -> int:
-        """The number of steps that an output is looked back."""
+        """The number of steps that an output looks back."""
         return -min(self.taps)
 
     def taken(self, past: Value) -> list[Value]:
-        """The values that a step takes of the kept values of an output."""
+        """Select the values that a step takes from the `past` values of an output."""
         if self.depth == 1:
             return [past] * len(self.taps)
         return [past[self.depth + tap] for tap in self.taps]
 
     def moved(self, past: Value, new: Any) -> Any:
-        """The values kept after a step."""
+        """Return the values to keep after a step."""
         if self.depth == 1:
             return new
         return F.concatenate([past[1:], F.expand_dims(new, 0)])
@@ -53,7 +54,7 @@ def scan_taps(
     reverse: bool = False,
     until: Callable[..., object] | None = None,
 ) -> Any:
-    """Results of `f` on elements of sequences and on its own outputs some steps ago.
+    """Scan `f` over elements of sequences and its own outputs of earlier steps.
 
     >>> import graphc, graphc.tensor as gt
     >>> start = {"initial": [1, 1], "taps": [-1, -2]}
@@ -61,24 +62,24 @@ def scan_taps(
     >>> graphc.function([], numbers, backend="numpy")()
     array([ 2,  3,  5,  8, 13, 21])
 
-    As the scan of Aesara: `f` takes, in order, the elements of each sequence and those
-    of each output that the taps ask for, and returns what the outputs are now: one, or
-    a tuple or list of them. Returns these of all steps, stacked.
+    Like Aesara's scan: `f` takes, in order, the elements of each sequence and of each
+    output that the taps ask for, and returns the new values of the outputs: one, or a
+    tuple or list of them. Returns the outputs of all steps, stacked.
 
-    `outputs` is one of these, or a list with one per output: None, which is not fed
-    back; a value, the one before the first step (tap -1); or
+    `outputs` describes one output, or is a list with an entry for each: None, for one
+    that is not fed back; a value, the one before the first step (tap -1); or
     `{"initial": values, "taps": [-1, -2]}`, where the last of `values` is that of tap
-    -1, and as many are given as are looked back (of tap -1 alone, the value itself).
-    `sequences` is a value (tap 0),
-    `{"input": x, "taps": [-1, 0, 1]}`, or a list of such. All are read at one time: the
-    steps are the times at which all taps are within all sequences.
+    -1, and there are as many as steps looked back (for tap -1 alone, the value itself).
+    `sequences` is a value (tap 0), `{"input": x, "taps": [-1, 0, 1]}`, or a list of
+    such. All sequences are read at the same time: the steps are the times at which all
+    taps are within all sequences.
 
-    `length` says how many steps there are where there are no sequences. `reverse` goes
-    from the last time to the first: tap -1 of an output is then what came just before,
-    at the next time. `until(*outputs)` ends it, see `scan`.
+    `length` gives the number of steps where there are no sequences. `reverse` goes from
+    the last time to the first: tap -1 of an output is then what came just before, at
+    the next time. `until(*outputs)` ends the scan, see `scan`.
 
     Raises GraphError for taps of an output that are not negative, and for fewer initial
-    values than are looked back.
+    values than steps looked back.
     """
     several = isinstance(outputs, (list, tuple))
     made_of = [_output(o) for o in (outputs if several else [outputs])]
@@ -107,7 +108,7 @@ def _listed(one_or_more: object) -> Sequence[Any]:
 
 
 def _made(result: object, count: int, several: bool) -> list[object]:
-    """The outputs of a step, as a list."""
+    """Check the outputs of a step, and return them as a list."""
     if not several:
         return [result]
     if not isinstance(result, (list, tuple)) or len(result) != count:
@@ -169,7 +170,7 @@ def _require_keys(declared: dict[object, object], needed: str) -> None:
 
 
 def _rows(sequences: Sequence[_Tapped]) -> list[Value]:
-    """The elements of each tap, from the first time at which there are all."""
+    """The elements of each tap, from the first time at which all taps have one."""
     taps = [tap for s in sequences for tap in s.taps]
     first, last = -min([0, *taps]), max([0, *taps])
     rows = []

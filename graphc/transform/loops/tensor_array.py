@@ -1,7 +1,8 @@
 """`TensorArray`: rows that are appended, written and read by number, as in TensorFlow.
 
-It is an array with room for so many rows, and how many there are. Both are values, so
-that it stands in carries, branches and arguments as they would.
+A `TensorArray` is a buffer with room for a number of rows, and a count of its rows.
+Both are values, so it can stand wherever values can: in carries, branches and
+arguments.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from graphc.ops.effects.assertions import asserted
 
 @public()
 class TensorArray(Compound):
-    """Rows of one type, of which there may be `capacity`; none at first.
+    """Up to `capacity` rows of one type, none at first.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
@@ -32,16 +33,16 @@ class TensorArray(Compound):
     >>> graphc.function([x], [powers, slope], backend="numpy")(2.0)
     [array([1., 2., 4., 8.], dtype=float32), array(17., dtype=float32)]
 
-    It is never changed: what would change it returns another one, and the writes are
-    done in place in compiled loops. It may stand in the carry of `gt.scan`,
-    `gt.while_loop` and `gt.fori_loop`, in what branches return, and in lists and dicts
-    there. As an output of a function it counts as `stack()`. `shape` and `dtype` are
-    those of a row; `like` is a row in their place.
+    A `TensorArray` never changes: its methods return a new one, and the writes are done
+    in place in compiled loops. It may stand in the carry of `gt.scan`, `gt.while_loop`
+    and `gt.fori_loop`, in what branches return, and in lists and dicts there. As an
+    output of a function it counts as `stack()`. `shape` and `dtype` are those of a row;
+    `like` is a row given in their place.
 
     `array[i]` and `write(i, x)` count from the end where `i` is negative. The call
-    raises where there is no room for a row, and where a row is read that is not there.
-    Gradients go through all of it: they are those of `stack()`, or of `buffer`, which
-    has all the room there is, with zeros where no row is.
+    raises where there is no room for a row, and where a row is read that does not
+    exist. Gradients go through all of it: they are those of `stack()`, or of `buffer`,
+    which has the full capacity, with zeros in place of missing rows.
     """
 
     def __init__(
@@ -71,20 +72,20 @@ class TensorArray(Compound):
 
     @property
     def count(self) -> Value:
-        """How many rows there are."""
+        """The number of rows so far."""
         return self._count
 
     @property
     def capacity(self) -> Size:
-        """How many rows there may be."""
+        """The largest number of rows there is room for."""
         return self._buffer.type.shape[0]
 
     def append(self, x: ArrayLike) -> "TensorArray":
-        """With a row more, at the end."""
+        """Return an array with one more row, at the end."""
         return self._written(self._count, self._count + 1, x)
 
     def write(self, i: ArrayLike, x: ArrayLike) -> "TensorArray":
-        """With another row at `i`; if it is beyond the end, with zeros up to there."""
+        """Return an array with `x` as row `i`; beyond the end, zeros fill the gap."""
         place = self._place(i)
         return self._written(place, F.maximum(self._count, place + 1), x)
 
@@ -113,7 +114,7 @@ class TensorArray(Compound):
         return self.with_parts([self._buffer.at[place].set(row), count])
 
     def _row(self, x: ArrayLike) -> Value:
-        """A row of the type that all have; Python numbers take their dtype."""
+        """Convert `x` to the type of the rows; Python numbers take their dtype."""
         shape, value = self._buffer.type.shape[1:], as_value(x)
         row = cast(value, self._buffer.dtype) if value.type.weak else value
         same = row.dtype == self._buffer.dtype and row.type.rank == len(shape)
@@ -128,7 +129,7 @@ class TensorArray(Compound):
         return F.specify_shape(row, shape)
 
     def _place(self, i: ArrayLike) -> Value:
-        """A number of a row, counted from the first one."""
+        """Check the number of a row, and count it from the first row."""
         value = as_value(i)
         if value.type.rank or not is_integer(value.dtype):
             raise graph_error(
@@ -150,17 +151,17 @@ class TensorArray(Compound):
             )
 
     def parts(self) -> dict[str, object]:
-        """The values that it consists of."""
+        """The values that the array consists of."""
         return {"buffer": self._buffer, "count": self._count}
 
     def with_parts(self, parts: Sequence[Any]) -> "TensorArray":
-        """Another one, made of such values."""
+        """Return another array, made of `parts`."""
         other = object.__new__(type(self))
         other._buffer, other._count = parts
         return other
 
     def result(self) -> Value:
-        """The value that it counts as in outputs: all rows."""
+        """The value that the array counts as in outputs: all its rows."""
         return self.stack()
 
     def __repr__(self) -> str:

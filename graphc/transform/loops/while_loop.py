@@ -1,4 +1,4 @@
-"""`while_loop`: a step, done as long as a condition holds."""
+"""`while_loop`: repeat a step as long as a condition holds."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -27,7 +27,7 @@ def while_loop(
     on_exceeded: Literal["raise", "flag"] = "raise",
     checkpoint: object = None,
 ) -> Any:
-    """`carry = body(carry)` as long as `cond(carry)` holds, as `jax.lax.while_loop`.
+    """Run `carry = body(carry)` while `cond(carry)` holds, like `jax.lax.while_loop`.
 
     >>> import graphc, graphc.tensor as gt
     >>> n = gt.scalar("n", "int64")
@@ -39,23 +39,24 @@ def while_loop(
     >>> graphc.function([n], ys, backend="numpy")(20)
     array([ 1,  2,  4,  8, 16])
 
-    The carry is a value, or a list, tuple or dict of values; its type stays. With
-    `collect=True`, the body returns a pair `(carry, y)`, and the result is the last
-    carry and the `y`s of all steps, stacked. There is a gradient, which may need what
-    each step started with.
+    The carry is a value, or a list, tuple or dict of values; its type stays the same.
+    With `collect=True`, the body returns a pair `(carry, y)`, and the result is the
+    last carry and the `y`s of all steps, stacked. There is a gradient, which may need
+    the carry that each step started with.
 
-    Values kept of all steps have no size before the loop stops: they get room for some,
-    the loop goes on where it was when that is full, and it is compiled once more for
-    all of them where they are many. Where sizes are padded, there is as much room as
-    calls before needed, and the loop runs again where that is too little. (Where the
-    caller compiles, with `jit=False`, the steps are counted by a first run instead.)
-    With `max_steps` there is room for so many, all stays within one compiled program,
-    and the call raises where they were not enough. With `on_exceeded="flag"` it does
-    not, and the result is a pair: what it is otherwise, and whether the loop has come
-    to its end.
+    Values kept of all steps have no known size before the loop stops. They get room for
+    some steps; when that is full, the loop goes on where it was, and if there are many
+    steps it is compiled once more, for all of them. Where sizes are padded, there is as
+    much room as earlier calls needed, and the loop runs again where that is too little.
+    (Where the caller compiles, with `jit=False`, a first run counts the steps instead.)
+    With `max_steps` there is room for that many, all stays within one compiled program,
+    and the call raises if they were not enough. With `on_exceeded="flag"` it does not
+    raise, and the result is a pair: the usual result, and whether the loop has come to
+    its end.
 
     `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
-    "log" all stays within one program: at most 65 are kept, whatever their number.
+    "log" all stays within one program: at most 65 carries are kept, however many steps
+    there are.
     """
     _check(max_steps, on_exceeded)
     most = None if max_steps is None else as_size(max_steps, "max_steps")
@@ -68,7 +69,7 @@ def while_loop(
     if on_exceeded == "flag":
         return loop.results(ends, stacked), done
     message = f"while_loop: more than max_steps={max_steps} steps"
-    # Any of them may be the one used.
+    # Assert on each value, as any of them may be the only one used.
     ends, stacked = ([F.assert_(done, message, v) for v in p] for p in (ends, stacked))
     return loop.results(ends, stacked)
 
@@ -90,7 +91,7 @@ def _check(max_steps: object, on_exceeded: object) -> None:
 
 
 class _Loop(UserSteps):
-    """The functions of a user, as those of lists of values."""
+    """Wraps a user's condition and body as functions of lists of values."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class _Loop(UserSteps):
         return condition(test, "while_loop")
 
     def test(self, carry: list[Value]) -> Value:
-        """Whether the loop goes on."""
+        """Whether the loop goes on from `carry`."""
         return self._tested(self._start.seen(carry))
 
     def _stopping(self, carry: list[Value], row: list[Value]) -> StepResult:
@@ -123,7 +124,7 @@ class _Loop(UserSteps):
         return after, flags[:1]
 
     def run(self, most: Size | None) -> StepResult:
-        """The final carry, and the collected outputs."""
+        """Run the loop; return the final carry and the collected outputs."""
         first = self._first
         if most is None and self._kept == Kept():
             length = counted_steps(first, self.test, lambda c: self.step(c, [])[0])

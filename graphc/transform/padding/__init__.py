@@ -1,4 +1,4 @@
-"""Padding: programs at capacities whose results are those of true sizes.
+"""Padding: programs at capacities that give the results of true sizes.
 
 In: a graph at true sizes, and a policy for each size.
 Out: a graph at capacities, with masks by the rule of each op.

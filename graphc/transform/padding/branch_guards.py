@@ -1,7 +1,8 @@
-"""Guards of branches in padded graphs: numbered, and looked at where a branch is taken.
+"""Guards of branches in padded graphs, numbered and checked where a branch is taken.
 
-The entry of a padded program knows which of them hold. A branch whose guards do not is
-an error in calls that take it; in others it is computed on whatever fits.
+The entry of a padded program knows which of the guards hold. A branch whose guards do
+not hold is an error in calls that take it; in other calls it is computed on whatever
+fits.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from graphc.transform.padding.storage import (
 
 
 class NumberedBranch(NamedTuple):
-    """A branch as it is padded: sizes that its guards need equal are one size in it."""
+    """A branch as it is padded, with one size for sizes that its guards need equal."""
 
     call: BodyCall
     numbers: tuple[int, ...]  # of the guards that it needs
@@ -42,15 +43,15 @@ class BranchGuards:
         depth: Callable[[], int],
         is_looked_at: Callable[[Guard, Node], bool],
     ) -> None:
-        """`body` rebuilds a body, `depth` counts those that the pass is in.
+        """`body` rebuilds a body, `depth` counts the bodies that the pass is in.
 
-        `is_looked_at`: whether the entry decides a guard, of sizes of the graph.
+        `is_looked_at` tells whether the entry decides a guard, of sizes of the graph.
         """
         self._sizes, self._body, self._depth = sizes, body, depth
         self._is_looked_at = is_looked_at
         self._numbers: dict[Guard, int] = {}
         self._needing: list[Node] = []
-        # Sizes of the branch around, by sizes of the graph.
+        # The sizes of the enclosing branch, in terms of sizes of the graph.
         self._outer: Mapping[Symbol, Size] = {}
         self._branches = 0  # depth of the branches that the pass is in
 
@@ -67,7 +68,7 @@ class BranchGuards:
         return [fit(x.value, shape) for x, shape in outputs], branch.numbers
 
     def _refitted(self, pad: Padding, x: PaddedValue, type: TensorType) -> PaddedValue:
-        """An input of a branch at the capacities of sizes that it is given instead."""
+        """An input of a branch, at the capacities of its sizes within the branch."""
         if all(map(same_size, type.shape, x.type.shape)):
             return x
         shape, axes = self._sizes.of(type)
@@ -81,9 +82,9 @@ class BranchGuards:
 
     @contextmanager
     def _entered(self, call: BodyCall) -> Generator[NumberedBranch]:
-        """Within: a branch is walked.
+        """Return a context in which a branch is walked.
 
-        Guards of branches in loops are those of what is around the loop.
+        The guards of branches in loops belong to what is around the loop.
         """
         if self._depth() > self._branches:
             yield NumberedBranch(call, ())
@@ -101,9 +102,9 @@ class BranchGuards:
             self._branches -= 1
 
     def exact(self, size: Size) -> Size:
-        """A true size in terms of known ones, as it is computed.
+        """A true size in terms of known sizes, as it is computed.
 
-        Where a numbered guard tells that one that divides is 0, 1 does in its place.
+        A divisor of 0 is replaced by 1 where a numbered guard reports it.
         """
         exact = self._sizes.exact(size)
         guards = map(guard_of_divisor, divisors(size) if self._branches else ())
@@ -123,7 +124,7 @@ class BranchGuards:
 
 
 def _unified(call: BodyCall, guards: Iterable[Guard]) -> BodyCall:
-    """A call whose sizes that guards need equal are written alike."""
+    """Write sizes that guards need equal in the same way throughout a call."""
     written: dict[Symbol, Size] = {}
     for guard in guards:
         if guard.relation == "==":
@@ -139,7 +140,7 @@ def _unified(call: BodyCall, guards: Iterable[Guard]) -> BodyCall:
 
 
 def _solved(left: Size, right: Size) -> tuple[Symbol, Size] | None:
-    """The size of an axis that is equal to another size, and that; the newer of two."""
+    """An axis symbol and the size equal to it; the newer of two such symbols."""
     pairs = [(left, right), (right, left)]
     symbols = [(axis_symbol(a), n) for a, n in pairs]
     axes = [(s, n) for s, n in symbols if s is not None and s not in symbols_in(n)]

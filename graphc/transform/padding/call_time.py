@@ -1,4 +1,4 @@
-"""The time of a call at some sizes, about: whether it matters that axes are longer."""
+"""Estimates of the time of a call at some sizes, to tell whether longer axes matter."""
 
 from collections.abc import Iterable, Mapping
 from math import prod
@@ -16,10 +16,10 @@ _IN_ONE_PASS = (OP.cumsum, OP.cumprod, OP.slice_update, OP.segment, OP.bincount)
 
 
 def call_seconds(graph: Graph, sizes: _NumberOf, costs: DeviceCosts) -> float:
-    """Seconds that the ops of a graph take at these sizes; others are typical ones.
+    """Estimate the seconds that the ops of a graph take at these sizes.
 
-    Steps of loops count for their work alone: as many run as there are at true sizes,
-    so that a longer axis makes no more of them.
+    Sizes that are not given are taken as typical. Loops count for the work of their
+    steps alone: as many steps run as at true sizes, so a longer axis adds none.
     """
     return _seconds(graph.nodes, _Numbers(sizes), costs)
 
@@ -27,7 +27,7 @@ def call_seconds(graph: Graph, sizes: _NumberOf, costs: DeviceCosts) -> float:
 class _Numbers:
     """The numbers of sizes and of elements of values, each worked out once.
 
-    Sizes of symbols that are not among these are typical ones.
+    Symbols that are not given have typical sizes.
     """
 
     def __init__(self, sizes: _NumberOf) -> None:
@@ -45,7 +45,7 @@ class _Numbers:
         return number
 
     def elements(self, value: Value) -> int:
-        """How many elements a value has."""
+        """The number of elements of a value."""
         number = self._elements.get(value)
         if number is None:
             number = self._elements[value] = self.at(value.type.size)
@@ -55,9 +55,9 @@ class _Numbers:
         known = {s: self._sizes.get(s, TYPICAL) for s in size.symbols}
         try:
             number = substitute(size, known)
-        except GraphError:  # it is divided by 0 at these
+        except GraphError:  # a size is divided by 0 at these
             return TYPICAL
-        # Lengths that are tried may not fit together: what is left is not negative.
+        # Lengths that are tried may not fit together, but no size is negative.
         return max(number, 0) if isinstance(number, int) else TYPICAL
 
 
@@ -66,10 +66,10 @@ def _seconds(nodes: Iterable[Node], numbers: _Numbers, costs: DeviceCosts) -> fl
 
 
 def _of_node(node: Node, numbers: _Numbers, costs: DeviceCosts) -> float:
-    """The seconds of a node: most write their results, products and sorts take longer.
+    """Estimate the seconds of a node; products and sorts take more than their writes.
 
-    A sort or a decomposition of so many elements takes the power 1.5 of them: 512 rows
-    and columns were decomposed in 0.2 s, 4096 elements sorted in 0.2 ms, on a CPU.
+    A sort or a decomposition of n elements takes time that grows with n ** 1.5: 512
+    rows and columns were decomposed in 0.2 s, 4096 elements sorted in 0.2 ms, on a CPU.
     """
     primitive = node.primitive
     if primitive.nests:
@@ -84,7 +84,7 @@ def _of_node(node: Node, numbers: _Numbers, costs: DeviceCosts) -> float:
     seconds = sum(written) / costs.bandwidth
     elements = [*map(numbers.elements, (*node.inputs, *node.outputs))]
     if primitive in HEAVY:
-        # Of m * k, k * n and m * n elements: each of m, k and n stands there twice.
+        # Of the m * k, k * n and m * n elements, each of m, k and n stands there twice.
         multiplications = prod(elements, start=1.0) ** 0.5
         return seconds + 2 * multiplications / costs.products
     if primitive.elementwise or primitive.passes_on or primitive in REDUCTIONS:

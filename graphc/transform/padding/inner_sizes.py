@@ -1,6 +1,7 @@
-"""Sizes that integers among the arguments give to arrays within, and their capacities.
+"""Sizes inside a program that integer arguments determine, and their capacities.
 
-They are known when a call begins, as those of axes are, and chosen together with them.
+Like the sizes of axes, they are known when a call begins, and their capacities are
+chosen together with those of axes.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -25,18 +26,19 @@ class InnerSize:
     policy: Tied
 
     def rounded(self, capacities: Mapping[Symbol, Symbol]) -> RoundedSize:
-        """How its capacity is chosen, given those of axes.
+        """How the capacity is chosen, given the capacities of axes.
 
-        It is one where the axes have one: sizes of both kinds would multiply.
+        It is one capacity where the axes have one: else sizes of both kinds would
+        multiply.
         """
-        size = with_nonzero_divisors(self.size)  # a guard tells if one is 0
+        size = with_nonzero_divisors(self.size)  # a guard reports a divisor of 0
         stored = {s: symbol_dim(c) for s, c in capacities.items()}
         most = maximum(size, substitute(size, stored))
         return RoundedSize(most, self.capacity.symbol, self.policy.capacities)
 
 
 class InnerSizes:
-    """Such sizes of a graph whose arguments have the sizes and integers `asked`."""
+    """The inner sizes of a graph with the sizes and integers `asked` as arguments."""
 
     def __init__(self, asked: Collection[Symbol]) -> None:
         self._asked = frozenset(asked)
@@ -44,7 +46,7 @@ class InnerSizes:
 
     @property
     def all(self) -> tuple[InnerSize, ...]:
-        """The ones that were asked for, in their order."""
+        """The inner sizes that were asked for, in that order."""
         return tuple(self._by_size.values())
 
     def capacity(
@@ -52,8 +54,8 @@ class InnerSizes:
     ) -> Size | None:
         """The capacity of a size, which is `exact` in the padded graph.
 
-        None where no integer among the arguments determines it, or where the policy
-        chooses for each size alone.
+        None where no integer among the arguments determines the size, or where the
+        policy chooses a capacity for each size alone.
         """
         if not isinstance(policy, Tied) or not origins(size):
             return None

@@ -4,8 +4,8 @@ Each padded axis is stored at a capacity, its elements first; the true sizes bec
 integers that are known when the program runs. One pass in topological order rebuilds
 each node by the mask rule of its primitive (`graphc.ops.common.padding`). Where a
 rule refuses, or there is none, the node falls back to true sizes: its inputs are cut
-to these, and its results are padded again. The planner then gives it a segment that is
-compiled for each true size, and the others keep theirs.
+to them, and its results are padded again. The planner then gives that node a segment
+that is compiled for each true size, while other segments keep their capacities.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ from graphc.transform.policies import Pad, Policy
 def padded(
     graph: Graph, policies: Mapping[Symbol, Policy], *, clean: bool = True
 ) -> PaddedGraph:
-    """The graph with the axes of these sizes padded.
+    """Pad the axes of a graph that have these sizes.
 
     `clean`: arguments arrive with zeros in their padding; otherwise with anything.
     """
@@ -61,7 +61,7 @@ def padded(
 
 
 class _PaddingPass:
-    """One walk over a graph."""
+    """One walk over a graph, which pads it."""
 
     def __init__(
         self, graph: Graph, policies: dict[Symbol, Policy], clean: bool
@@ -76,7 +76,7 @@ class _PaddingPass:
         self._padded: dict[Value, PaddedValue] = {}
         self._cuts: list[Cut] = []
         self._prices: list[Price] = []
-        self._needs: list[tuple[Guard, Node]] = []  # of rules, beside those of nodes
+        self._needs: list[tuple[Guard, Node]] = []  # of rules, beyond those of nodes
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
         self._branches = BranchGuards(
@@ -87,7 +87,7 @@ class _PaddingPass:
         self._ranges = ValueRanges(self._range) if loops else None
 
     def run(self) -> PaddedGraph:
-        """The padded graph."""
+        """Walk the graph, and return the padded one."""
         lengths = self._sizes.lengths
         inputs = [self._input(v) for v in self._graph.inputs]
         self._trusted.update(v.node for v in (*inputs, *lengths.values()))
@@ -127,7 +127,7 @@ class _PaddingPass:
         )
 
     def _settle_sizes(self, node: Node) -> None:
-        """Record the new symbols of outputs of the node that serve as sizes."""
+        """Record the new symbols of those outputs of the node that serve as sizes."""
         for value in node.outputs:
             if value._symbol is not None:
                 with standing_at(node.place.plain):
@@ -139,7 +139,7 @@ class _PaddingPass:
         return self._sizes.settle_value(value, new)
 
     def _range(self, symbol: Symbol) -> SizeRange:
-        """The range of a size of the graph around all bodies: it is known."""
+        """The range of a size of the graph around all bodies: one known size."""
         new_value = self._padded.get(symbol.origin)  # type: ignore[call-overload]
         if new_value is not None and not new_value.type.rank:
             size = as_size(new_value.value)
@@ -148,7 +148,7 @@ class _PaddingPass:
         return SizeRange(size, size)
 
     def _range_of(self, value: Value) -> SizeRange:
-        """The range of the integers of a value, where some may be known."""
+        """The range of the integers of a value, if some range is known."""
         return UNKNOWN if self._ranges is None else self._ranges.computed(value)
 
     def _input(self, value: Value) -> Value:
@@ -190,7 +190,7 @@ class _PaddingPass:
             return self._by_cutting(node, inputs)
 
     def _need_storage(self, node: Node) -> None:
-        """Sizes that need not grow with those they depend on have no capacity."""
+        """Refuse an output of a size that has no capacity, as it need not grow."""
         for value in node.outputs:
             for n in value.type.shape:
                 if not self._sizes.has_room(n):
@@ -226,7 +226,7 @@ class _PaddingPass:
         )
 
     def _exactly(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
-        """The node on true sizes."""
+        """Rebuild the node on true sizes."""
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         has_sizes = any(isinstance(n, Dim) for n in entries_of(node.params))
         if same and not node.demands and not has_sizes:
@@ -250,13 +250,13 @@ class _PaddingPass:
                 answer = rule(pad, *inputs, **params)
         except GraphError as error:
             problem = problem_at_capacities(node, [x.value for x in inputs], params)
-            if has_inner(node) and not problem:  # a check has no place in some bodies
+            if has_inner(node) and not problem:  # some bodies have no place for a check
                 problem = str(error.args[0]).splitlines()[0]
             if not problem:
                 raise  # a fault of the rule
             raise NotPadded(problem) from None
         self._prices += [Price(node, price) for price in pad.prices]
-        if not self._bodies:  # which may never run
+        if not self._bodies:  # a body may never run
             self._needs += [(guard, node) for guard in pad.needs]
         results = list(answer) if isinstance(answer, tuple) else [answer]
         accepted = [
@@ -266,10 +266,11 @@ class _PaddingPass:
         return [self._checked(node, checked, result) for result in accepted]
 
     def _needs_check(self, guard: Guard, node: Node) -> bool:
-        """Whether a guard is checked by the program: it is neither sure nor at entry.
+        """Whether the program must check a guard, as neither proof nor entry does.
 
-        Arrays must fit into memory at the sizes that are stored, which their ops check.
-        In a body these must be known before it is entered: raises a refusal otherwise.
+        Arrays must fit into memory at their stored sizes, which their ops check. In a
+        body these sizes must be known before it is entered: otherwise this raises
+        NotPadded.
         """
         left, right = map(self._sizes.exact, (guard.left, guard.right))
         symbols = {*symbols_in(left), *symbols_in(right)}
@@ -289,7 +290,7 @@ class _PaddingPass:
     def _checked(
         self, node: Node, guards: Iterable[Guard], checked: PaddedValue
     ) -> PaddedValue:
-        """A result of a step, provided that the guards hold in it."""
+        """Make a result of a step raise unless the guards hold in it."""
         for guard in guards:
             left, right = map(self._sizes.exact, (guard.left, guard.right))
             holds = F.equal if guard.relation == "==" else F.less_equal
@@ -300,7 +301,7 @@ class _PaddingPass:
         return checked
 
     def _body(self, call: BodyCall, inputs: Sequence[PaddedValue]) -> list[PaddedValue]:
-        """The outputs of a graph inside of a node, by rules alone."""
+        """Compute the outputs of a graph inside a node, by mask rules alone."""
         body = call.body
         self._sizes.enter(call.sizes)
         for inner, x in zip(body.inputs, inputs, strict=True):
@@ -320,7 +321,7 @@ class _PaddingPass:
     def _accepted(
         self, node: Node, value: Value, raw: Value | PaddedValue | None
     ) -> PaddedValue:
-        """A result of a rule, of the right type and without conditions of its own."""
+        """Require a rule's result to have the right type and no new conditions."""
         if raw is None:
             raise NotPadded("its mask rule does not cover this form")
         result = raw if isinstance(raw, PaddedValue) else PaddedValue(raw, value.type)
@@ -344,7 +345,7 @@ class _PaddingPass:
         ]
 
     def _require_trusted(self, value: Value, implied: list[tuple[Size, Size]]) -> None:
-        """A rule's result must hold for all sizes, as guards are about true sizes."""
+        """Refuse a result that may fail at some sizes: guards are of true sizes."""
         stack, seen = [value.node], set[Node]()
         while stack:
             node = stack.pop()
@@ -403,7 +404,7 @@ class _PaddingPass:
         return tuple(counts)
 
     def _number(self, symbol: Symbol) -> Value:
-        """A size as an output."""
+        """A size as an int32 output."""
         size = as_value(F.size_value(self._sizes.number(symbol)))
         return F.astype(size, "int32")
 
@@ -423,10 +424,10 @@ class _PaddingPass:
         return tuple([pair for pair in pairs.items() if self._at_entry(*pair)])
 
     def _at_entry(self, guard: Guard, node: Node) -> bool:
-        """Whether the entry decides a guard: of padded sizes or arrays.
+        """Whether the entry decides a guard, which is of padded sizes or arrays.
 
-        Such a node is replaced by what its mask rule makes, and its guards with it. One
-        in a body may never run.
+        The mask rule replaces a padded node, and its guards with it. A node in a body
+        may never run: only the sizes of its guard count.
         """
         values = (*node.inputs, *node.outputs) if node in self._outer else ()
         sizes = [n for v in values for n in v.type.shape]

@@ -1,4 +1,4 @@
-"""The padded graph, and what is remarked of its nodes."""
+"""The padded graph, with remarks on its nodes."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,19 +15,19 @@ from graphc.transform.tied import RoundedSize
 
 @dataclass(frozen=True)
 class Remark:
-    """A remark on a node: the reason why it is computed as it is."""
+    """A remark on a node: the reason why the node is computed as it is."""
 
     node: Node
     reason: str
 
     @property
     def place(self) -> SourceLocation:
-        """The user's line."""
+        """The user's line that asks for the node."""
         return self.node.place
 
 
 class Cut(Remark):
-    """A fallback: a node computed at true sizes, and why."""
+    """A fallback: a node computed at true sizes, and the reason."""
 
 
 class Price(Remark):
@@ -42,9 +42,9 @@ class PaddedGraph:
     the capacities of `inner`. Its outputs are the outputs of the original, then the
     integers that the sizes of outputs depend on, `counts`. `capacities` are the sizes
     at which padded axes are stored, `ragged` the padded axes of each output. `guards`
-    must hold for true sizes; `branch_guards`, by their numbers, where branches that
-    need them are taken. `originals` maps symbols of the graph to the ones that they
-    replace, `stored_as` those of capacities.
+    must hold for true sizes; `branch_guards`, in the order of their numbers, only where
+    a branch that needs them is taken. `originals` maps symbols of the graph to the
+    symbols that they replace, `stored_as` does so for symbols of capacities.
     """
 
     original: Graph
@@ -75,7 +75,7 @@ class PaddedGraph:
 
     @cached_property
     def rounded(self) -> list[RoundedSize]:
-        """The sizes whose capacities are chosen when a call begins: none has bounds."""
+        """The sizes whose capacities are chosen when a call begins; none is a bound."""
         axes = [(s, c, self.policies[s]) for s, c in self.capacities.items()]
         pads = [(s, c, p.capacities) for s, c, p in axes if isinstance(p, Pad)]
         assert len(pads) == len(axes)
@@ -87,7 +87,7 @@ class PaddedGraph:
         return [pair for pair in self.guards if of_integers(pair[0]) == integers]
 
     def tidied(self, graph: Graph) -> "PaddedGraph":
-        """With a simplified graph, and those of its integers that this still needs."""
+        """Use a simplified graph instead, without the integers it does not need."""
         split = len(self.original.inputs)
         needed = set(ancestors(graph.outputs))
         places = [

@@ -19,10 +19,11 @@ from graphc.transform.policies import Pad
 
 @dataclass(frozen=True)
 class RaggedGraph:
-    """`graph` takes stacked examples, shared inputs, and a vector per symbol of sizes.
+    """The graph of many examples, made from the padded graph `one` of a single example.
 
-    The sizes are those of `one.lengths`, in that order. `mapped` says which inputs of
-    the example are stacked. `batch` is the number of examples.
+    `graph` takes stacked examples, shared inputs, and a vector of sizes per symbol of
+    `one.lengths`, in that order. `mapped` says which inputs of the example are stacked.
+    `batch` is the number of examples.
     """
 
     one: PaddedGraph
@@ -34,7 +35,7 @@ class RaggedGraph:
 def batched(
     graph: Graph, shared: Sequence[Value], pad: Pad, total: bool
 ) -> RaggedGraph:
-    """Many examples of a graph at once, with sizes of their own for inputs not shared.
+    """Batch a graph over examples, each with its own sizes of inputs not `shared`.
 
     `total` sums each output over the examples. Raises GraphError where an op needs the
     true size, naming it, and where a shared input has a size that differs.
@@ -72,7 +73,7 @@ def batched(
 
 
 def _which(mapped: Sequence[bool], count: int) -> list[bool]:
-    """Which inputs of the padded graph are stacked: its sizes all are."""
+    """Which inputs of the padded graph are stacked; all of its sizes are."""
     return [*mapped, *[True] * (count - len(mapped))]
 
 

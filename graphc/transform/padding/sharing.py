@@ -1,4 +1,4 @@
-"""Sizes that share capacities: how long arrays may be, by what calls take."""
+"""Sizes that share capacities: how long axes may be, by the time that calls take."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,18 +12,19 @@ from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.tied import Tied
 
-LITTLE = 1 / 256  # of a compilation, the time that a call may take longer
-LONGEST = 2**24  # elements of axes for which it is asked whether calls take longer
+LITTLE = 1 / 256  # of a compilation: the time that a call may lose to longer axes
+LONGEST = 2**24  # elements of axes, up to which calls are estimated
 
 
 def sharing(
     policies: dict[Symbol, Policy], graph: Graph, costs: DeviceCosts
 ) -> dict[Symbol, Policy]:
-    """The policies, where sizes that are padded share the capacities that calls had.
+    """Let padded sizes share the capacities of earlier calls, where that is cheaper.
 
     A program for each combination of capacities would cost more than calls in which
-    some axes are longer than they have to be, as long as these are short. Where some
-    sizes are integers, `with_inner` tells how long, once it is known what they make.
+    some axes are longer than they have to be, as long as these calls are short. Where
+    some sizes are integers, `with_inner` tells how long axes may be, once it is known
+    what sizes the integers make.
     """
     doubling = [s for s, p in policies.items() if _doubles(p)]
     axes = [s for s in doubling if s.origin is None]
@@ -48,7 +49,7 @@ def sharing(
 
 
 def with_inner(padded: PaddedGraph, costs: DeviceCosts) -> PaddedGraph:
-    """The padded graph, where sizes that integers make share capacities with axes."""
+    """Let sizes that integers make share capacities with axes in a padded graph."""
     sizes = [s for s in padded.rounded if isinstance(s.capacities, TiedCapacities)]
     if not padded.inner or len(sizes) < 2:
         return padded
@@ -69,7 +70,7 @@ def with_inner(padded: PaddedGraph, costs: DeviceCosts) -> PaddedGraph:
 
 
 def _doubles(policy: Policy) -> bool:
-    """Whether the capacities of a policy are those that double."""
+    """Whether the capacities of a policy double."""
     plain = type(policy) is Pad and policy == Pad(minimum=policy.minimum)
     return plain or isinstance(policy, Tied)
 
@@ -77,15 +78,15 @@ def _doubles(policy: Policy) -> bool:
 def _cheap(
     graph: Graph, axes: Sequence[Symbol], shortest: int, costs: DeviceCosts
 ) -> tuple[int, int]:
-    """How long all axes may be until a call takes long, and the power of `Tied`."""
+    """How long all axes may be before a call takes long, and the `power` of `Tied`."""
     compiled = costs.compiled * (costs.segment + len(graph.nodes))
 
     def equal(length: int) -> float:
-        """The seconds of a call in which all axes are so long."""
+        """The seconds of a call in which all axes have this length."""
         return call_seconds(graph, dict.fromkeys(axes, length), costs)
 
     def seconds(longest: int, others: int) -> list[float]:
-        """The seconds of calls in which each of the axes is longest."""
+        """The seconds of calls in each of which a different axis is the longest."""
         sizes = [{s: longest if s is one else others for s in axes} for one in axes]
         return [call_seconds(graph, one, costs) for one in sizes]
 

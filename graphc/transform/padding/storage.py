@@ -23,17 +23,18 @@ from graphc.transform.padding.inner_sizes import InnerSizes
 from graphc.transform.policies import Narrow, Pad, Policy
 from graphc.transform.sharding.shards import refuse_one_number, shared_shard
 
-MOST_COMPARED = 12  # sizes, and terms of one, that are compared with others
-MOST_BOUND = 64  # a size that does not grow is stored at its bound, up to this one
+MOST_COMPARED = 12  # the most sizes, and terms of a size, that are compared with others
+MOST_BOUND = 64  # a size that need not grow is stored at its bound, up to this bound
 
 
 class Storage:
     """The true size and the capacity of each symbol of the original graph.
 
-    `lengths` are the inputs that give true sizes of padded axes, `capacities` the
-    symbols of the capacities of such axes, and `inner` the sizes beside them whose
+    `lengths` are the inputs that give the true sizes of padded axes, `capacities` the
+    symbols of the capacities of these axes, and `inner` the other sizes whose
     capacities are inputs. `storage_symbols` are all symbols of the padded graph that
-    replace either, `stepwise` those of sizes that differ from step to step.
+    replace a size or a capacity, `stepwise` the symbols of sizes that differ from step
+    to step.
     """
 
     def __init__(
@@ -54,9 +55,9 @@ class Storage:
         self._stored_sizes: dict[Dim, tuple[Size, bool]] = {}
         self._chosen: dict[Dim, Dim] = {}
         self._alike: dict[tuple[Symbol, ...], list[tuple[Dim, Size]]] = {}
-        self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # those of bodies
-        self._within: dict[Symbol, SizeRange] = {}  # those computed in bodies
-        self._limits: dict[Symbol, SizeRange] = {}  # of symbols of the padded graph
+        self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # for sizes of bodies
+        self._within: dict[Symbol, SizeRange] = {}  # for sizes computed in bodies
+        self._limits: dict[Symbol, SizeRange] = {}  # for symbols of the padded graph
         self._groups: dict[Dim, list[Dim]] = {}  # sizes that a guard needs equal
         self._join_equal_sizes(nodes)
         same = self._equal_sizes(nodes)
@@ -70,9 +71,10 @@ class Storage:
                 self._exact[symbol] = self._exact[first]
 
     def _equal_sizes(self, nodes: Iterable[Node]) -> dict[Symbol, Symbol]:
-        """Axes that a guard needs equal share a capacity; one of a number has none.
+        """Let axes that a guard needs equal share a capacity; a fixed axis has none.
 
-        The result maps each symbol to the one whose capacity it shares.
+        The result maps each symbol to the one whose capacity it shares. An axis is
+        fixed where a guard needs it equal to a number.
         """
         groups: dict[Symbol, list[Symbol]] = {}
         fixed: dict[Symbol, Node] = {}
@@ -102,9 +104,10 @@ class Storage:
         return {symbol: joined[0] for symbol, joined in groups.items()}
 
     def _join_equal_sizes(self, nodes: Iterable[Node]) -> None:
-        """Group the sizes that guards need equal, of which some are no axes.
+        """Group the sizes that guards need equal, where at least one is not an axis.
 
-        Of loops whose sizes differ from step to step, guards are checked in the steps.
+        Loops whose sizes differ from step to step check their guards in the steps;
+        these guards count too.
         """
         nodes = list(nodes)
         guards = [guard for guard, _ in guards_of(nodes)]
@@ -133,7 +136,7 @@ class Storage:
         self._settle(symbol, symbol_dim(length.symbol), symbol_dim(capacity))
 
     def enter(self, sizes: Mapping[Symbol, Size]) -> None:
-        """Within a body, its sizes stand for those that a node gives it."""
+        """Enter a body: its sizes stand for the sizes that a node gives it."""
         known = {s: (self.exact(n), *self.storage_of(n)) for s, n in sizes.items()}
         again = [s for s in known if s in self._entered]
         if not all(_same_entries(self._entered[s], known[s]) for s in again):
@@ -155,10 +158,10 @@ class Storage:
             self._limits[exact.symbols[0]] = SizeRange(symbol.lower, capacity)
 
     def settle_step(self, value: Value, new: Value, within: SizeRange) -> None:
-        """`value` serves as a size within a body, and lies in a range.
+        """Record that `value` serves as a size within a body, and lies in a range.
 
-        Its capacity is known outside. Where there is none, a policy may give it one, in
-        each step.
+        Its capacity is known outside of the body. Where it has none, a policy may
+        choose one in each step.
         """
         symbol = value.symbol
         low = None if within.low is None else dims.bounds(within.low)[0]
@@ -181,7 +184,7 @@ class Storage:
         return self._limits.get(symbol, SizeRange(size, size))
 
     def settle_value(self, value: Value, new: Value) -> None:
-        """`value`, which serves as a size, is `new` in the padded graph."""
+        """Record that `value`, which serves as a size, is `new` in the padded graph."""
         symbol = value.symbol
         self._exact[symbol] = as_size(new)
         policy = self.policies.get(symbol)
@@ -222,7 +225,7 @@ class Storage:
 
     @property
     def stored_as(self) -> dict[Symbol, Symbol]:
-        """The original symbol of each symbol of a capacity."""
+        """The original symbol of each symbol that is a capacity."""
         originals: dict[Symbol, Symbol] = {}
         for old, new in self._capacity.items():
             if old in self._entered:
@@ -235,7 +238,7 @@ class Storage:
     def is_known(self, size: Size) -> bool:
         """Whether a stored size is known on the host before it is used.
 
-        It depends on arguments only, or on capacities, which are chosen there.
+        It then depends only on arguments, or on capacities that the host chooses.
         """
         values = [s for s in symbols_in(size) if s not in self.capacities.values()]
         return all(_is_argument(s) or _is_capacity(s) for s in values)
@@ -245,11 +248,11 @@ class Storage:
         return self._exact[symbol]
 
     def stored(self, size: Size) -> Size:
-        """The capacity of an axis of a true size."""
+        """The stored size of an axis whose true size is `size`."""
         return self.storage_of(size)[0]
 
     def storage_of(self, size: Size) -> tuple[Size, bool]:
-        """The stored size, and whether there is padding in it."""
+        """The stored size, and whether it includes padding."""
         if not isinstance(size, Dim):
             return size, False
         if size not in self._stored_sizes:
@@ -257,23 +260,25 @@ class Storage:
         return self._stored_sizes[size]
 
     def has_room(self, size: Size) -> bool:
-        """Whether it is known at which size an axis of this size is stored.
+        """Whether the stored size of an axis of this size is known.
 
-        One that a check needs equal to a size without padding is stored at that.
+        A size that a guard needs equal to a size without padding is stored at that
+        size.
         """
         if not self.has_ragged(size) or self.storage_of(size)[1]:
             return True
         return isinstance(size, Dim) and not self.has_ragged(self._representative(size))
 
     def _forget(self) -> None:
-        """Sizes of bodies have changed."""
+        """Drop cached results, since the sizes of bodies have changed."""
         self._stored_sizes.clear()
         self._alike.clear()
 
     def _representative(self, size: Dim) -> Dim:
-        """The size whose capacity all have that are equal by a guard.
+        """The size whose capacity serves all sizes that guards need equal to this one.
 
-        It is one of those known by now. Axes of inputs keep their own.
+        It is chosen among the sizes known so far. Axes of inputs keep their own
+        capacity.
         """
         if axis_symbol(size) is not None:
             return size
@@ -288,10 +293,10 @@ class Storage:
         return representative if representative is not size else self._first_equal(size)
 
     def _first_equal(self, size: Dim) -> Dim:
-        """The first of the short sizes that are surely equal to this one.
+        """The first of the short sizes that are provably equal to this one.
 
-        Of a size that differs from step to step the true size is compared, as more is
-        known of it: `x[:t]` has t elements where t counts up to those of `x`.
+        For a size that differs from step to step the true size is compared, since more
+        is known of it: `x[:t]` has t elements where t counts up to the size of `x`.
         """
         if size.weight > MOST_COMPARED:
             return size
@@ -309,7 +314,7 @@ class Storage:
         return symbol.origin is None or symbol in self._exact
 
     def _preference(self, size: Dim) -> tuple[bool, bool, int]:
-        """Axes have their capacities anyway; other capacities are more to compile."""
+        """Prefer axes, which have capacities anyway; others are more to compile."""
         stored, _ = self._stored_of(size)
         more = set(symbols_in(stored)) - set(self.capacities.values())
         return axis_symbol(size) is None, bool(more), size.weight
@@ -330,7 +335,7 @@ class Storage:
         if grown and not within:
             return stored, True
         most = dims.bounds(size)[1]
-        if most is not None and most <= MOST_BOUND:  # as of n % 2
+        if most is not None and most <= MOST_BOUND:  # for example n % 2
             return most, True
         high = stored if grown and UNKNOWN not in within else None
         high = largest(size, self._range) if high is None else high
@@ -338,7 +343,8 @@ class Storage:
             part = None if within else self._part(size, high, ragged)
             if part is not None:
                 return part, True
-            # A body that runs has sizes of at least their bounds, whatever is outside.
+            # When a body runs, its sizes are at least their bounds, whatever the sizes
+            # outside.
             least = max(dims.bounds(size)[0] or 0, 0)
             return (dims.maximum(least, high) if within else high), True
         if grown:
@@ -354,38 +360,39 @@ class Storage:
     def _part(self, size: Dim, high: Size, ragged: Sequence[Symbol]) -> Size | None:
         """The capacity of a part, up to `high`, that an integer cuts out of an array.
 
-        None where its policy is that of the array, or where the host does not know it.
+        None where its policy is that of the array, or where the host does not know the
+        size.
         """
         policies = map(self.policies.get, ragged)
         narrow = next((p for p in policies if isinstance(p, Narrow)), None)
         exact = self.exact(size)
         if narrow is None or not self.is_known(exact):
             return None
-        safe = with_nonzero_divisors(exact)  # a guard tells if one is 0
+        safe = with_nonzero_divisors(exact)  # a guard reports a divisor of 0
         bucket = as_size(bucketed(as_value(size_value(safe)), narrow.capacities))
         self.storage_symbols.update(symbols_in(bucket))
         return dims.minimum(bucket, high)
 
     def _inner(self, size: Dim, policy: Pad) -> Size | None:
-        """The capacity of a size that is chosen together with others, else None."""
+        """The capacity of a size if chosen together with that of others, else None."""
         capacity = self.inner.capacity(size, policy, self.exact)
         self.storage_symbols.update(() if capacity is None else symbols_in(capacity))
         return capacity
 
     def _rounded(self, size: Size, pad: Pad) -> Size:
-        """The capacity of a size that need not grow with those it depends on."""
+        """The capacity of a size that need not grow with the sizes it depends on."""
         capacities = pad.of_computed.capacities
-        # One capacity where the axes have one: sizes of both kinds would multiply.
+        # One capacity where the axes have one: else sizes of both kinds would multiply.
         pairs = self.lengths.items()
         stored = {v.symbol: symbol_dim(self.capacities[s]) for s, v in pairs}
-        size = with_nonzero_divisors(size)  # a guard tells if one is 0
+        size = with_nonzero_divisors(size)  # a guard reports a divisor of 0
         size = dims.maximum(size, substitute(size, stored))
         bucket = as_size(bucketed(as_value(size_value(size)), capacities))
         self.storage_symbols.update(symbols_in(bucket))
         return bucket
 
     def _range(self, symbol: Symbol) -> SizeRange:
-        """Between which sizes a symbol lies in the padded graph."""
+        """The range of sizes of a symbol in the padded graph."""
         if symbol in self._within:
             return self._within[symbol]
         if self.is_ragged(symbol):
@@ -405,22 +412,23 @@ class Storage:
 def _same_entries(
     before: tuple[Size, Size, bool], now: tuple[Size, Size, bool]
 ) -> bool:
-    """Whether a size of a body stands for the same as before."""
+    """Whether a size of a body stands for the same sizes as before."""
     return before[2] == now[2] and all(map(same_size, before[:2], now[:2]))
 
 
 def of_integers(guard: Guard) -> bool:
-    """Whether integers of the program decide a guard, and not axes alone."""
+    """Whether a guard depends on integers of the program, and not on axes alone."""
     symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
     return any(symbol.origin is not None for symbol in symbols)
 
 
 def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
-    """The guards of nodes and of bodies in them, each with the first that needs it.
+    """The guards of nodes and of bodies in them, each with the first node to need it.
 
-    Sizes that divide are not 0: no program at capacities computes them on the host.
-    Guards of bodies are in terms of the sizes that the bodies are given.
-    Guards of branches are left out: they must hold in calls that take the branch.
+    Among them are guards that divisors are not 0, as no program at capacities computes
+    these sizes on the host. Guards of bodies are in terms of the sizes that the bodies
+    are given. Guards of branches are left out: they must hold only in calls that take
+    the branch.
     """
     first_needs: dict[Guard, Node] = {}
     for node in nodes:
@@ -432,13 +440,13 @@ def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
 
 
 def guard_of_divisor(size: Size) -> Guard:
-    """The guard that a size which divides is not 0."""
+    """The guard that a size used as a divisor is not 0."""
     size = size if dims.less_equal(0, size) else dims.maximum(size, -size)
     return Guard("<=", 1, size, "a size is divided by zero", kind="zero")
 
 
 def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
-    """A guard with other sizes in place of some."""
+    """Substitute sizes in a guard."""
     if not sizes:
         return guard
     left, right = (
@@ -449,14 +457,14 @@ def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
 
 
 def symbols_in(size: Size) -> tuple[Symbol, ...]:
-    """The symbols of a size; a number has none."""
+    """The symbols of a size; an `int` has none."""
     return size.symbols if isinstance(size, Dim) else ()
 
 
 def problem_at_capacities(node: Node, inputs: Sequence[Value], params: Params) -> str:
-    """Why an op does not fit inputs at capacities, "" where it does.
+    """Say why an op does not fit inputs at capacities; "" where it does.
 
-    Sizes that are equal may have capacities that are not.
+    Equal sizes may have different capacities.
     """
     try:
         infer_types(node.primitive, tuple(inputs), params)
@@ -479,7 +487,7 @@ def _is_capacity(symbol: Symbol) -> bool:
 
 
 def axis_symbol(size: Size) -> Symbol | None:
-    """The symbol of an axis that is a size itself."""
+    """The symbol of a size that is an axis by itself; else None."""
     if isinstance(size, Dim) and len(size.symbols) == 1:
         symbol = size.symbols[0]
         if symbol.origin is None and size is symbol_dim(symbol):

@@ -1,8 +1,8 @@
-"""Axes that may be 1 and so stretch: a graph for each set of those that are.
+"""Axes that may be 1 and so stretch: one graph for each set of axes that are 1.
 
-Such an axis is declared as "b?". As long as it is unknown, shapes hold `stretch(b, m)`
-and gradients `unstretched` nodes; once it is known, the graph is rebuilt with the
-number 1 in place of `b?`, or with a plain size, and neither is left.
+Such an axis is declared as "b?". As long as its size is unknown, shapes hold
+`stretch(b, m)` and gradients hold `unstretched` nodes. Once it is known, the graph is
+rebuilt with the number 1 in place of `b?`, or with a plain size, and neither is left.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,8 +35,8 @@ InputAxis = tuple[int, int]  # the number of an input, and that of its axis
 def axes_maybe_one(graph: Graph) -> dict[Symbol, list[InputAxis]]:
     """The axes of inputs that may be 1, by their symbols.
 
-    Raises GraphError where no axis determines one, where they are too many, and where
-    a plain size has the name of one.
+    Raises GraphError where no axis determines such a size, where there are too many,
+    and where a plain size has the name of one.
     """
     axes: dict[Symbol, list[InputAxis]] = {}
     sizes: dict[Symbol, Value] = {}
@@ -85,13 +85,13 @@ def _check_names(sizes: dict[Symbol, Value]) -> None:
 
 
 def plain_name(symbol: Symbol) -> str:
-    """The name of an axis that may be 1, where it is not."""
+    """The name that an axis which may be 1 has when it is not."""
     return symbol.name.removesuffix("?")
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """A graph in which it is known which axes are 1, and its replacements."""
+    """A graph in which it is decided which axes are 1, and its replacements."""
 
     graph: Graph
     sizes: SizeMap
@@ -99,9 +99,9 @@ class Resolved:
 
 
 def dims_of(known: Resolved, dims: object) -> object:
-    """`dims` as given for the graph before: names, values and sizes as they are now.
+    """Translate `dims`, as given for the old graph, to names and sizes of the new one.
 
-    Where some axes are 1, sizes that are no more are left out.
+    Where some axes are 1, sizes that no longer exist are left out.
     """
     if not isinstance(dims, Mapping):
         return dims
@@ -128,9 +128,9 @@ def _key(known: Resolved, key: object) -> object:
 
 
 def resolved(graph: Graph, ones: Collection[Symbol]) -> Resolved:
-    """A graph where of the axes that may be 1, `ones` are and others are not.
+    """Rebuild a graph whose axes `ones` are 1; other axes that may be 1 are not.
 
-    Raises GraphError where sizes do not agree then.
+    Raises GraphError where sizes then disagree.
     """
     sizes = _known(axes_maybe_one(graph), ones)
     replacements = {v: _input(v, sizes) for v in graph.inputs}
@@ -143,7 +143,7 @@ def resolved(graph: Graph, ones: Collection[Symbol]) -> Resolved:
 
 
 def maybe_one(symbols: Iterable[Symbol]) -> list[Symbol]:
-    """The sizes that may be 1, and stretch then."""
+    """The sizes that may be 1, and then stretch."""
     return [s for s in symbols if s.may_be_one]
 
 
@@ -152,7 +152,7 @@ def _known(symbols: Iterable[Symbol], ones: Collection[Symbol]) -> SizeMap:
 
 
 def _input(value: Value, sizes: SizeMap) -> Value:
-    """An input of these sizes: itself, where it has none of them."""
+    """An input with these sizes; the input itself if it has none of them."""
     type = _sized(value.type, sizes)
     if type.same(value.type):
         return value
@@ -174,7 +174,7 @@ def _size(n: Size, sizes: SizeMap) -> Size:
 def _rebuild(
     outputs: Sequence[Value], replacements: dict[Value, Value], sizes: SizeMap
 ) -> None:
-    """Add values of other sizes to `replacements`, which has all inputs."""
+    """Add the values rebuilt at other sizes to `replacements`, which has all inputs."""
     for node in region_substituted(outputs, replacements, sizes):
         if has_inner(node):
             fresh = _with_bodies(node, replacements, sizes)
@@ -185,9 +185,10 @@ def _rebuild(
 
 
 def _require_as_expected(node: Node, fresh: Node, sizes: SizeMap) -> None:
-    """An axis is 1 in the new graph exactly where the old one said so.
+    """Check that axes are 1 in the new graph exactly where the old graph said so.
 
-    Else gradients, which were made for the old one, would not undo what stretches.
+    Otherwise gradients, which were made for the old graph, would not undo the
+    stretching.
     """
     for old, new in zip(node.outputs, fresh.outputs, strict=True):
         expected = _sized(old.type, sizes).shape
@@ -197,7 +198,7 @@ def _require_as_expected(node: Node, fresh: Node, sizes: SizeMap) -> None:
 
 
 def _with_bodies(node: Node, replacements: dict[Value, Value], sizes: SizeMap) -> Node:
-    """A loop or a branch, rebuilt with bodies for the sizes that it has now."""
+    """Rebuild a loop or a branch with bodies for the sizes that it has now."""
     params = dict(for_sizes(node, replacements, sizes))
     (call, *_) = node.primitive.body_calls(node)
     known = call.sizes

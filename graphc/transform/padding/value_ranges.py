@@ -1,8 +1,8 @@
-"""The sizes that integers of a graph lie between: counters, positions, lengths.
+"""The ranges of sizes in which integers of a graph lie: counters, positions, lengths.
 
-A size that differs from step to step of a loop has a capacity where it is known what
-it is never above. So each integer gets a range, in terms of sizes that are known
-outside of all bodies. Arithmetic on integers with bounds is taken not to wrap around.
+A size that differs from step to step of a loop has a capacity where an upper bound is
+known. So each integer gets a range, in terms of sizes that are known outside of all
+bodies. Arithmetic on integers with bounds is assumed not to wrap around.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ INTEGER_RANGES: "RuleTable[RangeRule]" = RuleTable("ranges of integers")
 
 
 class ValueRanges:
-    """Ranges of the values of a graph, noted node by node in topological order.
+    """The ranges of the values of a graph, noted node by node in topological order.
 
     `around` gives the range of a size that is known outside of all bodies.
     """
@@ -44,22 +44,22 @@ class ValueRanges:
         self._ranges: dict[Value, SizeRange] = {}
         self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
         self._inner: set[Node] = set()
-        self._counters: dict[Value, SizeRange] = {}  # in steps that are done
-        self._narrow: set[Value] = set()  # computed in few bits
+        self._counters: dict[Value, SizeRange] = {}  # in steps that run
+        self._narrow: set[Value] = set()  # computed in integers of few bits
 
     def computed(self, value: Value) -> SizeRange:
-        """The range of the elements of a value, which never leave it.
+        """The range that the elements of a value never leave.
 
-        Few bits wrap around soon: what is computed in such has none. In a body there
-        is a step, so that this may be narrower than `of`, which also holds for arrays
-        that are made where no step is done.
+        Integers of few bits soon wrap around: a value computed from them has no range.
+        In a body a step is running, so this range may be narrower than that of `of`,
+        which also holds for arrays that are made where no step runs.
         """
         if value in self._narrow:
             return UNKNOWN
         return self._counters.get(value) or self.of(value)
 
     def of(self, value: Value) -> SizeRange:
-        """The range of all elements of a value."""
+        """The range of all elements of a value, if integers do not wrap around."""
         return self._ranges.get(value, UNKNOWN)
 
     def of_size(self, size: Size) -> SizeRange:
@@ -78,7 +78,7 @@ class ValueRanges:
         return self._around(symbol)
 
     def observe(self, node: Node) -> None:
-        """Find the ranges of what a node computes, and of what is computed in it."""
+        """Find the ranges of a node's outputs, and of the values in its bodies."""
         sources = set(node.inputs)
         for call in node.primitive.body_calls(node):
             self._observe_body(node, call)
@@ -112,7 +112,7 @@ class ValueRanges:
         """The ranges of the inputs of a body."""
         if node.primitive is SCAN:
             return self._of_step(node, call)
-        if len(node.inputs) == len(call.body.inputs) + 1:  # after a choice
+        if len(node.inputs) == len(call.body.inputs) + 1:  # input 0 chooses a branch
             return [self.of(v) for v in node.inputs[1:]]
         return [UNKNOWN] * len(call.body.inputs)
 
@@ -130,7 +130,7 @@ class ValueRanges:
         return [*carries, *(self.of(v) for v in (*parts.rows, *parts.captures))]
 
     def _steps(self, node: Node) -> SizeRange:
-        """How many steps there are: none where they stop early."""
+        """The range of the number of steps; it may be 0 where a loop stops early."""
         parts, length = parts_of(node.inputs, node.params), node.params["length"]
         limits = [UNKNOWN if length is None else self.of_size(length)]
         limits += [] if parts.limit is None else [self.of(parts.limit)]
@@ -147,7 +147,7 @@ class ValueRanges:
         )
 
     def _followed(self, value: Value) -> SizeRange:
-        """The range of integers that are known as sizes."""
+        """The range of integers that are known as formulas of sizes."""
         if value.sizes is None or not value.sizes.size:
             return UNKNOWN
         return either([self.of_size(n) for n in value.sizes.flat])
@@ -170,7 +170,7 @@ class ValueRanges:
             return self._steps(node)
         if index >= carries:
             stacked = self.of(body.outputs[index])
-            partial = params["stops"] or params["counted"]  # the others are zeros
+            partial = params["stops"] or params["counted"]  # the other rows are zeros
             return either([stacked, SizeRange(0, 0)]) if partial else stacked
         by = _difference(body.inputs[index], body.outputs[index])
         return _counted(self.of(node.inputs[index]), by, self._steps(node).high)
@@ -194,7 +194,7 @@ RangeRule = Callable[[ValueRanges, Node], SizeRange]
 
 @INTEGER_RANGES.of(*MOVING, OP.barrier, OP.convert, STEPS)
 def _of_moved(known: ValueRanges, node: Node) -> SizeRange:
-    """Elements of the result are elements of the first input."""
+    """The elements of the result are elements of the first input."""
     return known.of(node.inputs[0])
 
 
@@ -218,7 +218,7 @@ def _of_position(known: ValueRanges, node: Node) -> SizeRange:
 
 @INTEGER_RANGES.of(OP.remainder)
 def _of_remainder(known: ValueRanges, node: Node) -> SizeRange:
-    """Of division by a size that is above 0, or is where there is an element."""
+    """The remainder by a size that is positive, at least where there are elements."""
     low, high = known.of(node.inputs[1])
     if low is None:
         return UNKNOWN
@@ -241,7 +241,7 @@ def _of_iota(known: ValueRanges, node: Node) -> SizeRange:
 
 
 def _difference(before: Value, after: Value) -> int | None:
-    """The constant by which a value differs from another; None if by none."""
+    """The constant by which one value exceeds another; None if there is none."""
     total = 0
     while after is not before:
         primitive = after.node.primitive
@@ -259,7 +259,7 @@ def _difference(before: Value, after: Value) -> int | None:
 
 
 def _if_positive(size: Size) -> Size:
-    """An equal of a size where that is above 0: a of max(0, a)."""
+    """A size that equals this one where it is positive: a for max(0, a)."""
     atom = polynomial(size).only_atom()
     if isinstance(atom, Call) and atom.op == "max" and len(atom.args) == 2:
         least, other = sorted(atom.args, key=lambda a: not isinstance(a, int))
@@ -268,7 +268,7 @@ def _if_positive(size: Size) -> Size:
 
 
 def _counted(first: SizeRange, by: int | None, times: Size | None) -> SizeRange:
-    """The range of a number that is changed by a constant so many times at most."""
+    """The range of a number to which `by` is added at most `times` times."""
     if by is None:
         return UNKNOWN
     if by == 0:

@@ -1,6 +1,7 @@
-"""`check=True`: an index that leaves its axis fails a check; `check="index"`: no other.
+"""Checks that no index leaves its axis, for `check=True` and `check="index"`.
 
-In a function of NumPy, values that no result needs are checked too, as NumPy does it.
+With "index" nothing else is checked. In a function of NumPy, values that no
+result needs are checked too, as NumPy does.
 
 A body is compiled as a whole: it carries along whether its checks held, and the loop or
 branch raises when it is done (see `checks`). Outside of bodies, the checks come after a
@@ -31,7 +32,7 @@ from graphc.transform.planning.checked_bodies import with_checked_bodies, with_o
 
 
 def watched(graph: Graph, check: Checking = True) -> Graph:
-    """The graph with a check per index that depends on data.
+    """Add a check to a graph for each index that depends on data.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x, i = gt.vector("x"), gt.vector("i", "int64")
@@ -64,10 +65,10 @@ _MOST_FACTOR = 2**14  # of a size, which is at most 2**48: few sums of these wra
 
 
 def _may_wrap(node: Node) -> bool:
-    """Whether it computes integers that may wrap around, though sizes bound them."""
+    """Whether a node computes integers that may wrap around though sizes bound them."""
     if not is_integer(node.outputs[0].dtype):
         return False
-    if node.outputs[0].dtype != INT64:  # 32 bits, or none for a sign, do soon
+    if node.outputs[0].dtype != INT64:  # 32 bits, or an unsigned 64, soon wrap
         return True
     literals = [x for x in map(literal_of, node.inputs) if x is not None]
     if node.primitive is OP.multiply:
@@ -76,10 +77,10 @@ def _may_wrap(node: Node) -> bool:
 
 
 def _proved(node: Node, ranges: ValueRanges, wrapping: Container[Value]) -> Node:
-    """The node, of which those indices need no check that are always in bounds.
+    """Rebuild a node so that indices which are always in bounds need no check.
 
-    Few bits wrap around, so that only indices of 64 are looked at, and none that are
-    computed from `wrapping` ones.
+    Integers of few bits wrap around, so only 64-bit indices are considered, and none
+    that are computed from `wrapping` ones.
     """
     if "inside" not in node.params:
         return node
@@ -103,9 +104,9 @@ def _lies_in(between: SizeRange, size: Size) -> bool:
 
 
 def unread(graph: Graph, values: Iterable[Value]) -> list[Node]:
-    """The nodes that values come from, and results do not, which may be checked.
+    """The nodes that only `values` need, not the results, and that may fail.
 
-    Nodes of bodies are left out: a loop or branch is what computes them.
+    Nodes of bodies are left out: a loop or a branch computes them.
     """
     needed = set(ancestors(graph.outputs))
     inputs = {value.node for value in graph.inputs}
@@ -126,7 +127,7 @@ def _may_fail(node: Node) -> bool:
 
 
 def asking(graph: Graph, nodes: Iterable[Node], check: Checking) -> Graph:
-    """The graph, whose first result asks for the checks of nodes that none needs."""
+    """Make the first result ask for the checks of nodes that no result needs."""
     if not graph.outputs:
         return graph
     first, *others = graph.outputs
@@ -142,7 +143,7 @@ def asking(graph: Graph, nodes: Iterable[Node], check: Checking) -> Graph:
 
 
 def _guarded(node: Node, value: Value, guard: Guard) -> Value:
-    """A value, with a check of a relation of sizes that a node needs."""
+    """Attach to a value the check of a relation of sizes that a node needs."""
     left, right = as_value(guard.left), as_value(guard.right)
     fails = left != right if guard.relation == "==" else left > right
     shown = [as_value(n) for n in (guard.left, guard.right) if isinstance(n, Dim)]
@@ -172,12 +173,12 @@ def _with_checks(node: Node, check: Checking, inside: bool) -> Sequence[Value]:
 
 
 def _checked(node: Node, value: Value, rule: BoundsRule) -> Value:
-    """A value, with a check that the indices of a node are in bounds."""
+    """Attach to a value the check that the indices of a node are in bounds."""
     for condition, message in rule.conditions(node):
         value = asserted(value, condition, message, rule.kind)
     return value
 
 
 def _body(call: BodyCall, check: Checking) -> Body:
-    """A body with its checks."""
+    """Add checks to a body."""
     return with_outputs(call.body, _watched(call.body.outputs, check, inside=True))

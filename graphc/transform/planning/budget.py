@@ -36,16 +36,16 @@ from graphc.transform.policies import (
 )
 
 SAMPLES = 64  # sizes that stand for all between the smallest and the largest
-SPREAD = 12  # of them, where a size is computed from several
-GROWTHS = 2.0, 4.0, 16.0, 256.0  # of the capacities of such a size
+SPREAD = 12  # samples of each size, where a size is computed from several
+GROWTHS = 2.0, 4.0, 16.0, 256.0  # growths of the capacities of a computed size
 MOST_TRIED = 4096  # choices of the numbers of capacities
-Counts = tuple[int, ...]  # of capacities, per size
+Counts = tuple[int, ...]  # numbers of capacities, one per size
 
 
 @at_its_caller
 @dataclass(frozen=True)
 class Budget:
-    """At most so many compilations, whatever the sizes are.
+    """A limit on the number of compilations, whatever the sizes are.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.vector("x", shape=("n",))
@@ -53,12 +53,12 @@ class Budget:
     >>> f.plan.forecast({"n": range(1, 1000)}).compilations <= 3
     True
 
-    The capacities are chosen for sizes from `smallest` to `largest`, or for those that
-    `sizes` lists by name, each as often as it is expected. Other sizes are no error,
-    but may go over the budget, which one RecompilationWarning reports. A size
+    The capacities are chosen for sizes from `smallest` to `largest`, or for the sizes
+    that `sizes` lists by name, each as often as it is expected. Other sizes are no
+    error, but may go over the budget, which one RecompilationWarning reports. A size
     that never changes is best listed alone: `sizes={"features": [4]}` has one capacity,
-    and leaves all compilations to the others.
-    Compiling raises GraphError where the budget cannot be met.
+    and leaves all compilations to the other sizes. Compiling raises GraphError where
+    the budget cannot be met.
     """
 
     compilations: int = 8
@@ -90,7 +90,7 @@ class Budget:
 
 
 def check_dims(declared: object, op: str) -> None:
-    """Raise GraphError for what says nothing about sizes, whatever the graph is."""
+    """Raise GraphError for `dims` that are invalid whatever the graph is."""
     if isinstance(declared, Mapping):
         for key, value in declared.items():
             if not is_auto(value):
@@ -114,7 +114,7 @@ class Spending:
     unlisted: tuple[str, ...] = ()
 
     def summary(self, budget: Budget) -> str:
-        """The line of reports."""
+        """The line about the budget in reports."""
         text = (
             f"budget of {budget.compilations} compilations: at most "
             f"{self.compilations} for the sizes planned, {self.waste:.2f} times the "
@@ -131,11 +131,11 @@ PlanOf = Callable[[dict[Symbol, Policy]], Plan]
 
 
 def spending(graph: Graph, before: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
-    """The policies for all sizes of a graph that keep to a budget.
+    """Choose policies for all sizes of a graph that keep to a budget.
 
     `plan_of` plans the graph with policies. Raises GraphError, with the size and the
-    line, where no capacities do, and for a name of no size of the program, nor of the
-    graph `before` it was rewritten.
+    line, where no capacities keep to the budget, and for a name of a size that is
+    neither in the program nor in the graph `before` it was rewritten.
     """
     trial = {s: _trial(s) for s in symbols_of(graph)}
     plan = plan_of(trial)
@@ -176,7 +176,7 @@ def spending(graph: Graph, before: Graph, budget: Budget, plan_of: PlanOf) -> Sp
 
 
 def _trial(symbol: Symbol) -> Policy:
-    """Counts stay at their bounds, where they have one; all else is padded."""
+    """The policy to try: a bounded count stays at its bound, other sizes are padded."""
     origin = symbol.origin
     counted = isinstance(origin, Value) and origin.node.primitive is not INPUT
     return Bound() if counted and symbol.upper is not None else Pad()
@@ -186,7 +186,7 @@ def _trial(symbol: Symbol) -> Policy:
 class _ComputedSize:
     """A size that is computed from others, and has capacities of its own.
 
-    `values` are those that it takes at the expected ones of `origins`, which say how
+    `values` are its values at the expected sizes of `origins`, whose policies say how
     the capacities grow.
     """
 
@@ -194,14 +194,14 @@ class _ComputedSize:
     origins: tuple[Symbol, ...]
 
     def most(self, growth: float) -> int:
-        """The number of its capacities."""
+        """The number of capacities at this growth."""
         return len({Pad(growth=growth).capacity(n) for n in self.values})
 
 
 def _computed_sizes(
     plan: Plan, policies: Mapping[Symbol, Policy], budget: Budget
 ) -> dict[Symbol, _ComputedSize]:
-    """The sizes that segments depend on and that are computed from padded ones."""
+    """The sizes that segments depend on and that are computed from padded sizes."""
     computed: dict[Symbol, _ComputedSize] = {}
     if plan.padded is None:
         return computed
@@ -223,7 +223,7 @@ def _computed_sizes(
 
 
 def _originals_in(size: Size, padded: PaddedGraph) -> dict[Symbol, Symbol]:
-    """The sizes that those in a computed one are of; capacities are some of them."""
+    """Map the symbols of a computed size, some of them capacities, to original ones."""
     known = padded.stored_as | padded.originals
     return {s: known.get(s, s) for s in symbols_in(size)}
 
@@ -238,16 +238,17 @@ def _at_true_sizes(size: Size, padded: PaddedGraph | None) -> Size:
 
 
 def _spread(count: int) -> list[int]:
-    """Some of so many positions, the first and the last among them."""
+    """Some positions out of `count`, including the first and the last."""
     step = max(1, -(-count // SPREAD))
     return sorted({*range(0, count, step), count - 1})
 
 
 def _stored_as(plan: Plan, policies: Mapping[Symbol, Policy]) -> dict[Symbol, Symbol]:
-    """The size of each symbol of a capacity, of those in steps of Python loops too.
+    """Map each capacity symbol to its size, also in the steps of Python loops.
 
-    A step has symbols of its own. Those that the loop gives it have their capacities
-    outside; one that it computes is found by its name, as reports tell it.
+    A step has symbols of its own. The symbols that the loop gives it have their
+    capacities outside; a size that the step computes is found by its name, as in
+    reports.
     """
     if plan.padded is None:
         return {}
@@ -268,7 +269,7 @@ def _stored_as(plan: Plan, policies: Mapping[Symbol, Policy]) -> dict[Symbol, Sy
 
 
 def _rows(plan: Plan, budget: Budget) -> dict[Symbol, int]:
-    """How many capacities the rows of each capacity-doubling loop will have."""
+    """The number of capacities that rows of each capacity-doubling loop will have."""
     counts: dict[Symbol, int] = {}
     for segment in plan.segments:
         if segment.rows is not None:
@@ -282,7 +283,7 @@ def _true_sizes(
 ) -> dict[Symbol, int]:
     """The true sizes that segments are compiled for: how many of each there will be.
 
-    Raises GraphError where that is not known, so that there may be any number.
+    Raises GraphError where the number is not known, since it may then be any.
     """
     padded, counts = plan.padded, dict[Symbol, int]()
     originals = {} if padded is None else padded.originals
@@ -299,7 +300,7 @@ def _true_sizes(
 def _too_many(
     plan: Plan, budget: Budget, least: int, computed: Mapping[Symbol, int]
 ) -> GraphError:
-    """The error of a program that has too many segments, true or computed sizes."""
+    """The error for a program that has too many segments, true or computed sizes."""
     reads = [step for step in plan.glue if isinstance(step, Read)]
     cuts = () if plan.padded is None else plan.padded.cuts
     why, hint, place = "", "", None
@@ -335,7 +336,7 @@ def _too_many(
 def _growing(
     loop: Segment, counts: Mapping[Symbol, int]
 ) -> tuple[str, str, SourceLocation]:
-    """The reason, the hint and the place of a capacity-doubling loop."""
+    """The reason, the hint and the place to report for a capacity-doubling loop."""
     node = loop.nodes[-1]
     assert loop.rows is not None
     hint = (
@@ -347,7 +348,7 @@ def _growing(
 
 
 def _needs_true_size(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError:
-    """The error of a size that some op needs as it is."""
+    """The error for a size that some op needs as it is."""
     cut = _cut_at(plan.padded, symbol)
     original = plan.padded.originals.get(symbol, symbol) if plan.padded else symbol
     if cut is None:
@@ -365,7 +366,7 @@ def _needs_true_size(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError
 
 
 def _cut_at(padded: PaddedGraph | None, symbol: Symbol) -> Cut | None:
-    """The first fallback at true size in which a size stands."""
+    """The first fallback at true size that involves a size, else the first of all."""
     if padded is None:
         return None
     old = padded.originals.get(symbol, symbol)
@@ -377,7 +378,7 @@ def _cut_at(padded: PaddedGraph | None, symbol: Symbol) -> Cut | None:
 
 
 def _expected(symbol: Symbol, budget: Budget) -> list[int]:
-    """The sizes to plan for: those given, or some between smallest and largest."""
+    """The sizes to plan for: the listed sizes, or samples from smallest to largest."""
     listed = _listed(symbol, budget)
     if listed:
         return listed
@@ -387,13 +388,13 @@ def _expected(symbol: Symbol, budget: Budget) -> list[int]:
 
 
 def _listed(symbol: Symbol, budget: Budget) -> list[int] | None:
-    """The sizes that are expected of a symbol, if they are given by name."""
+    """The sizes that the budget lists for a symbol by name, or None."""
     listed = budget.sizes.get(shown_name(symbol), budget.sizes.get(symbol.name))
     return None if listed is None else [max(int(n), 1) for n in listed]
 
 
 def _pad(sizes: Sequence[int], count: int) -> Pad:
-    """Capacities for sizes: so many of them, and more for what is larger."""
+    """A policy with `count` capacities for `sizes`, and more for larger sizes."""
     return Pad(buckets=learned(sizes, count).buckets, open_ended=True)
 
 
@@ -408,7 +409,7 @@ def _total(
     fixed: Mapping[Symbol, int],
     counts: Counts,
 ) -> int:
-    """How many compilations these numbers of capacities take."""
+    """The number of compilations that these numbers of capacities take."""
     of = {**fixed, **dict(zip(needed, counts, strict=True))}
     return sum(math.prod(of.get(s, 1) for s in key_sizes) for key_sizes in keys)
 
@@ -419,9 +420,9 @@ def _affordable(
     fixed: Mapping[Symbol, int],
     most: int,
 ) -> Iterator[Counts]:
-    """The numbers of capacities that cost at most so much, to which none can be added.
+    """Yield numbers of capacities that cost at most `most`, to which none can be added.
 
-    The least is one of them, whatever it costs.
+    The least numbers are yielded too, whatever they cost.
     """
     start = (1,) * len(needed)
     stack = [start]

@@ -1,6 +1,6 @@
-"""Checks within loops and branches: these carry along whether they held.
+"""Checks within loops and branches, which carry along whether the checks held.
 
-They raise when they are done, see `control.checks`.
+The loop or branch raises when it is done, see `control.checks`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ CheckedBody = Callable[[BodyCall], Body]
 
 
 def with_checked_bodies(node: Node, checked: CheckedBody) -> Sequence[Value]:
-    """The outputs of a loop or branch of `checked` bodies; of other nodes, as they are.
+    """Rebuild a loop or branch with `checked` bodies; keep other nodes as they are.
 
-    A body without checks is to stay the object that it is.
+    `checked` is to return a body without checks as the same object.
     """
     if node.primitive not in (SCAN, SWITCH):
         return node.outputs
@@ -35,7 +35,7 @@ def with_checked_bodies(node: Node, checked: CheckedBody) -> Sequence[Value]:
 
 
 def with_outputs(body: Body, outputs: Sequence[Value]) -> Body:
-    """A body with other outputs, of the same inputs; itself where these are its own."""
+    """A body with other outputs of the same inputs; itself if they are its own."""
     if all(a is b for a, b in zip(outputs, body.outputs, strict=True)):
         return body
     return Body(body.inputs, body.size_params, tuple(outputs))

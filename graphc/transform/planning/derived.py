@@ -1,7 +1,7 @@
-"""Sizes that follow from axes by arithmetic which formulas do not follow.
+"""Sizes that follow from axes by arithmetic that formulas of sizes do not cover.
 
-As `int(ceil(sqrt(n)))`, of an axis n. A segment that is compiled for each n does that
-arithmetic when it is traced, once per shape; nothing is left to the driver.
+An example is `int(ceil(sqrt(n)))` for an axis n. A segment that is compiled for each n
+does that arithmetic when it is traced, once per shape; nothing is left to the driver.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from graphc.transform.printed_sizes import Keys, printed
 def derived_sizes(
     demanded: Iterable[Value], times: Mapping[Node, Time], nodes: Iterable[Node]
 ) -> dict[Symbol, Keys]:
-    """The sizes known from axes that programs are compiled for anyway: their axes.
+    """Map sizes known from axes that programs are compiled for anyway to these axes.
 
     `demanded` are the sizes that `nodes`, which are compiled, need on the host.
     """
@@ -37,7 +37,7 @@ def derived_sizes(
 
 
 def in_axes(keys: Keys, derived: Mapping[Symbol, Keys]) -> Keys:
-    """Sizes that a compilation depends on, with axes in place of derived ones."""
+    """Replace the derived sizes among those a compilation depends on by their axes."""
     if keys.isdisjoint(derived):
         return keys
     return frozenset().union(*(derived.get(s, {s}) for s in keys))

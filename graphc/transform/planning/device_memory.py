@@ -1,4 +1,4 @@
-"""The bytes of arguments and results that a device has while a segment runs."""
+"""The bytes of arguments and results that a device holds while a segment runs."""
 
 from collections.abc import Callable, Iterable
 from math import prod
@@ -18,8 +18,8 @@ def bytes_held(
 ) -> Size:
     """The bytes on each device, in terms of stored sizes.
 
-    Arrays about which JAX decides count as whole. Arrays that XLA makes on the way come
-    on top: only its compiler knows them.
+    An array whose place JAX decides counts as whole. Arrays that XLA makes on the way
+    come on top: only its compiler knows them.
     """
     arguments, results = (dict.fromkeys(map(resolve, vs)) for vs in (inputs, outputs))
     values = [*arguments, *results]

@@ -1,9 +1,9 @@
-"""Sizes that divide are not 0: checks where neither the host nor a guard would notice.
+"""Checks that sizes used as divisors are not 0, where nothing else would notice.
 
 The host raises where it divides by a length that is 0, and padded programs have guards
-of that (see `guards_of`). A device computes on: by numbers that are read from data or
-from arguments, and in branches within loops, where it must not raise unless a branch is
-taken. There a check belongs to the quotient.
+against that (see `guards_of`). A device goes on computing: with numbers that are read
+from data or from arguments, and in branches within loops, where it must not raise
+unless the branch is taken. There a check is attached to the quotient.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ from graphc.transform.planning.checked_bodies import with_checked_bodies, with_o
 
 
 def with_checked_divisors(graph: Graph) -> Graph:
-    """The graph with checks of sizes that divide, and that a device may compute.
+    """Check the divisors in sizes of a graph that a device may compute.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.vector("x")
@@ -55,7 +55,7 @@ def _divides(node: Node) -> bool:
 
 
 def _unnoticed(node: Node) -> list[Size]:
-    """The sizes that divide outside of bodies, and that the host does not compute."""
+    """The divisors outside of bodies that the host does not compute."""
     sizes = list(filter(_of_numbers, divisors_of(node)))
     if node.primitive is SIZE_OP:
         return sizes
@@ -63,18 +63,18 @@ def _unnoticed(node: Node) -> list[Size]:
 
 
 def _of_numbers(size: Size) -> bool:
-    """Whether it depends on numbers that are no lengths of axes."""
+    """Whether a size depends on numbers that are not lengths of axes."""
     symbols = size.symbols if isinstance(size, Dim) else ()
     return any(symbol.origin is not None for symbol in symbols)
 
 
 def _number(size: Size) -> Value:
-    """A size as a number that is computed whatever divides."""
+    """A size as a number, which is computed even where a divisor is 0."""
     return as_value(size_value(with_nonzero_divisors(size)))
 
 
 def _checked(value: Value, sizes: Iterable[Size]) -> Value:
-    """A value, provided that sizes which divide are not 0."""
+    """Make a value raise if one of these divisors is 0."""
     result = strong(value)
     for size in sizes:
         is_nonzero = F.not_equal(_number(size), 0)
@@ -85,9 +85,10 @@ def _checked(value: Value, sizes: Iterable[Size]) -> Value:
 def _in_bodies(
     outputs: Sequence[Value], sizes: Mapping[Symbol, Size], looped: bool | None
 ) -> list[Value]:
-    """Values with checks in the bodies that they need.
+    """Add checks of divisors in the bodies that values depend on.
 
-    `looped`: whether they are of a loop, or of a branch within; None outside of bodies.
+    `looped`: whether the values are within a loop, directly or in a branch; None
+    outside of bodies.
     """
 
     def checked(node: Node, place: object) -> Sequence[Value]:

@@ -1,4 +1,4 @@
-"""Arguments that a call gives away: which segment may write results where they are."""
+"""Arguments that a call gives away: which segment may overwrite them with results."""
 
 from collections.abc import Iterable
 
@@ -16,9 +16,9 @@ from graphc.transform.planning.plan import (
 
 
 def given_up(plan: Plan, segment: Segment) -> set[Value]:
-    """The donated inputs that nothing reads after a segment, and that are no result.
+    """The donated inputs that nothing reads after a segment, and that are not results.
 
-    A segment that may run again, on what it was given before, takes none.
+    A segment that may run again on the same inputs takes none.
     """
     if isinstance(segment, GuessingSegment) or segment.rows is not None:
         return set()
@@ -32,7 +32,7 @@ def given_up(plan: Plan, segment: Segment) -> set[Value]:
 
 
 def read_by(step: PlanStep) -> Iterable[Value]:
-    """The values that a step reads, which others compute."""
+    """The values that a step reads but does not compute."""
     match step:
         case Segment():
             return step.inputs

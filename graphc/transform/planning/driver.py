@@ -1,10 +1,10 @@
 """The driver of a plan as data: the steps of a call, in their order.
 
-They are those of the plan, and around them those between true sizes and capacities.
-There are two back ends: `backends.program.print_step` prints each step as Python, and
-`runtime.save.file_steps` writes each to a model file. A step names arrays by values and
-integers by symbols. Where a step first needs an integer, a back end takes it off the
-shape of an array that it has, or reads the number that it is.
+These are the steps of the plan, enclosed by the steps between true sizes and
+capacities. There are two back ends: `backends.program.print_step` prints each step as
+Python, and `runtime.save.file_steps` writes each to a model file. A step names arrays
+by values and integers by symbols. Where a step first needs an integer, a back end takes
+it from the shape of an array that it has, or reads it from a scalar.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ Symbols = tuple[Symbol, ...]
 
 @dataclass(frozen=True)
 class RequireSizes:
-    """A relation of true sizes must hold, in a branch only if that is taken."""
+    """Require a relation of true sizes to hold; for a branch, only if it is taken."""
 
     guard: Guard
     node: Node
@@ -34,9 +34,9 @@ class RequireSizes:
 
 @dataclass(frozen=True)
 class ChooseCapacities:
-    """The capacities of sizes are chosen together, and are `symbols` from now on.
+    """Choose the capacities of `sizes` together; they are `symbols` from then on.
 
-    `beside` are the sizes of axes that have none; they too tell which programs fit.
+    `beside` are the sizes of axes without capacities; they too tell which programs fit.
     """
 
     sizes: tuple[Size, ...]
@@ -47,10 +47,10 @@ class ChooseCapacities:
 
 @dataclass(frozen=True)
 class RunOnCapacities:
-    """A driver is called with arguments at capacities, then with true sizes.
+    """Call a driver with arguments at capacities, then with true sizes.
 
-    There an argument is `stored`, and the `lengths` are `numbers`. It gives arrays at
-    capacities, and then the integers `counts`.
+    Within the driver, the arguments are `stored`, and the `lengths` are `numbers`. It
+    gives arrays at capacities, and then the integers `counts`.
     """
 
     driver: "Driver"
@@ -63,7 +63,7 @@ class RunOnCapacities:
 
 @dataclass(frozen=True)
 class CutResult:
-    """A result of a driver; some axes are `cut` to their true sizes."""
+    """A result of a driver, whose axes in `cut` are cut to their true sizes."""
 
     value: Value
     cut: frozenset[int] = frozenset()
@@ -76,10 +76,10 @@ DriverStep = PlanStep | RequireSizes | ChooseCapacities | RunOnCapacities
 class Driver:
     """A call of a graph as data: steps on `inputs`, and results.
 
-    It is `direct` where all it does is to call a segment with the inputs. `constants`
-    are those that it passes on or returns itself, `conditions` those of its checks.
-    `aliases` maps values to the ones that are computed for them, `originals` symbols to
-    the ones that they replace.
+    A driver is `direct` if it only calls a segment with the inputs. `constants` are the
+    constants that it passes on or returns itself, `conditions` the conditions of its
+    checks. `aliases` maps values to the values that are computed for them, `originals`
+    symbols to the symbols that they replace.
     """
 
     graph: Graph
@@ -104,7 +104,7 @@ class Driver:
 
 
 def driver_of(plan: Plan) -> Driver:
-    """The driver of a plan, from arguments at true sizes to such results."""
+    """Return the driver of a plan, with arguments and results at true sizes."""
     direct = is_direct(plan)
     driver = Driver(
         plan.graph,
@@ -123,7 +123,8 @@ def driver_of(plan: Plan) -> Driver:
 def is_direct(plan: Plan) -> bool:
     """Whether the program is one jitted function of exactly the inputs.
 
-    JAX compiles it for all shapes of these: an array that it does not use is left out.
+    JAX would compile it for each shape of an input, so there may be no input of
+    symbolic sizes that it does not use.
     """
     if len(plan.steps) != 1 or not isinstance(plan.steps[0], Segment):
         return False
@@ -142,7 +143,7 @@ def _constants(plan: Plan) -> tuple[Value, ...]:
 
 
 def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
-    """The driver around one on capacities, whose last inputs may be constants."""
+    """Wrap a driver on capacities for true sizes; its last inputs may be constants."""
     original, inputs = padded.original, driver.inputs
     split = len(original.inputs)
     lengths = *padded.lengths, *[one.capacity.symbol for one in padded.inner]
@@ -172,7 +173,7 @@ def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
 
 
 def _capacities(padded: PaddedGraph, stored: tuple[Value, ...]) -> ChooseCapacities:
-    """The choice of the capacities of arguments, and of sizes that they determine."""
+    """The step that chooses capacities for arguments and for sizes they determine."""
     symbols = tuple(padded.capacities.values())
     axes = [
         (true_size, size)

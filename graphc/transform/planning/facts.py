@@ -1,4 +1,4 @@
-"""Facts about the nodes of a graph before they are grouped into segments."""
+"""Facts about the nodes of a graph, collected before they are grouped into segments."""
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,18 +24,18 @@ from graphc.transform.printed_sizes import Keys
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """The facts about the nodes before they are grouped."""
+    """The facts about the nodes of a graph before they are grouped."""
 
     graph: Graph
     aliases: dict[Value, Value]
     checks: tuple[Check, ...]
     times: dict[Node, Time]
     compiled: tuple[Node, ...]
-    demanded: tuple[Value, ...]  # numbers that the host needs, above all sizes
+    demanded: tuple[Value, ...]  # numbers that the host needs, mostly sizes
     rounded: frozenset[Value]  # numbers that the host alone computes
 
     def is_early(self, value: Value) -> bool:
-        """Whether it is a number that only the host computes, before segments."""
+        """Whether a value is a number that only the host computes, before segments."""
         return _is_early(value, self.times) or value in self.rounded
 
     def resolve(self, value: Value) -> Value:
@@ -70,7 +70,7 @@ class NodeFacts:
 
     @cached_property
     def held_operands(self) -> dict[Node, list[Node]]:
-        """The operands that are not free, also those of free operands."""
+        """The operands of each node that are not free, also those behind free ones."""
         is_held = self.free.isdisjoint
         return {
             node: operands if is_held(operands) else self._held(operands)
@@ -89,7 +89,7 @@ class NodeFacts:
 
     @cached_property
     def places(self) -> dict[Node, int]:
-        """Where each node stands in this program; others may share older ones."""
+        """The position of each node in this program; others may share older nodes."""
 
         def needed(node: Node) -> list[Value]:
             return [self.resolve(v) for v in (*node.inputs, *sizes_needed(node))]
@@ -120,8 +120,8 @@ def sizes_needed(node: Node) -> list[Value]:
 def is_free(node: Node) -> bool:
     """Whether a node is cloned wherever it is used, and never crosses segments.
 
-    These are literals, sizes as numbers, and arrays filled from such numbers. Users of
-    a literal array are not: a draw from a constant key is drawn once.
+    These are literals, sizes as numbers, and arrays filled from such numbers. A node
+    that uses a literal array is not free: a draw from a constant key happens once.
     """
     primitive = node.primitive
     if primitive.inline:
@@ -139,8 +139,8 @@ def _check(node: Node) -> Check:
 
 
 def facts_of(graph: Graph, lengths: Iterable[Value] = ()) -> NodeFacts:
-    """The facts about a graph, of whose inputs `lengths` are sizes of arguments."""
-    first: dict[Value, Check] = {}  # of each condition: the one that fails
+    """Collect the facts about a graph; its inputs `lengths` are sizes of arguments."""
+    first: dict[Value, Check] = {}  # by condition: the first check, which would fail
     aliases: dict[Value, Value] = {}
     nodes: Sequence[Node] = graph.nodes
     for node in nodes if any([p.passes_on for p in graph.primitives]) else ():
@@ -161,14 +161,15 @@ def facts_of(graph: Graph, lengths: Iterable[Value] = ()) -> NodeFacts:
 def _rounded(
     nodes: Iterable[Node], times: dict[Node, Time], lengths: Container[Node]
 ) -> frozenset[Value]:
-    """The numbers that floats are rounded to, or compared for, if of sizes alone.
+    """The numbers made by rounding or comparing floats that depend on sizes alone.
 
-    Libraries differ in the last bit of a logarithm, and so in what it is rounded to. A
-    size is one number everywhere, in programs and on the host, and it is NumPy's. A
-    size that has been made an array, as JAX makes one of each, is a program's.
+    Libraries differ in the last bit of a logarithm, and so in the number it is rounded
+    to. A size must be the same number everywhere, in programs and on the host, so NumPy
+    computes it. A size that has been made an array, as JAX makes one of each, is left
+    to the program.
 
-    Powers and shifts of Python's integers, and what is computed with them up to a
-    float, are Python's too: they soon have more than 64 bits.
+    Powers and shifts of Python integers, and numbers computed from these up to a float,
+    are left to Python too: they soon have more than 64 bits.
     """
     of_sizes: set[Node] = set()
     rounded: set[Value] = set()
@@ -194,7 +195,7 @@ def _rounded(
 
 
 def _grows(node: Node) -> bool:
-    """Whether a node has or takes an integer of Python of far more bits than sizes."""
+    """Whether a node gives or takes a Python integer of far more bits than sizes."""
     if node.primitive is OP.convert:
         number, output = node.inputs[0].node, node.outputs[0]
         of_size = number.primitive is SIZE_OP and _is_float(output)
@@ -206,8 +207,8 @@ def _grows(node: Node) -> bool:
 def _may_be_long(size: Size) -> bool:
     """Whether a formula of sizes may have more than 62 bits.
 
-    Different sizes that are multiplied are mostly axes of one array, which has at most
-    `MOST` elements.
+    Different sizes that are multiplied are mostly the axes of one array, which has at
+    most `MOST` elements.
     """
     for monomial, factor in polynomial(size).items():
         is_of_axes = len(set(monomial)) == len(monomial)
@@ -222,14 +223,14 @@ def _is_integer_of_python(value: Value) -> bool:
 
 
 def _makes_array(node: Node) -> bool:
-    """Whether a node makes an array of integers of a number of Python."""
+    """Whether a node turns a Python integer into an array of integers."""
     (x, *_), (output, *_) = node.inputs or node.outputs, node.outputs
     is_strong = is_integer(output.dtype) and not output.type.weak
     return is_strong and x.type.weak and is_integer(x.dtype)
 
 
 def _rounds(node: Node) -> bool:
-    """Whether a node makes a number of a float that jumps where the float does not."""
+    """Whether a node turns a float into a scalar that jumps where its input doesn't."""
     if any(v.type.rank for v in node.outputs):
         return False
     jumps = node.primitive.jumps or not any(map(_is_float, node.outputs))
@@ -241,7 +242,7 @@ def _is_float(value: Value) -> bool:
 
 
 def _is_early(value: Value, times: dict[Node, Time]) -> bool:
-    """Whether an integer has no other form than the host's, from arguments alone."""
+    """Whether only the host can compute an integer, from arguments alone."""
     node = value.node
     if node.primitive is INPUT or node.primitive in EMISSION["jax"]:
         return False

@@ -22,17 +22,18 @@ SizesGiven = Sequence[int] | Mapping[int, int] | int
 
 @dataclass(frozen=True)
 class Forecast:
-    """Compilations, and per segment; how much longer padded arguments are; reads.
+    """The compilations, padding, reads and memory that some calls will need.
 
-    `waste` is the number of elements of all arguments at their capacities, for all
-    calls, over that of the arguments as they are given. `reads` are integers read from
-    the device per call. `unknown` are sizes that depend on data: a segment that is
-    compiled for each of their values counts as compiled once per known sizes. `memory`
-    are the bytes that each device has of the arguments and results of a segment, in the
-    largest of the calls, with what XLA makes on the way on top; None where they depend
-    on data. Under
-    "auto", `segments` are those of each program in turn. With `tier="auto"` these are
-    the most: a size that does not come often enough stays on NumPy.
+    `segments` are the compilations of each segment. `waste` is the number of elements
+    of all arguments at their capacities, for all calls, over that of the arguments as
+    they are given. `reads` are integers read from the device per call. `unknown` are
+    sizes that depend on data: a segment that is compiled for each of their values
+    counts as compiled once per combination of known sizes. `memory` are the bytes that
+    each device holds of the arguments and results of each segment, in the largest of
+    the calls; arrays that XLA makes on the way come on top. It is None where these
+    bytes depend on data. Under "auto", `segments` are those of each program in turn.
+    With `tier="auto"` these are the most: a size that does not come often enough stays
+    on NumPy.
     """
 
     compilations: int
@@ -47,9 +48,9 @@ class Forecast:
 class PlannedSizes:
     """The sizes that the segments of a plan are compiled for.
 
-    `called` is the graph as it is called, `inputs` are those of the graph that runs,
-    and `keys` are the sizes that each segment is compiled for. `held` are the bytes of
-    its arguments and results on each device.
+    `called` is the graph as it is called, `inputs` are the inputs of the graph that
+    runs, and `keys` are the sizes that each segment is compiled for. `held` are the
+    bytes of each segment's arguments and results on each device.
     """
 
     called: Graph
@@ -65,7 +66,7 @@ class PlannedSizes:
     def known(self, call: SizeValues, rooms: KnownRooms) -> dict[Symbol, int]:
         """The sizes of a call, with capacities, true sizes, and trip counts.
 
-        `rooms` are the capacities that calls before had; those of the call are added.
+        `rooms` are the capacities of earlier calls; those of this call are added.
         """
         sizes = _with_capacities(self.padded, call, rooms)
         _add_steps(sizes, {s for symbols in self.keys for s in symbols})
@@ -76,7 +77,7 @@ class PlannedSizes:
         return sum(_elements(v, call) for v in self.called.inputs)
 
     def memory(self, calls: Sequence[SizeValues]) -> list[int | None]:
-        """The most bytes of each segment on each device, over calls of known sizes."""
+        """The most bytes each segment holds on a device, over calls of known sizes."""
         return [_most(size, calls) for size in self.held]
 
     def elements(self, known: SizeValues) -> int:
@@ -105,7 +106,7 @@ def forecast(
 
 
 def _most(size: Size, calls: Sequence[SizeValues]) -> int | None:
-    """The largest number of a size; None where it is not known for all calls."""
+    """The largest value of a size over the calls; None where some do not tell it."""
     if not isinstance(size, Dim):
         return size
     if any(s not in call for s in size.symbols for call in calls):
@@ -125,7 +126,7 @@ def named_sizes(
 def sizes_of_calls(
     names: Iterable[str], sizes: Mapping[str, SizesGiven], op: str
 ) -> list[dict[str, int]]:
-    """The sizes of each call, of sizes that have these names."""
+    """The sizes of each call, by name, for sizes with these `names`."""
     calls = _calls_of(map(Symbol, names), sizes, op)
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
 
@@ -134,7 +135,7 @@ _UNNAMED = 'sizes have names by gt.vector("x", shape=("n",)), or graphc.jit(shap
 
 
 def _as_integers(name: str, listed: Any, op: str) -> list[int] | int:
-    """The sizes of calls, of which a distribution says how often each occurs."""
+    """The sizes of calls as integers; a distribution repeats each size by its count."""
     try:
         if isinstance(listed, Mapping):
             return [index(n) for n, count in listed.items() for _ in range(count)]
@@ -198,7 +199,7 @@ def _calls_of(
 def _with_capacities(
     padded: PaddedGraph | None, call: SizeValues, known_rooms: KnownRooms
 ) -> dict[Symbol, int]:
-    """The sizes that segments may be keyed by: also capacities and true sizes."""
+    """The sizes of a call, with capacities and true sizes segments are keyed by."""
     known = dict(call)
     if padded is None:
         return known

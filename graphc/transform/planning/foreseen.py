@@ -26,7 +26,7 @@ def foreseen(plan: Plan) -> dict[int, Messages]:
 def refuse_gathers(plan: Plan) -> None:
     """Raise GraphError for an op that gathers along an axis whose shards refuse that.
 
-    Of one without a rule it is not known that it does not.
+    An op without a rule is refused as well, since it may gather.
     """
     policies = {} if plan.padded is None else plan.padded.policies
     shards = [p for p in policies.values() if isinstance(p, Sharded)]
@@ -58,7 +58,7 @@ def foreseen_bytes(
 ) -> dict[str, int] | None:
     """The bytes of messages of a segment, by kind, where its inputs have these shapes.
 
-    None where no rule of an op predicts them.
+    None where some op has no rule that predicts its messages.
     """
     messages = foreseen(plan).get(index)
     if messages is None or messages.unforeseen:
@@ -96,5 +96,5 @@ def _undecided(
     outputs: list[Value],
     follower: Follower,
 ) -> Messages:
-    """The messages of what is called piece by piece, which no rule predicts."""
+    """The messages of a node that is called piece by piece, which no rule predicts."""
     return follower.undecided(node, [*map(plan.resolve, inputs)], outputs)

@@ -23,11 +23,11 @@ class CostModel:
 
     `base` is the cost of a further segment beyond its nodes: the fixed part of a
     compilation and the dispatches of its calls, which depends on the device. `handed`
-    is that of a value that one segment hands to another, in a thousand calls. Axes and
-    capacities are expected to take few sizes, an integer argument many: beside one,
-    these count for nothing. Where the program `adapts`, it is soon one for many sizes;
-    until then, a size that is read from an array is another one in each call, and
-    whatever else varies makes few more of them.
+    is the cost of a value that one segment hands to another, over a thousand calls.
+    Axes and capacities are expected to take few sizes, an integer argument many: beside
+    an integer, axes and capacities count for nothing. A program that `adapts` soon
+    becomes one for many sizes; until then, a size that is read from an array is another
+    one in each call, and whatever else varies makes few more of them.
     """
 
     base: float = CPU.segment
@@ -80,7 +80,8 @@ class Part:
     def merge_cost(self, other: "Part", handed: int, model: CostModel) -> float:
         """The increase in expected cost by merging; negative where it saves.
 
-        So many values are `handed` from this part to the other where they are two.
+        `handed` is the number of values that this part hands to the other if they stay
+        two.
         """
         together = model.cost(self.weight + other.weight, self.keys | other.keys)
         apart = model.cost(self.weight, self.keys) + handed * model.handed
@@ -125,8 +126,8 @@ def varying(node: Node) -> Keys:
 class Varying:
     """The symbols whose values the compilation of nodes depends on.
 
-    Most nodes of a graph have the shapes of others: their keys are the same object,
-    which saves a set for each node, and compares quickly.
+    Most nodes of a graph have the same shapes as other nodes, so they share one object
+    of keys, which saves a set for each node, and compares quickly.
     """
 
     def __init__(self) -> None:
@@ -149,10 +150,10 @@ class Varying:
 def split_by_keys(
     keys: dict[Node, Keys], levels: dict[Node, int], operands: Operands
 ) -> list[list[Part]]:
-    """Parts of nodes with the same level and keys, as waves: no edge points back.
+    """Group nodes of the same level and keys into parts, as waves: no edge points back.
 
-    `keys` holds the nodes to group, in topological order. Within a level, a
-    node whose keys differ from an operand's opens a later wave.
+    `keys` holds the nodes to group, in topological order. Within a level, a node whose
+    keys differ from an operand's opens a later wave.
     """
     wave: dict[Node, int] = {}
     waves: dict[tuple[int, int], dict[Keys, Part]] = {}
@@ -208,7 +209,10 @@ def _best(
     handed: Mapping[int, int],
     model: CostModel,
 ) -> int:
-    """The part to join, of those that hand it so many values; len(merged) for a new."""
+    """The index of the part in `merged` to join; len(merged) for a new part.
+
+    `handed` says how many values each merged part hands to this one.
+    """
     if same_keys >= earliest and merged[same_keys].keys == part.keys:
         return same_keys
     best, best_cost = len(merged), 0.0

@@ -1,10 +1,11 @@
-"""Capacities that are guessed: no segment ends where one is read from the device.
+"""Guessed capacities: no segment has to end where a capacity is read from the device.
 
 A size that the first of two segments computes, and at whose capacity arrays of the
 second are stored, costs a read in between, and a compilation of both for each capacity
-of the axes. Where both depend on the same axes they become one, which is told a
-capacity that was enough before. The size is read behind it, and where there is no room
-for it the segment runs again: a guess changes no result, but how often it is run.
+of the axes. Where both depend on the same axes they become one segment, which is told a
+capacity that was enough before. The size is read after it, and where the capacity is
+too small the segment runs again: a guess changes no result, only how often the segment
+runs.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -35,17 +36,17 @@ from graphc.transform.planning.plan import (
     Segment,
 )
 
-# Rows of a loop that are guessed at first: each may be large, and most are then unused.
+# The most rows guessed for a loop at first: a row may be large, and most stay unused.
 MOST_ROWS = 256
 
 
 @dataclass(frozen=True, repr=False)
 class GuessingSegment(Segment):
-    """A segment for capacities that its own results tell: `guesses`, by `followed_by`.
+    """A segment that runs at guessed capacities, which its own results then tell.
 
-    The driver does the steps that it is `followed_by` each time it is run.
-    `capacities` are those that there are of each guess. For shapes that have not come
-    before, none is guessed above `first_most`, unless that is 0.
+    The driver does the steps in `followed_by` after each run; they tell the capacities
+    needed for `guesses`. `capacities` are the capacities that each guess can have. For
+    shapes that have not come before, no guess is above `first_most`, unless that is 0.
     """
 
     guesses: tuple[Symbol, ...] = ()
@@ -55,9 +56,10 @@ class GuessingSegment(Segment):
 
 
 def guessed(plan: Plan, loops: bool = True) -> Plan:
-    """The plan with capacities guessed where that makes one segment of two.
+    """Guess capacities in a plan where that makes one segment of two.
 
-    On a mesh, nothing is guessed. The rows of `loops` of unknown length may be too.
+    On a mesh, nothing is guessed. With `loops`, the rows of loops of unknown length may
+    be guessed too.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "int32", ("n",))
@@ -88,9 +90,9 @@ def guessed(plan: Plan, loops: bool = True) -> Plan:
 def with_whole_loops(
     plan: Plan, steps: Sequence[PlanStep]
 ) -> tuple[list[PlanStep], dict[Value, Value]]:
-    """The steps with loops of unknown length at guessed capacities, and the aliases.
+    """Run loops of unknown length at guessed capacities; return the steps and aliases.
 
-    Such a loop runs in pieces, whose rows are put together where their number is read.
+    Such a loop runs in pieces, whose rows are joined where their number is read.
     """
     new: list[PlanStep] = []
     joins_by_rows: dict[Value, list[JoinedPieces]] = {}
@@ -115,7 +117,7 @@ def with_whole_loops(
 def _originals_of_counts(
     plan: Plan, aliases: Mapping[Value, Value]
 ) -> dict[Symbol, Symbol]:
-    """The sizes that the steps of loops stand for, as those of the loops before did."""
+    """The original sizes of the new loops' step counts, as for the loops before."""
     new_aliases = [(k, v) for k, v in aliases.items() if k not in plan.aliases]
     pairs = [(old._symbol, new._symbol) for old, new in new_aliases]
     symbols = [(old, new) for old, new in pairs if old and new and old is not new]
@@ -123,7 +125,7 @@ def _originals_of_counts(
 
 
 def _with_inputs(step: PlanStep, aliases: Mapping[Value, Value]) -> PlanStep:
-    """A step that takes what stands for its inputs."""
+    """Make a step take the values that stand for its inputs."""
     if not isinstance(step, Segment) or aliases.keys().isdisjoint(step.inputs):
         return step
     inputs = dict.fromkeys(aliases.get(v, v) for v in step.inputs)
@@ -136,7 +138,7 @@ def _reading(
     place: int,
     joins_by_rows: Mapping[Value, Sequence[JoinedPieces]],
 ) -> tuple[list[PlanStep], list[JoinedPieces]] | None:
-    """The steps that read how many steps a loop did, and those that join its rows.
+    """The steps that read a loop's number of steps, and the steps that join its rows.
 
     None unless all of its rows are stored at one capacity for that number.
     """
@@ -161,9 +163,9 @@ def _reading(
 def _whole_loop(
     step: LoopInPieces, followed_by: Sequence[PlanStep], joins: Sequence[JoinedPieces]
 ) -> tuple[GuessingSegment, dict[Value, Value]]:
-    """A loop with rows at a guessed capacity, and what stands for its values.
+    """Build a loop with rows at a guessed capacity; map the old values to its own.
 
-    It goes on where there is no more room, to tell how many steps there are.
+    The loop goes on when its rows are full, to tell how many steps there are.
     """
     node, (_, read) = step.loop, followed_by
     assert isinstance(read, Read)
@@ -198,16 +200,16 @@ def _whole_loop(
 
 
 def driven_steps(plan: Plan) -> list[PlanStep]:
-    """The steps that the driver does, without those that belong to guesses."""
+    """The steps that the driver does itself, without the steps that follow guesses."""
     guessing = [s for s in plan.steps if isinstance(s, GuessingSegment)]
     followed_by = {id(step) for segment in guessing for step in segment.followed_by}
     return [step for step in plan.steps if id(step) not in followed_by]
 
 
 def _second(steps: Sequence[PlanStep], first: int) -> int | None:
-    """The place of the next segment, if capacities alone are read in between.
+    """The place of the next segment, if only capacities are read in between.
 
-    There may be checks too, which a result that is left unused can wait for.
+    Checks may stand in between too: they can wait, as a result can be left unused.
     """
     if not (_is_plain(steps[first]) or type(steps[first]) is GuessingSegment):
         return None
@@ -226,7 +228,7 @@ def _tells_capacity(step: PlanStep) -> bool:
 
 
 def _is_plain(step: PlanStep) -> bool:
-    """Whether a step is a segment that may be run again, and reports no faults."""
+    """Whether a step is a plain segment that may run again."""
     return type(step) is Segment and _may_run_again(step)
 
 
@@ -240,9 +242,9 @@ def _may_run_again(step: Segment) -> bool:
 def _together(
     plan: Plan, steps: Sequence[PlanStep], first: int, second: int
 ) -> GuessingSegment | None:
-    """Both segments as one; None where it would be compiled more often than they are.
+    """Join two segments; None where the result would be compiled more often than both.
 
-    It is, where the second does not depend on all that the first depends on.
+    It would be where the second does not depend on all that the first depends on.
     """
     before, after = steps[first], steps[second]
     assert isinstance(before, Segment) and isinstance(after, Segment)
@@ -281,7 +283,7 @@ def _together(
 
 
 def _is_arithmetic(segment: Segment, known: Container[Symbol]) -> bool:
-    """Whether a segment computes numbers alone, which takes no time to compile."""
+    """Whether a segment computes only numbers, which takes no time to compile."""
     values = (v for node in segment.nodes for v in (*node.inputs, *node.outputs))
     are_numbers = all(v.type.rank == 0 for v in values)
     return are_numbers and all(s in known for s in segment.keys)
@@ -302,7 +304,7 @@ def _asked_later(plan: Plan, steps: Iterable[PlanStep]) -> Iterable[Value]:
 
 
 def _numbered(steps: Iterable[PlanStep]) -> Iterable[PlanStep]:
-    """The steps, with segments numbered in their order."""
+    """Number the segments among the steps in their order."""
     index = 0
     for step in steps:
         if not isinstance(step, Segment):

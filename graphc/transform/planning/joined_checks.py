@@ -1,8 +1,8 @@
 """The checks of a segment, reported as one array, which the host reads once.
 
 Each result of a jitted function costs its call some time, and reading one costs as much
-again. So the conditions that are checked right behind a segment are one array: first
-whether any fails, then the conditions one after the other.
+again. So the conditions that are checked right after a segment become one array: first
+whether any fails, then the conditions one after another.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,13 +16,16 @@ from graphc.transform.planning.plan import Check, Plan, Segment
 
 
 class JoinedChecks(NamedTuple):
-    """Checks that a segment reports as one array; `reported` there and nowhere else."""
+    """Checks that a segment reports as one array.
+
+    The conditions in `reported` are needed nowhere else.
+    """
 
     checks: tuple[Check, ...] = ()
     reported: frozenset[Value] = frozenset()
 
     def places(self) -> Iterator[tuple[Check, int]]:
-        """The checks, and where in the array the condition of each begins."""
+        """Yield each check with the place in the array where its condition begins."""
         place = 1
         for check in self.checks:
             yield check, place
@@ -34,7 +37,7 @@ class JoinedChecks(NamedTuple):
 def joined_checks(plan: Plan) -> dict[int, JoinedChecks]:
     """The checks that segments report as one array, by the number of the segment.
 
-    There are two or more of each.
+    Only segments with two or more checks report them so.
     """
     if plan.mesh is not None:
         return {}
@@ -53,7 +56,7 @@ def joined_checks(plan: Plan) -> dict[int, JoinedChecks]:
 
 
 def _last_reads(plan: Plan) -> dict[Value, int]:
-    """The place of the last step that reads a value; of results it is behind all."""
+    """The place of the last step that reads each value; results are read after all."""
     places: dict[Value, int] = {}
     for place, step in enumerate(plan.steps):
         places |= dict.fromkeys(map(plan.resolve, read_by(step)), place)
@@ -63,7 +66,7 @@ def _last_reads(plan: Plan) -> dict[Value, int]:
 
 
 def _checks_behind(plan: Plan, place: int, segment: Segment) -> tuple[Check, ...]:
-    """The checks right behind a segment, at this place, of what it computes."""
+    """The checks right after the segment at `place`, of conditions that it computes."""
     computed, checks = set(segment.outputs), list[Check]()
     while (place := place + 1) < len(plan.steps):
         step = plan.steps[place]
@@ -74,6 +77,6 @@ def _checks_behind(plan: Plan, place: int, segment: Segment) -> tuple[Check, ...
 
 
 def _have_one_dtype(checks: Iterable[Check]) -> bool:
-    """Whether all numbers have one dtype, to which bools are cast."""
+    """Whether all numbers in conditions have one dtype, to which bools are cast."""
     types = [check.condition.type for check in checks]
     return len({t.dtype for t in types if tells(t)}) <= 1

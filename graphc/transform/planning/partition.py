@@ -1,9 +1,10 @@
 """Split a graph into compiled segments and glue: the plan.
 
 Every node has a level: even for compiled nodes, odd for glue (host reads of sizes,
-and ops without a JAX form), the smallest that its operands allow, so that no plan
-alternates less often. Integers that are known from shapes or arguments cost nothing
-and never cut. A level is then split and merged by the sizes that vary (`grouping`).
+and ops without a JAX form). It is the smallest level that the node's operands allow, so
+that no plan alternates less often. Integers that are known from shapes or arguments
+cost nothing and never end a segment. A level is then split and merged by the sizes that
+vary (`grouping`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,9 +58,9 @@ def partition(
     padded: PaddedGraph | None = None,
     first: int = 0,
 ) -> Plan:
-    """The plan of a graph.
+    """Plan a graph: split it into segments and glue.
 
-    `padded` is where the graph comes from, if it was padded; `first` is the number of
+    `padded` is the padded graph that it comes from, if any; `first` is the number of
     the first segment.
     """
     lengths = padded.true_sizes if padded else ()
@@ -84,9 +85,9 @@ def partition(
 
 
 def _with_results_of_segments(facts: NodeFacts) -> Graph:
-    """The graph, of which results that the host computes are copied by a segment.
+    """Copy the results that the host computes in a segment.
 
-    All results are arrays of the device then.
+    Then all results are arrays of the device.
     """
 
     def copied(value: Value) -> Value:
@@ -125,7 +126,7 @@ def _roots(facts: NodeFacts) -> set[Node]:
 
 
 def _asked_outside(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
-    """The sizes that the driver must know, beside those that segments derive."""
+    """The sizes that the driver must know, as segments alone do not derive them."""
     derived: set[Symbol] = set()
     passed: set[Symbol] = set()
     for step in steps:
@@ -147,7 +148,7 @@ def _asked_outside(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
 
 
 def _host_steps(facts: NodeFacts, requested: Iterable[Value]) -> list[PlanStep]:
-    """The steps on the host: arithmetic on small arguments, and checks of these."""
+    """The steps on the host: arithmetic on sizes and arguments, and checks of these."""
     checks = [c for c in facts.checks if not facts.is_data(c.condition)]
     steps: list[PlanStep] = []
     for node in ancestors([*requested, *(c.condition for c in checks)]):
@@ -180,7 +181,7 @@ class _Assembly:
     def steps(
         self, parts: list[Part], host_only: list[Node], levels: dict[Node, int]
     ) -> list[PlanStep]:
-        """The steps."""
+        """The steps in the order of execution."""
         facts = self._facts
         openings = _openings(parts, host_only, facts, self._model)
         opened = [*openings.values()]
@@ -283,10 +284,10 @@ def _openings(
     facts: NodeFacts,
     model: CostModel,
 ) -> dict[Node, Part]:
-    """The parts that are small and for one loop in pieces alone, by that loop.
+    """The small parts that only one loop in pieces uses, by that loop.
 
-    They become part of its program, which is compiled for a few numbers of rows: that
-    is a program less for each of their sizes.
+    They become part of the loop's program, which is compiled for a few numbers of rows:
+    that saves a program for each of their sizes.
     """
     loops = [n for n in host_only if n.primitive.driven and not runs_in_python(n)]
     if not loops or model is UNDIVIDED:  # a file has a stage for each part
@@ -305,7 +306,7 @@ def _openings(
 def _users(
     parts: Iterable[Part], loops: Iterable[Node], facts: NodeFacts
 ) -> dict[Part, set[Node | Part | None]]:
-    """The parts and loops that use values of each part; None where the driver does."""
+    """The parts and loops that use values of each part; None stands for the driver."""
     part_of = {node: part for part in parts for node in part.nodes}
     users: dict[Part, set[Node | Part | None]] = {}
     values = [facts.resolve(v) for v in (*facts.graph.outputs, *facts.demanded)]
@@ -317,7 +318,7 @@ def _users(
             part, user = part_of.get(operand), part_of.get(node, node)
             if part is not None and part is not user and node not in facts.free:
                 users.setdefault(part, set()).add(user)
-    for loop in loops:  # what could stand anywhere stands in one part for all of them
+    for loop in loops:  # nodes that could be cloned anywhere stand in one part for all
         for part in filter(None, map(part_of.get, facts.operands[loop])):
             users.setdefault(part, set()).add(loop)
     return users
@@ -433,7 +434,7 @@ def _segment(
 
 
 def _keys(facts: NodeFacts, nodes: Iterable[Node]) -> dict[Node, Keys]:
-    """The keys that each node varies with, and those of the free nodes it uses."""
+    """The keys that each node varies with, including those of free nodes it uses."""
     free: dict[Node, Keys] = {}
     varied = Varying()
     for node in facts.compiled if facts.free else ():
@@ -460,7 +461,7 @@ def _with_operands(
 
 
 def _traced_inputs(node: Node, keys: Keys) -> Iterable[Value]:
-    """The inputs that arrive as arrays; a size that is static here is not one."""
+    """The inputs of a node that arrive as arrays; a size that is static does not."""
     if node.primitive is SIZE_OP:
         return [v for v in node.inputs if v.symbol not in keys]
     return node.inputs

@@ -1,7 +1,7 @@
 """Place nodes with slack at the level that lets the fewest bytes cross.
 
 A node whose users all stand in later segments may run as late as the first of them.
-It does if its inputs cross anyway, or are smaller than its outputs: then the large
+It does so if its inputs cross anyway, or are smaller than its outputs: then the large
 array never leaves its segment.
 """
 
@@ -30,10 +30,10 @@ def _elements(size: Size) -> int:
 def postpone(
     nodes: Sequence[Node], levels: dict[Node, int], operands: Operands, fixed: set[Node]
 ) -> dict[Node, int]:
-    """Levels with slack used up where that saves bytes; `fixed` nodes stay.
+    """Move nodes with slack to later levels where that saves bytes; `fixed` nodes stay.
 
-    `nodes` is in topological order. One sweep backwards: each node is looked at
-    once, after all of its users.
+    `nodes` is in topological order. One sweep backwards looks at each node once, after
+    all of its users.
     """
     if len(set(levels.values())) < 2:
         return levels

@@ -35,10 +35,10 @@ from graphc.transform.sharding.meshes import DeviceMesh
 class Segment:
     """A part of the graph that is compiled as one jitted function.
 
-    It is compiled anew for each value of its `keys`; those in `statics` are passed
+    It is compiled anew for each value of its `keys`; the keys in `statics` are passed
     as static arguments, the others follow from the shapes of `inputs`. `derived` are
-    sizes that follow from keys by arithmetic on the host, done when it is traced.
-    `rows` counts the slices of a capacity-doubling loop.
+    sizes that follow from keys by arithmetic on the host, done when the segment is
+    traced. `rows` counts the slices of a capacity-doubling loop.
     """
 
     index: int
@@ -61,10 +61,10 @@ class Segment:
 
 @dataclass(frozen=True, repr=False)
 class LoopInPieces(Segment):
-    """A capacity-doubling loop, the last of its nodes, which is called until it ends.
+    """A segment whose last node is a capacity-doubling loop, called until that ends.
 
-    The nodes before it compute those of its inputs that are `opened`, in the first of
-    these calls; later ones take what was given back.
+    The nodes before it compute the inputs of the loop that are `opened`, in the first
+    of these calls; later calls take what was given back.
     """
 
     opened: frozenset[Value] = frozenset()
@@ -75,13 +75,13 @@ class LoopInPieces(Segment):
         return self.nodes[-1]
 
     def captures_opened(self, resolve: Callable[[Value], Value]) -> list[Value]:
-        """The captures of the loop among what is opened, each once."""
+        """The captures of the loop that are opened, each once."""
         first = self.loop.params["carries"]
         captures = dict.fromkeys(map(resolve, self.loop.inputs[first:-1]))
         return [v for v in captures if v in self.opened]
 
     def arguments(self, resolve: Callable[[Value], Value]) -> list[Value]:
-        """The inputs of all calls: captures that are not opened, and what opens."""
+        """The inputs of all calls: captures not opened, and inputs of opening nodes."""
         first = self.loop.params["carries"]
         captures = [resolve(v) for v in self.loop.inputs[first:-1]]
         if not self.opened:
@@ -94,7 +94,7 @@ class LoopInPieces(Segment):
 
 @dataclass(frozen=True)
 class Read:
-    """One integer is read from the device: a size that depends on data."""
+    """The read of one integer from the device: a size that depends on data."""
 
     value: Value
     place: SourceLocation  # the line that asks for the size
@@ -104,7 +104,7 @@ class Read:
 
 @dataclass(frozen=True)
 class HostNode:
-    """A node that runs on the host: arithmetic on sizes, or no JAX form exists."""
+    """A node that runs on the host: arithmetic on sizes, or an op with no JAX form."""
 
     node: Node
     place: SourceLocation
@@ -114,7 +114,7 @@ class HostNode:
 
 @dataclass(frozen=True)
 class PythonLoop:
-    """A host-driven loop: its body is no single segment, so a plan runs each step.
+    """A host-driven loop: its body is not one segment, so a plan runs each step.
 
     `sizes` are passed after the inputs: sizes in that plan that no input determines.
     """
@@ -154,9 +154,10 @@ class Check:
 
 
 def needs_device(step: "Glue") -> bool:
-    """Whether a glue step waits for the device, so that one jit cannot hold all.
+    """Whether a glue step waits for the device, so that one jit cannot hold everything.
 
-    Host arithmetic on arguments and checks before or after the segments do not.
+    Host arithmetic on arguments does not wait, nor do checks before or after the
+    segments.
     """
     if isinstance(step, HostNode):
         return step.node.primitive not in EMISSION["jax"]
@@ -171,15 +172,15 @@ class PlanPicture(Protocol):
     """The picture of a plan: see `graphc.show`."""
 
     def to_dict(self) -> dict[str, object]:
-        """Its data."""
+        """Return the data of the picture."""
         ...
 
     def to_svg(self) -> str:
-        """It, for papers."""
+        """Return the picture as an SVG, for papers."""
         ...
 
     def summary_html(self) -> str:
-        """A few lines of it, for notebooks."""
+        """Return a few lines of the picture, for notebooks."""
         ...
 
 
@@ -216,7 +217,7 @@ class Plan(NotCalled):
 
     @cached_property
     def layout(self) -> MeshLayout | None:
-        """Where its arrays lie on the mesh; None where there is none."""
+        """The layout of the arrays on the mesh; None where there is no mesh."""
         if self.mesh is None:
             return None
         pad = self.padded
@@ -224,7 +225,7 @@ class Plan(NotCalled):
         return layout_of(self.mesh, *sizes, self.graph.nodes)
 
     def place(self, value: Value) -> MeshAxes | None:
-        """Where an argument or a result of a segment lies; None where JAX decides that.
+        """The place of a segment's argument or result; None where JAX decides that.
 
         A result that is cut afterwards is stored with room, and so is spread evenly.
         """
@@ -235,12 +236,12 @@ class Plan(NotCalled):
 
     @property
     def called(self) -> Graph:
-        """The graph as it is called: where it is padded, that of the true sizes."""
+        """The graph as it is called: the graph of true sizes where it is padded."""
         return self.graph if self.padded is None else self.padded.original
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The compiled parts, those within loops in Python included."""
+        """The compiled parts, including those within loops in Python."""
         segments: list[Segment] = []
         for step in self.steps:
             if isinstance(step, PythonLoop):
@@ -251,13 +252,13 @@ class Plan(NotCalled):
 
     @property
     def parts(self) -> int:
-        """How many parts are compiled, those that open a loop in pieces included."""
+        """The number of compiled parts, including those that open a loop in pieces."""
         opening = [s for s in self.segments if isinstance(s, LoopInPieces) and s.opened]
         return len(self.segments) + len(opening)
 
     @property
     def loops(self) -> tuple[PythonLoop, ...]:
-        """The loops that run step by step, each before those in its steps."""
+        """The loops that run step by step, each before the loops in its steps."""
         loops: list[PythonLoop] = []
         for step in self.steps:
             if isinstance(step, PythonLoop):
@@ -290,7 +291,7 @@ class Plan(NotCalled):
 
     @property
     def sizes(self) -> PlannedSizes:
-        """The sizes that its segments are compiled for."""
+        """The sizes that the segments are compiled for."""
         keys = [segment.keys for segment in self.segments]
         held = [self.bytes_held(segment) for segment in self.segments]
         return PlannedSizes(self.called, self.graph.inputs, self.padded, keys, held)
@@ -302,11 +303,11 @@ class Plan(NotCalled):
 
     @property
     def reads(self) -> int:
-        """How many integers are read from the device in a call."""
+        """The number of integers that a call reads from the device."""
         return sum(isinstance(step, Read) for step in self.steps)
 
     def names(self, known: Mapping[object, str]) -> dict[object, str]:
-        """The names to print sizes with, also of symbols that replace others."""
+        """The names to print sizes with, also for symbols that replace others."""
         return names_in(self.graph, self.originals, self.padded, known)
 
     def resolve(self, value: Value) -> Value:
@@ -330,12 +331,12 @@ class Plan(NotCalled):
         return self.picture()
 
     def to_dict(self) -> dict[str, object]:
-        """The data of its picture: see docs/show.md for the fields."""
+        """Return the data of the plan's picture: see docs/show.md for the fields."""
         return self._pictured().to_dict()
 
     @hiding
     def to_json(self, indent: int | None = None) -> str:
-        """The same as JSON.
+        """Return the data of the plan's picture as JSON.
 
         >>> import graphc, json, graphc.tensor as gt
         >>> x = gt.tensor("x", "float32", ("n",))
@@ -347,7 +348,7 @@ class Plan(NotCalled):
         return json.dumps(self.to_dict(), indent=indent)
 
     def to_svg(self) -> str:
-        """Its picture as an SVG, for papers."""
+        """Return the plan's picture as an SVG, for papers."""
         return self._pictured().to_svg()
 
 
@@ -359,7 +360,7 @@ def names_in(
 ) -> dict[object, str]:
     """The names to print sizes with, in a graph that is planned.
 
-    Rules that make parts of it anew have symbols of their own there.
+    Rules that rebuild parts of the graph have symbols of their own there.
     """
     names = {**known, **_own_names(originals, padded, known)}
     sizes = sizes_of(graph)
@@ -371,7 +372,7 @@ def _own_names(
     padded: PaddedGraph | None,
     known: Mapping[object, str],
 ) -> dict[object, str]:
-    """Names for symbols that replace others, from the names given to the others."""
+    """Names for symbols that replace others, from the names of the replaced symbols."""
     names: dict[object, str] = {}
     if padded is not None:
         for new, old in padded.originals.items():
@@ -384,7 +385,7 @@ def _own_names(
 
 
 def asked_by(segment: Segment, symbol: Symbol) -> Node:
-    """The first node of a segment in whose text or types a size stands."""
+    """The first node of a segment whose text or types contain a size."""
     for node in segment.nodes:
         if symbol in printed(node) or symbol in varying(node):
             return node

@@ -1,8 +1,8 @@
-"""Sizes that one policy for all sizes leaves alone, as an op needs them as they are.
+"""Sizes that a policy for all sizes leaves unpadded, as an op needs their true values.
 
 Around such an op arrays are cut, and padded again. Where little else depends on the
-size, the pieces are compiled for its true values at a higher price than the program
-would be as a whole.
+size, compiling these pieces for its true values costs more than compiling the program
+as a whole would.
 """
 
 from collections.abc import Collection
@@ -22,7 +22,7 @@ def kept_true(plan: Plan) -> frozenset[Symbol]:
 
 
 def price(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> float:
-    """The price in nodes of another value of these sizes."""
+    """The price of another value of these sizes, in compiled nodes."""
     originals = {} if plan.padded is None else plan.padded.originals
     total = 0.0
     for one in plan.segments:
@@ -32,7 +32,7 @@ def price(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> float:
 
 
 def line_of_report(plan: Plan, sizes: Collection[Symbol]) -> str:
-    """The line of reports on sizes left alone, by the plan that padded them."""
+    """The line in reports about sizes left unpadded, from the plan that padded them."""
     assert plan.padded is not None
     cut = plan.padded.cuts[0]
     names = ", ".join(sorted(map(shown_name, sizes)))

@@ -1,4 +1,4 @@
-"""Whole arrays of which XLA may compute parts, which it then sends."""
+"""Whole arrays that XLA may compute in parts, which it then sends."""
 
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 class Unpinned:
     """Values that devices have whole, though the text of a program does not say so.
 
-    The `local` ones each device makes; of the `loose` ones XLA may compute parts, and
-    surely of some that a segment has `parted`.
+    Each device makes the `local` values itself. XLA may compute parts of the `loose`
+    values, and surely does so for some that a segment has `parted`.
     """
 
     layout: MeshLayout
@@ -30,9 +30,10 @@ class Unpinned:
     parted: Set[Value]
 
     def is_sent(self, node: Node, has_masks: Callable[[Node], object]) -> bool:
-        """Whether XLA may spread what a node takes, since its result is, and send it.
+        """Whether XLA may spread inputs of a node, as its result is, and send them.
 
-        It parts no matrices of ops on these, and no few rows that many are put around.
+        XLA does not part the matrices of ops on matrices, nor a few rows put among
+        many.
         """
         whole = [v for v in node.inputs if not any(self.place(v))]
         if not passes_parts(node) and not self.parted.isdisjoint(whole):
@@ -49,9 +50,9 @@ class Unpinned:
 
 
 def on_parts_perhaps(parts: Iterable[Value], loose: Set[Value]) -> Iterator[Gathering]:
-    """The nodes on whole arrays that XLA may do on parts, since a segment gives these.
+    """Yield nodes on whole arrays that XLA may do on parts, as a segment gives parts.
 
-    The parts that one takes from others are then sent, as for a running sum.
+    Parts that such a node takes from others are then sent, as for a running sum.
     """
     stack, seen = [*parts], set[Value]()
     while stack:

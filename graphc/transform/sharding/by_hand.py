@@ -15,19 +15,19 @@ from graphc.ir.sizes.polynomials import polynomial
 from graphc.ops.effects.shardings import FREE, WHOLE
 from graphc.transform.sharding.meshes import DeviceMesh, check_axis
 
-MeshAxes = tuple[str | None, ...]  # of a mesh, for each axis of an array
+MeshAxes = tuple[str | None, ...]  # axes of a mesh, for each axis of an array
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A node that says where an array lies; sizes of its body are those around it."""
+    """A node that says where an array lies; `sizes` are its body's, as seen outside."""
 
     node: Node
     sizes: Mapping[Symbol, Size]
 
     @property
     def names(self) -> Iterator[tuple[Size, Text]]:
-        """The size of each axis, and the axis of the mesh that it lies along."""
+        """Yield the size of each axis, and the axis of the mesh that it lies along."""
         axes: Iterable[Text] = self.node.params["axes"]
         shape = self.node.outputs[0].type.shape
         for size, axis in zip(shape, axes, strict=True):
@@ -47,7 +47,7 @@ def choices(nodes: Iterable[Node]) -> list[Choice]:
 
 
 def chosen_axes(nodes: Iterable[Node]) -> dict[Value, MeshAxes]:
-    """Where results of choices lie, and arguments for which all choices are one."""
+    """The places of choices' results, and of arguments for which all choices agree."""
     axes: dict[Value, MeshAxes] = {}
     of_arguments: dict[Value, set[MeshAxes]] = {}
     for node in nodes:
@@ -80,7 +80,8 @@ def check_choices(
 ) -> None:
     """Raise GraphError for axes that the mesh lacks, and sizes that it cannot share.
 
-    `devices` are numbers that sizes are multiples of, by the symbols of capacities.
+    `devices` are numbers that capacities are multiples of, by the symbols of
+    capacities.
     """
     for choice in choices(nodes):
         for size, axis in choice.names:

@@ -1,8 +1,8 @@
 """Ops along a spread axis that devices do on their parts, and then combine.
 
-Running sums are those of parts, after the totals of the parts before; the largest
-elements are among the largest of each part; sorted parts exchange elements with one
-other at a time. No device has the whole array, which XLA would gather.
+A running sum is the sum within each part, after the totals of the parts before; the
+largest elements are among the largest of each part; sorted parts exchange elements with
+one other part at a time. No device has the whole array, which XLA would gather.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,10 +22,10 @@ from graphc.transform.sharding.merging import rounds
 
 @dataclass(frozen=True)
 class Combined:
-    """A node whose parts are on the devices along axes of the mesh, the `names`.
+    """A node that devices do on parts along the axes `names` of the mesh.
 
-    `bytes` are those of the messages of one device, which are all of one `kind`; so
-    many are `for_places`, which go only where these are read.
+    `bytes` are those of the messages of one device, which are all of one `kind`. Of
+    these, `for_places` are sent only if the places of elements are read.
     """
 
     node: Node
@@ -37,7 +37,7 @@ class Combined:
     for_places: Size = 0
 
     def bytes_read(self, is_read: Callable[[Value], bool]) -> Size:
-        """The bytes of what is sent for the results that something reads."""
+        """The bytes that are sent for results that something reads."""
         places = self.node.outputs[-1]
         return self.bytes - (0 if is_read(places) else self.for_places)
 
@@ -46,9 +46,9 @@ class Combined:
 class Exchange:
     """The messages by which devices combine: their kind, and the elements of each.
 
-    `elements` are along the axis, of `itemsize` bytes for each place on other axes.
-    Results are `whole` where each device has all of them; of the bytes of an element,
-    `place_size` tell its place, for a result that may be left.
+    `elements` counts elements along the axis, of `itemsize` bytes for each place on
+    other axes. Results are `whole` if each device has all of them. `place_size` bytes
+    of each element tell its place, for a result that may be left unread.
     """
 
     kind: str
@@ -58,9 +58,9 @@ class Exchange:
     place_size: int = 0
 
 
-# Of these XLA passes over NaN, where it joins results of several devices.
+# For these, XLA ignores NaN where it joins results of several devices.
 EXTREMES = OP.max, OP.max_from, OP.peak, OP.min, OP.min_from
-_BY_XLA = OP.argmax, OP.argmin  # which it combines as the rule does
+_BY_XLA = OP.argmax, OP.argmin  # which XLA combines as the rule does
 PlaceOf = Callable[[Value], MeshAxes]
 ExchangeOf = Callable[[Node, int, Size], Exchange]
 COMBINED: RuleTable[ExchangeOf] = RuleTable(
@@ -75,13 +75,13 @@ def _of_running(node: Node, devices: int, size: Size) -> Exchange:
 
 @COMBINED.of(OP.recurrence)
 def _of_recurrence(node: Node, devices: int, size: Size) -> Exchange:
-    """The last state, and the product of all factors."""
+    """Devices send the last state, and the product of all factors."""
     return Exchange("all-gather", devices, 2 * node.inputs[0].dtype.itemsize)
 
 
 @COMBINED.of(OP.top_k)
 def _of_top_k(node: Node, devices: int, size: Size) -> Exchange:
-    """The largest of each part, and where they are."""
+    """Devices send the largest elements of each part, and where they are."""
     count = minimum(node.params["k"], size)
     itemsize, place_size = (v.dtype.itemsize for v in node.outputs)
     size = itemsize + place_size
@@ -90,14 +90,14 @@ def _of_top_k(node: Node, devices: int, size: Size) -> Exchange:
 
 @COMBINED.of(OP.argmax, OP.argmin)
 def _of_extreme(node: Node, devices: int, size: Size) -> Exchange:
-    """The extreme of each part, and where it is."""
+    """Devices send the extreme of each part, and where it is."""
     itemsize = node.inputs[0].dtype.itemsize + node.outputs[0].dtype.itemsize
     return Exchange("all-gather", devices, itemsize, whole=True)
 
 
 @COMBINED.of(OP.sort, OP.argsort)
 def _of_sort(node: Node, devices: int, size: Size) -> Exchange:
-    """All elements of a part in each round; their places too, where these are asked."""
+    """Each round sends all elements of a part, and for argsort their places."""
     itemsize = node.inputs[0].dtype.itemsize
     if node.primitive is OP.argsort:
         itemsize += node.outputs[0].dtype.itemsize
@@ -110,8 +110,8 @@ def combined(
 ) -> Combined | None:
     """The way in which devices combine a node; None where there is no need or rule.
 
-    `place_of` tells where values lie in a body, whose sizes do not: there no rule is
-    printed, and XLA combines some ops alike.
+    `place_of` tells where values lie in a body, since sizes do not tell that there. In
+    a body no rule is printed, but XLA combines some ops in the same way.
     """
     if node.primitive in EXTREMES:
         return _extremes(layout, node)
@@ -148,7 +148,7 @@ def combined(
 
 
 def _extremes(layout: MeshLayout, node: Node) -> Combined | None:
-    """Extremes of floats, which all devices gather from each: these keep NaN."""
+    """Extremes of floats, which each device gathers from all others: this keeps NaN."""
     x, (result,) = node.inputs[0], node.outputs
     place = layout.of(x)
     if place is None or not is_float(x.dtype):
@@ -170,9 +170,10 @@ def _extremes(layout: MeshLayout, node: Node) -> Combined | None:
 
 
 def _picked(layout: MeshLayout, node: Node) -> Combined | None:
-    """Elements anywhere along one axis, of which each device gives those of its part.
+    """Elements anywhere along one axis, each given by the device that has it.
 
-    Unless it is less to gather that axis, or devices have parts of the indices.
+    None where gathering that axis moves fewer bytes, or devices have parts of the
+    indices.
     """
     x, *indices = node.inputs
     axes, (result,) = node.params["axes"], node.outputs
@@ -197,7 +198,7 @@ def _picked(layout: MeshLayout, node: Node) -> Combined | None:
 
 
 def _cut(layout: MeshLayout, node: Node) -> Combined | None:
-    """So many rows along one axis, of which each device gives those of its part."""
+    """A fixed number of rows along one axis, each given by the device that has it."""
     (x,), (result,) = node.inputs, node.outputs
     place, before, after = layout.of(x), x.type.shape, result.type.shape
     if place is None or set(node.params["kinds"]) != {"s"}:
@@ -212,7 +213,7 @@ def _cut(layout: MeshLayout, node: Node) -> Combined | None:
 
 
 def is_cut(node: Node) -> bool:
-    """Whether a node takes some rows along an axis."""
+    """Whether a node takes only some rows along an axis."""
     if node.primitive is not OP.basic_index:
         return False
     kinds, (x,), (result,) = node.params["kinds"], node.inputs, node.outputs

@@ -1,7 +1,7 @@
-"""Axes whose parts devices work on by themselves, and those whose results they join.
+"""Axes whose parts devices work on separately, and axes over which they join results.
 
-Loops that take arrays part by part have such rules, for tiles; here are those of ops
-that are not tiled, and of what is summed over an axis.
+Loops that take arrays part by part have such rules, for tiles. Here are the rules of
+ops that are not tiled, and of sums over an axis.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -34,7 +34,7 @@ JOINED: RuleTable[Callable[[Node], AxesOfOperands]] = RuleTable(
 )
 
 
-# The axes of matrices, in ops that take them one by one, along the axes before.
+# The number of matrix axes, in ops that take matrices one by one along the other axes.
 STACKED: RuleTable[int] = RuleTable("axes of what is stacked")
 for _primitive in (
     *(OP.det, OP.slogdet, OP.eig, OP.eigh, OP.eigvals, OP.qr, OP.svd, OP.pinv),
@@ -43,7 +43,7 @@ for _primitive in (
     STACKED.define(_primitive, 2)
 MATRICES = *STACKED.rules, OP.cholesky, OP.solve_triangular, OP.solve, OP.inv
 
-# Loops of ops per element, and of draws by rejection, go on until no element of any
+# Loops within elementwise ops, and draws by rejection, go on until no element of any
 # device needs another step: the bytes of the messages that tell, one for each loop.
 AGREED: RuleTable[int] = RuleTable("bytes that tell whether loops go on")
 for _primitive, _loops in (
@@ -58,10 +58,10 @@ for _primitive, _loops in (
 
 
 def parted_axes(node: Node, axis: int, result: Value) -> OperandAxis | None:
-    """Per operand, the axis whose parts make those along `axis` of a result.
+    """For each operand, the axis whose parts make the parts along `axis` of a result.
 
-    None for an operand that all parts share; None for all of them where there is no
-    such axis.
+    None for an operand that all parts share; None instead of a list where no axis does
+    so.
     """
     if node.primitive.elementwise:
         return _aligned(node.inputs, result.type.rank - axis)
@@ -74,7 +74,7 @@ def parted_axes(node: Node, axis: int, result: Value) -> OperandAxis | None:
 
 
 def joined_axes(node: Node) -> AxesOfOperands:
-    """Per operand, the axes over which results of parts are joined."""
+    """For each operand, the axes over which results of parts are joined."""
     rule = JOINED.find(node.primitive)
     return () if rule is None else rule(node)
 
@@ -86,7 +86,7 @@ def _of_reduction(node: Node) -> AxesOfOperands:
 
 @JOINED.of(OP.basic_index)
 def _of_items(node: Node) -> AxesOfOperands:
-    """One element along an axis is that of one device; others have zeros."""
+    """One device has the element along such an axis; the others have zeros."""
     axes = [k for k in node.params["kinds"] if k != "n"]
     return [[a for a, kind in enumerate(axes) if kind == "i"]]
 
@@ -124,7 +124,7 @@ def _parts_of_reshape(node: Node, axis: int) -> OperandAxis | None:
 
 
 def _are_in_order(n: Size, m: Size) -> bool:
-    """Whether two sizes vary and are the same, or multiples of one that varies."""
+    """Whether two symbolic sizes are the same, or multiples of one symbol."""
     if not isinstance(n, Dim) or not isinstance(m, Dim):
         return False
     if same_size(n, m):
@@ -147,7 +147,7 @@ def _parts_of_einsum(node: Node, axis: int) -> OperandAxis:
 
 @JOINED.of(OP.einsum)
 def _of_einsum(node: Node) -> AxesOfOperands:
-    """For two operands: of more, products of some may be summed first."""
+    """The summed axes of two operands; with more, products may be summed first."""
     inputs, output = _labels(node)
     if len(inputs) > 2:
         return []
@@ -161,7 +161,7 @@ def _labels(node: Node) -> tuple[list[str], str]:
 
 @PARTED.of(OP.conv)
 def _parts_of_conv(node: Node, axis: int) -> OperandAxis | None:
-    """Images, and kernels where each takes all channels."""
+    """Parts of images, or of kernels where each takes all channels."""
     if axis == 0:
         return [0, None]
     return [None, 0] if axis == 1 and _takes_all(node) else None
@@ -207,7 +207,7 @@ def _parts_of_scatter(node: Node, axis: int) -> OperandAxis | None:
 
 @JOINED.of(OP.scatter)
 def _of_scatter(node: Node) -> AxesOfOperands:
-    """Updates that are added at places, of which each device knows some."""
+    """The axes of added updates and of their places, of which devices have parts."""
     x, update, *indices = node.inputs
     if node.params["how"] != "add":
         return []
@@ -235,14 +235,14 @@ def _parts_of_pad(node: Node, axis: int) -> OperandAxis | None:
 
 @PARTED.of(OP.max_pool, OP.min_pool, OP.sum_pool)
 def _parts_of_pool(node: Node, axis: int) -> OperandAxis | None:
-    """Images and channels: windows are over the last axes."""
+    """Parts of images and channels: windows are over the last axes."""
     before = node.inputs[0].type.rank - len(node.params["window"])
     return [axis] if axis < before else None
 
 
 @PARTED.of(OP.cholesky, OP.inv, OP.solve, OP.solve_triangular, OP.svdvals, OP.eigvalsh)
 def _parts_of_matrices(node: Node, axis: int) -> OperandAxis | None:
-    """Stacked matrices, each of which is one device's."""
+    """Parts of stacked matrices, each of which one device has."""
     behind = node.outputs[0].type.rank - axis
     values = node.primitive in (OP.svdvals, OP.eigvalsh)
     if behind <= 2 - values:
@@ -266,7 +266,7 @@ def _left(x: Value, axes: Sequence[int]) -> list[int]:
 
 
 def _aligned(values: Sequence[Value], behind: int) -> list[int | None]:
-    """The axis of each value that is so far from its end, where it has one."""
+    """The axis that is `behind` places from the end of each value, where it has one."""
     ranks = [v.type.rank for v in values]
     return [n - behind if n >= behind else None for n in ranks]
 
@@ -279,7 +279,8 @@ def shared_axis(
 ) -> str | None:
     """The axis of the mesh along which the operands of an axis lie.
 
-    Values that are made of nothing lie as others do.
+    Values that are made of nothing lie as the others do. Raises Unforeseen where the
+    operands lie along several axes of the mesh.
     """
     pairs = [(v, a) for v, a in zip(node.inputs, of_operands, strict=False)]
     along = [
@@ -297,7 +298,7 @@ def joined_names(
 ) -> set[str]:
     """The axes of the mesh over which results of parts are joined.
 
-    Of operands, parts along the axes that are `taken` make parts of results.
+    Parts of operands along the axes that are `taken` make parts of results instead.
     """
     summed = [set(axes) for axes in joined_axes(node)]
     summed += [set()] * (len(node.inputs) - len(summed))

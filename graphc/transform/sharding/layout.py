@@ -27,8 +27,7 @@ _LARGE = 2**12  # the number that all sizes have where bytes are compared
 class MeshLayout:
     """The axes of a mesh along which sizes are spread, by the symbols of capacities.
 
-    Values that are `chosen` lie as the user says; JAX decides about those that
-    are `open`.
+    Values in `chosen` lie as the user says; JAX decides where values in `open` lie.
     """
 
     mesh: DeviceMesh
@@ -37,9 +36,9 @@ class MeshLayout:
     open: Set[Value] = frozenset()
 
     def of(self, value: Value) -> MeshAxes | None:
-        """Where the axes of a stored value lie; None where JAX decides that.
+        """The mesh axes that a stored value lies along; None where JAX decides that.
 
-        Sizes that are spread come before a choice by hand for arguments alone.
+        Sizes that are spread take precedence over a choice by hand only for arguments.
         """
         if value.node.primitive is INPUT:
             by_sizes = self._of_sizes(value)
@@ -50,10 +49,10 @@ class MeshLayout:
         return self._of_sizes(value)
 
     def _of_sizes(self, value: Value) -> MeshAxes | None:
-        """Where the axes lie whose sizes are spread; None where JAX decides that.
+        """The place that a value's sizes give its axes; None where JAX decides that.
 
-        An axis lies along that of a factor of its size: rows of `capacity * length`
-        elements are spread as those of `capacity`. Sizes of bodies are left out.
+        An axis lies along the mesh axis of a factor of its size: `capacity * length`
+        rows are spread as `capacity` rows are. Sizes of bodies are left out.
         """
         axes: list[str | None] = []
         decided = True
@@ -65,9 +64,10 @@ class MeshLayout:
         return tuple(axes) if decided or any(axes) else None
 
     def with_room(self, value: Value) -> MeshAxes | None:
-        """Where a result lies that is stored with room for as many rows on each device.
+        """The place of a result that is stored with equal room for rows on each device.
 
-        Its sizes are such as `capacity - 1`, or half of it; None where none are such.
+        It has a size such as `capacity - 1`, or half of `capacity`; None where it has
+        not.
         """
         is_decided = value in self.chosen or value in self.open
         if value.node.primitive is INPUT or is_decided or self._of_sizes(value):
@@ -77,7 +77,7 @@ class MeshLayout:
         return tuple(places) if len(names) == len(set(names)) > 0 else None
 
     def nearly(self, value: Value) -> MeshAxes:
-        """Where a value lies, whose rows devices may share evenly or nearly so."""
+        """The place of a value whose rows devices share evenly or nearly so."""
         whole: MeshAxes = (None,) * value.type.rank
         return self.of(value) or self.with_room(value) or whole
 
@@ -88,18 +88,18 @@ class MeshLayout:
         return axes[0] if len(axes) == 1 else None
 
     def local_shape(self, value: Value, axes: Sequence[str | None]) -> Sequence[Size]:
-        """The stored sizes of the part that one device has of a value that lies so."""
+        """The stored sizes of one device's part of a value that lies along `axes`."""
         sizes = zip(value.type.shape, axes, strict=True)
         return [n if axis is None else self._part(n, axis) for n, axis in sizes]
 
     def local_bytes(self, value: Value, axes: Sequence[str | None]) -> Size:
-        """The bytes of the part that one device has of a value that lies so."""
+        """The bytes of one device's part of a value that lies along `axes`."""
         return prod(self.local_shape(value, axes)) * value.dtype.itemsize
 
     def moved_bytes(self, value: Value, before: MeshAxes, axes: MeshAxes) -> Size:
-        """The bytes on one device of a value that is laid so from where it lay before.
+        """The bytes on one device of a value that is moved from `before` to `axes`.
 
-        Parts that are gathered are equally large, so the last one is filled.
+        Gathered parts are equally large, so the last one is filled up.
         """
         shape = list(self.local_shape(value, axes))
         for i, (name, after) in enumerate(zip(before, axes, strict=True)):
@@ -134,7 +134,7 @@ class MeshLayout:
         return size // count if even else ceil_div(size, count)
 
     def is_spread(self, value: Value) -> bool:
-        """Whether elements along one of the axes may be spread by a size."""
+        """Whether a size may spread the elements along one of the axes."""
         sizes = [n for n in value.type.shape if isinstance(n, Dim)]
         return any(not self.axes.keys().isdisjoint(n.symbols) for n in sizes)
 
@@ -155,7 +155,7 @@ class MeshLayout:
 
 
 def weight(size: Size) -> int:
-    """A number to compare bytes by, where all sizes are alike and large."""
+    """A number to compare bytes by: all symbolic sizes count as equal and large."""
     if not isinstance(size, Dim):
         return size
     known = substitute(size, dict.fromkeys(size.symbols, _LARGE))
@@ -164,7 +164,7 @@ def weight(size: Size) -> int:
 
 
 def without_last_whole(axes: Sequence[str | None]) -> Sequence[str | None]:
-    """Axes of a mesh without the last ones of an array that lie along none."""
+    """Drop the trailing axes of an array that lie along no axis of the mesh."""
     count = max((i + 1 for i, name in enumerate(axes) if name is not None), default=0)
     return axes[:count]
 
@@ -194,8 +194,8 @@ def spread_capacities(
 def check_shards(graph: Graph, policies: Mapping[Symbol, Policy]) -> None:
     """Raise GraphError for shards that no array can have.
 
-    Those are of sizes that depend on data or numbers, and of two sizes of an argument
-    or a result along one axis of the mesh.
+    These are shards of sizes that depend on data or numbers, and of two sizes of one
+    argument or result along the same axis of the mesh.
     """
     shards = {s: p for s, p in policies.items() if isinstance(p, Sharded)}
     for symbol in shards:

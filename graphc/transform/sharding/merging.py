@@ -1,4 +1,4 @@
-"""Sorted parts of devices made one order: which of them exchange elements, and when."""
+"""Merge the sorted parts of devices: which parts exchange elements, and when."""
 
 from collections.abc import Iterator
 

@@ -9,12 +9,12 @@ from graphc.ir.namespace import misspelled
 
 @dataclass(frozen=True)
 class DeviceMesh:
-    """Devices of one platform, in rows: axes have names and sizes.
+    """Devices of one platform, arranged along axes with names and sizes.
 
     `devices` are positions among the devices of the platform, in the order of the mesh,
-    so that other processes know them too. No platform is that of JAX's default. Where
-    the devices are those of several `processes`, these wait for each other at calls, so
-    many seconds at most.
+    so that other processes know them too. An empty `platform` is JAX's default. If the
+    devices belong to several `processes`, these wait for each other at calls, for at
+    most `wait` seconds.
     """
 
     names: tuple[str, ...]
@@ -29,7 +29,7 @@ class DeviceMesh:
         assert prod(self.sizes) == len(self.devices)
 
     def size(self, axis: str) -> int:
-        """How many devices there are along an axis."""
+        """The number of devices along an axis."""
         return self.sizes[self.names.index(axis)]
 
     def __str__(self) -> str:

@@ -1,10 +1,10 @@
 """The messages between devices that rules foresee in a segment, with their bytes.
 
-Places of arrays are followed from the inputs on. Where an op works on parts along an
-axis by themselves, its result lies as its operands do; what is summed over axes that
-are spread is a sum on each device, then an all-reduce of the results; and what devices
-shall have whole is gathered. Of other ops on spread arrays XLA decides: they may gather
-all that they take.
+The places of arrays are followed from the inputs on. Where an op works on parts along
+an axis separately, its result lies as its operands do. A sum over axes that are spread
+is a sum on each device, then an all-reduce of the results. Arrays that devices need
+whole are gathered. XLA decides about other ops on spread arrays: they may gather all
+their inputs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ from graphc.transform.sharding.sent import (
 )
 from graphc.transform.sharding.whole import Gathered, gathered, whole_operands
 
-_NOT_PLAIN = "chunk", "per_chunk"  # of scans
+_NOT_PLAIN = "chunk", "per_chunk"  # params of scans that are not followed
 
 
 class Follower:
@@ -63,14 +63,14 @@ class Follower:
 
     def __init__(self, layout: MeshLayout, is_inside: bool = False) -> None:
         self.layout = layout
-        self._is_inside = is_inside  # of a body
+        self._is_inside = is_inside  # whether a body is followed
         self._places: dict[Value, MeshAxes] = {}
         self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has moved
         self._made: set[Value] = set()  # of nothing that is spread
         self._kept: set[Value] = set()  # where they lie, behind what was moved
         self._loose: set[Value] = set()  # whole, but nothing in the text says so
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
-        # What is made of nothing that nodes take parts of, and what they take whole.
+        # Values made of nothing that nodes take by parts (True), and whole (False).
         self._taken: dict[bool, set[Value]] = {True: set(), False: set()}
         self._read: set[Value] = set()  # by nodes, or given by the segment
         self._given: set[Value] = set()  # by the segment, in parts; what follows too
@@ -83,10 +83,10 @@ class Follower:
         inputs: Iterable[Value],
         outputs: Mapping[Value, MeshAxes | None],
     ) -> Messages:
-        """The messages of a segment with these nodes, which gives outputs so placed.
+        """The messages of a segment with these nodes, with its outputs placed as given.
 
-        Where that is left to JAX, devices have parts that are as large as others, or
-        all of it.
+        Where an output's place is left to JAX, devices have equally large parts of it,
+        or all of it.
         """
         self.enter(inputs, nodes := [*nodes])
         self._read = {*outputs, *taken_by(nodes)}
@@ -111,7 +111,7 @@ class Follower:
     def undecided(
         self, node: Node, inputs: Sequence[Value], outputs: Iterable[Value]
     ) -> Messages:
-        """The messages of a segment whose nodes are not followed, but for this one."""
+        """The messages of a segment not followed: `node` may gather its inputs."""
         self.enter(inputs)
         gathering = gathering_of(node, {v: self.place(v) for v in inputs})
         self._places.update((v, self._decided(v)) for v in outputs)
@@ -161,7 +161,7 @@ class Follower:
         return whole
 
     def _decided(self, value: Value) -> MeshAxes:
-        """Where the layout says that a value lies; whole where it leaves that open."""
+        """The place that the layout gives a value; whole where it leaves that open."""
         axes = self.layout.of(value)
         return whole_axes(value) if axes is None else self._spread(axes)
 
@@ -172,7 +172,7 @@ class Follower:
         return tuple([None if one else a for a, one in zip(axes, alone, strict=True)])
 
     def place(self, value: Value) -> MeshAxes:
-        """Where a value lies; what is not computed on the way lies anywhere."""
+        """The place of a value, which is whole where nothing else is known."""
         return self._places.get(value) or whole_axes(value)
 
     def follow(self, node: Node, messages: Messages) -> None:
@@ -224,7 +224,7 @@ class Follower:
     def masks_of_whole(self, node: Node) -> list[Value]:
         """Masks that a node takes for an array that each device has whole.
 
-        A device makes all of them: XLA would make parts, and gather them.
+        A device makes all of these masks: XLA would make parts, and gather them.
         """
         places = {v: self.place(v) for v in node.inputs if self.layout.is_spread(v)}
         masks = [v for v in places if v in self._made and any(places[v])]
@@ -233,7 +233,7 @@ class Follower:
         return masks if is_whole and not self._kept.isdisjoint(arrays) else []
 
     def moves(self, node: Node) -> dict[Value, MeshAxes]:
-        """Where operands lie for a node that do not lie so before."""
+        """The operands that must move for a node, and where they lie then."""
         if combined(self.layout, node, self.place) is not None:
             return {}
         operands = whole_operands(self.layout, node)
@@ -250,11 +250,11 @@ class Follower:
         return places | moved(self.layout, node, place, self.is_made)
 
     def _is_from_made(self, node: Node) -> bool:
-        """Whether all that a node takes of what is spread is made of nothing."""
+        """Whether all spread inputs of a node are made of nothing."""
         return self._made.issuperset(v for v in node.inputs if any(self.place(v)))
 
     def _is_by_axes(self, node: Node) -> bool:
-        """Whether devices do a node on parts along axes by themselves."""
+        """Whether devices do a node on separate parts along axes."""
         primitive = node.primitive
         other = primitive in (OP.with_sharding, CALL, SCAN) or primitive.passes_on
         if other or has_inner(node) or not self.layout.open.isdisjoint(node.inputs):
@@ -262,9 +262,9 @@ class Follower:
         return gathered(self.layout, node) is None
 
     def _gather_operands(self, node: Node, messages: Messages) -> bool:
-        """Count what it takes to lay operands as a node needs them; whether any is.
+        """Lay operands as a node needs them, and count the messages; tell if any moves.
 
-        Raises Unforeseen where XLA may gather them though they are whole.
+        Raises Unforeseen where XLA may gather operands though they are whole.
         """
         asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
         moves = self.moves(node)
@@ -292,9 +292,9 @@ class Follower:
         return bool(moves or asking)
 
     def _from_whole(self, node: Node, messages: Messages, is_pinned: bool) -> None:
-        """Set where the results lie of a node that takes nothing that is spread.
+        """Set where the results lie of a node whose inputs are all whole.
 
-        Values made of nothing, as masks, each device makes where it uses them.
+        Each device makes values made of nothing, such as masks, where it uses them.
         """
         is_made = not any(map(self.layout.is_spread, node.inputs))
         if not is_made and is_cut(node) and not is_pinned:
@@ -308,7 +308,7 @@ class Follower:
             self._loose.update(node.outputs)
 
     def _on_parts(self, node: Node, way: Combined | Gathered, to: Messages) -> None:
-        """Set where the results lie of a node that devices do on their parts."""
+        """Set where the results of a node lie that devices do on their parts."""
         if has_inner(node):
             raise Unforeseen
         for value, axes in way.inputs.items():
@@ -323,7 +323,7 @@ class Follower:
         messages.take(inner, call.sizes)
 
     def _switch(self, node: Node, messages: Messages) -> None:
-        """Through each branch: XLA has the messages of all of them."""
+        """Follow each branch: the program has the messages of all of them."""
         before = [*map(self.place, node.inputs[1:])]
         calls = node.primitive.body_calls(node)
         branches = [(call, *self._inside(call.body, before)) for call in calls]
@@ -335,9 +335,9 @@ class Follower:
             messages.take(inner, call.sizes)
 
     def _scan(self, node: Node, messages: Messages) -> None:
-        """Through one step, of which all lie alike: XLA has the messages once.
+        """Follow one step, which stands for all: the program has its messages once.
 
-        A carry that is spread before the loop stays so; of what a step leaves whole,
+        A carry that is spread before the loop stays so; where a step leaves it whole,
         devices keep their parts.
         """
         params, (call,) = node.params, node.primitive.body_calls(node)
@@ -368,7 +368,7 @@ class Follower:
     def _inside(
         self, body: Body, places: Sequence[MeshAxes]
     ) -> tuple[list[MeshAxes], Messages]:
-        """Where the outputs of a body lie, and its messages."""
+        """The places of the outputs of a body, and its messages."""
         if len(places) != len(body.inputs):
             raise Unforeseen
         follower, messages = Follower(self.layout, is_inside=True), Messages()
@@ -388,10 +388,10 @@ class Follower:
     def _move(
         self, node: Node, value: Value, axes: MeshAxes, messages: Messages
     ) -> None:
-        """Count what it takes to lay a value so, for a node.
+        """Count the messages that lay a value along `axes` for a node.
 
-        A part of what is there takes no message; what is spread is gathered, or laid
-        along another axis, once in a segment. Raises Unforeseen for both at once.
+        To take a part of a whole value needs no message; a spread value is gathered, or
+        laid along another axis, once in a segment. Raises Unforeseen for both at once.
         """
         before = self.place(value)
         changes = [(a, b) for a, b in zip(before, axes, strict=True) if a != b]
@@ -415,7 +415,7 @@ class Follower:
             raise Unforeseen
 
     def _by_axes(self, node: Node, messages: Messages) -> None:
-        """Set where the results lie, axis by axis.
+        """Set where the results of a node lie, axis by axis.
 
         No rule is needed for arrays that each device has whole, or makes.
         """
@@ -434,10 +434,10 @@ class Follower:
         self._agree(node, messages)
 
     def _agree(self, node: Node, messages: Messages) -> None:
-        """Count what tells all devices whether the loops of a node go on.
+        """Count the messages that tell all devices whether a node's loops go on.
 
-        A device makes all of a value that others take whole, by itself. Raises
-        Unforeseen where some take parts of it.
+        A device makes a value that nodes take whole by itself, without messages. Raises
+        Unforeseen where other nodes take parts of that value.
         """
         agreed = AGREED.find(node.primitive)
         if agreed is None or not any(any(self.place(v)) for v in node.outputs):
@@ -480,9 +480,9 @@ class Follower:
             self._join(node, result, len(joined), messages)
 
     def _join(self, node: Node, result: Value, times: int, messages: Messages) -> None:
-        """Count what joins results of parts; XLA may make all of what is made whole.
+        """Count the messages that join results of parts, one mesh axis at a time.
 
-        They are joined along one axis of the mesh after the other.
+        Where inputs are made of nothing, XLA may make all of the result instead.
         """
         if self._is_from_made(node):
             messages.unforeseen.append(Gathering(node, 0, frozenset()))

@@ -1,8 +1,8 @@
 """Operands that devices move before an op, so that each has what its part needs.
 
 Devices work on parts along an axis of a mesh one way at a time. Where operands would be
-parted in two ways, as rows and columns of one size, the way is taken that moves the
-fewest bytes; operands of other ways are gathered, or laid along it. An operand that
+parted in two ways, as rows and as columns of one size, the way that moves the fewest
+bytes is taken; other operands are gathered, or laid along that way. An operand that
 lies along an axis which no rule parts is gathered.
 """
 
@@ -23,7 +23,7 @@ from graphc.transform.sharding.neighbours import shift_of
 class Claim:
     """An axis of an operand, and the axis of a result that its parts make.
 
-    Its parts are joined where that is None.
+    The parts are joined where `makes` is None.
     """
 
     operand: int
@@ -32,7 +32,7 @@ class Claim:
 
 
 def claims(layout: MeshLayout, node: Node) -> Iterator[Claim]:
-    """The axes of operands that devices may have parts of."""
+    """Yield the axes of operands that devices may have parts of."""
     for result in node.outputs:
         for axis in range(result.type.rank):
             for operand, along in enumerate(_axes_of(layout, node, result, axis)):
@@ -55,7 +55,7 @@ def moved(
 ) -> dict[Value, MeshAxes]:
     """The operands that are moved before a node, and where they lie then.
 
-    Those that `is_made` cost nothing: each device makes what it needs of them.
+    Operands that `is_made` cost nothing: each device makes what it needs of them.
     """
     parts: dict[tuple[int, int], int | None] = {}
     for claim in claims(layout, node):
@@ -74,7 +74,7 @@ def moved(
 
 
 def is_crossed(node: Node, place: PlaceOf) -> bool:
-    """Whether an op per element takes rows and columns along one axis of the mesh."""
+    """Whether an elementwise op takes rows and columns along one axis of the mesh."""
     places = [place(v) for v in node.inputs]
     parts = {(a - len(axes), n) for axes in places for a, n in enumerate(axes) if n}
     return node.primitive.elementwise and len(parts) > len({n for _, n in parts})
@@ -85,7 +85,7 @@ def is_summed_first(
 ) -> bool:
     """Whether XLA may part a product of several arrays with a mask, and sum its parts.
 
-    It does so though the other arrays are gathered.
+    XLA does so even though the other arrays are gathered.
     """
     masks = [v for v in node.inputs if any(place(v)) and is_made(v)]
     return node.primitive is OP.einsum and len(node.inputs) > 2 and bool(masks)
@@ -100,7 +100,7 @@ class _Mover:
     parts: Mapping[tuple[int, int], int | None]
 
     def cost(self, name: str) -> Callable[[int | None], int]:
-        """The bytes that are moved for each way along an axis of the mesh."""
+        """Return a function that counts the bytes moved for a way along a mesh axis."""
 
         def bytes_moved(makes: int | None) -> int:
             places = self.places({name: makes}, only=name)
@@ -114,7 +114,7 @@ class _Mover:
     def places(
         self, ways: Mapping[str, int | None], only: str | None = None
     ) -> dict[Value, MeshAxes]:
-        """Where operands lie so that each axis of the mesh is used in one way."""
+        """The places of operands such that each axis of the mesh is used in one way."""
         places: dict[Value, MeshAxes] = {}
         for operand, value in enumerate(self.node.inputs):
             before = places.get(value, self.place(value))
@@ -133,7 +133,7 @@ class _Mover:
     def _lay_along(
         self, operand: int, name: str, way: int | None, axes: list[str | None]
     ) -> None:
-        """Lay an operand along the axis of the mesh in the way of others, if it can."""
+        """Lay an operand along the axis of the mesh in the given way, if possible."""
         count, devices = self.layout.mesh.size(name), self.layout.devices
         for axis, size in enumerate(self.node.inputs[operand].type.shape):
             alike = way is not None and self.parts.get((operand, axis), -2) == way

@@ -1,6 +1,6 @@
-"""Ops whose rows are those of an operand, some places further.
+"""Ops whose rows are the rows of an operand, shifted by some places.
 
-A slice leaves the first rows out, padding and a joined array put some before them, a
+A slice leaves out the first rows, padding and concatenation put rows before them, and a
 written slice lies somewhere in an array. Each device needs a few rows of its
 neighbours, which XLA sends, and nothing else.
 """
@@ -31,10 +31,10 @@ from graphc.transform.sharding.sent import Unforeseen
 
 @dataclass(frozen=True)
 class Shift:
-    """Row i of the result is made of the rows of the input `operand` from a place on.
+    """A shift: row i of a result is made of rows of input `operand` from a place on.
 
-    The place is `start + i * stride`; rows are as many as the `window`. Operands that
-    lie as the result does have theirs where it has them: `axes` are those of all.
+    The place is `start + i * stride`, and there are `window` rows. `axes` are the axes
+    of all operands along which they lie as the result does; None for other operands.
     """
 
     operand: int
@@ -52,7 +52,7 @@ SHIFTED: RuleTable[Callable[[MeshLayout, Node, int], Shift | None]] = RuleTable(
 def shift_of(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
     """The shift along an axis of the result; None where there is none.
 
-    Sizes that are no multiples of the devices are spread too, if they vary with those.
+    A symbolic size is spread even if it is not a multiple of the number of devices.
     """
     rule = SHIFTED.find(node.primitive)
     result = node.outputs[0]
@@ -63,11 +63,11 @@ def shift_of(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
 def rows_sent(
     layout: MeshLayout, name: str, before: Size, after: Size, shift: Shift
 ) -> Size:
-    """The rows that a device takes of its neighbours, of both sides.
+    """The rows that a device takes from its neighbours on both sides.
 
-    `before` and `after` are the rows of all devices along an axis of the mesh, of the
-    operand and of the result. Raises Unforeseen where they differ by more than a few:
-    then rows come from devices that are ever farther, and XLA decides on the way.
+    `before` and `after` are the rows of the operand and of the result on all devices
+    along an axis of the mesh. Raises Unforeseen where the two differ by more than a few
+    rows: then rows come from devices that are ever farther away, and XLA decides how.
     """
     devices, start, stride = layout.mesh.size(name), shift.start, shift.stride
     spread = [symbol for symbol, axis in layout.axes.items() if axis == name]
@@ -119,7 +119,7 @@ def _of_pool(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
 
 @SHIFTED.of(OP.conv)
 def _of_conv(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
-    """Of steps of one row, for all channels: else XLA gathers all."""
+    """The shift for strides of one row over all channels; else XLA gathers all rows."""
     if axis < 2 or {node.params[n][axis - 2] for n in ("spread", "stride")} != {1}:
         return None
     if not same_size(node.params["groups"], 1):
@@ -131,7 +131,7 @@ def _of_conv(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
 def _of_windows(
     node: Node, at: int, size: Size, axes: Sequence[int | None]
 ) -> Shift | None:
-    """Windows along the spatial axis `at`, of fixed sizes."""
+    """The shift of windows of fixed sizes along the spatial axis `at`."""
     names = "low", "stride", "dilation"
     low, stride, dilation = [node.params[name][at] for name in names]
     if not all(isinstance(n, int) for n in (low, stride, dilation, size)):
@@ -146,7 +146,7 @@ def _of_windows(
 
 @SHIFTED.of(OP.concatenate)
 def _of_joined(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
-    """Of one array that is spread, with few rows of others around it."""
+    """The shift of the one array that is spread, with few rows of others around it."""
     if axis != node.params["axis"]:
         return None
     varying = [i for i, v in enumerate(node.inputs) if _varies(v, axis)]
@@ -163,7 +163,7 @@ def _varies(value: Value, axis: int) -> bool:
 
 @SHIFTED.of(OP.slice_update)
 def _of_written(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
-    """Of an update with all rows of the slice, or one for all of them."""
+    """The shift of an update with all rows of the slice, or with one row for all."""
     written, update = written_slice(node), node.inputs[1].type
     if written is None or written.axis != axis:
         return None
@@ -173,7 +173,7 @@ def _of_written(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
 
 
 class WrittenSlice(NamedTuple):
-    """The one axis along which not all is written, the first place on it, how many."""
+    """The one axis on which not all is written, the first place, and the row count."""
 
     axis: int
     start: int
@@ -181,7 +181,7 @@ class WrittenSlice(NamedTuple):
 
 
 def written_slice(node: Node) -> WrittenSlice | None:
-    """The rows that a node writes to, which are one after the other; else None."""
+    """The consecutive rows that a node writes to; None where it writes others."""
     x = node.inputs[0]
     params = {name: p for name, p in node.params.items() if name != "how"}
     if set(params["kinds"]) - {"s"} or set(params["steps"]) - {None, 1}:
@@ -199,7 +199,7 @@ def written_slice(node: Node) -> WrittenSlice | None:
 def bytes_sent(
     layout: MeshLayout, node: Node, axis: int, shift: Shift, place_of: PlaceOf
 ) -> Size | None:
-    """The bytes of the rows of neighbours that a device takes for a result, if any."""
+    """The bytes of neighbours' rows that a device takes for a result; None if none."""
     operand = node.inputs[shift.operand]
     operand_axis, places = shift.axes[shift.operand], place_of(operand)
     name = None if operand_axis is None else places[operand_axis]
@@ -214,7 +214,7 @@ def bytes_sent(
 
 
 def is_put_among_spread(layout: MeshLayout, node: Node) -> bool:
-    """Whether computed rows get more rows around them, along a spread axis."""
+    """Whether a node puts computed rows among more rows along a spread axis."""
     if not any(v.node.inputs for v in node.inputs):
         return False
     rows = node.inputs[node.primitive is OP.slice_update].type.shape
@@ -225,12 +225,15 @@ def is_put_among_spread(layout: MeshLayout, node: Node) -> bool:
 
 
 def is_shifted(layout: MeshLayout, node: Node, values: Container[Value]) -> bool:
-    """Whether a node takes rows beside others of values that devices could share."""
+    """Whether a node shifts rows of any of `values`, which devices could share."""
     return any(node.inputs[s.operand] in values for _, s in _shifts(layout, node))
 
 
 def is_resized(layout: MeshLayout, node: Node, values: Container[Value]) -> bool:
-    """Whether it gives more or fewer of them, so that devices have other rows."""
+    """Whether a node shifts rows of `values` to more or fewer rows in all.
+
+    Devices then have other rows than before.
+    """
     sizes = [
         (node.inputs[s.operand].type.shape[s.axes[s.operand] or 0], size)
         for size, s in _shifts(layout, node)
@@ -240,7 +243,7 @@ def is_resized(layout: MeshLayout, node: Node, values: Container[Value]) -> bool
 
 
 def _shifts(layout: MeshLayout, node: Node) -> Iterator[tuple[Size, Shift]]:
-    """The shifts along axes that devices could share, and the rows of results."""
+    """Yield shifts along axes that devices could share, with the rows of results."""
     for value in node.outputs:
         for axis, name in enumerate(layout.nearly(value)):
             shift = shift_of(layout, node, axis) if name else None

@@ -1,7 +1,7 @@
-"""Values that each device computes whole, since that moves fewer bytes than they have.
+"""Values that each device computes whole, as that moves fewer bytes than a gather.
 
-A matrix of distances between rows is larger than the rows: where an op needs it whole,
-the rows are gathered, and each device computes all of it.
+A matrix of distances between rows is larger than the rows: where an op needs the matrix
+whole, the rows are gathered, and each device computes all of the matrix.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from graphc.transform.sharding.layout import MeshLayout, weight
 
 Moves = Mapping[Value, MeshAxes]
 _VIEWS = OP.expand_dims, OP.squeeze, OP.transpose, OP.reshape
-_TOO_MANY = 2**99  # bytes, of what is not computed more than once
+_TOO_MANY = 2**99  # bytes, for values that are computed only once
 _CHEAP = (*_VIEWS, OP.broadcast_to, OP.basic_index, OP.pad, *MONOIDS.rules)
 
 
@@ -27,14 +27,14 @@ def passes_parts(node: Node) -> bool:
 
 
 def unviewed(value: Value) -> Value:
-    """The array of which a value has the same elements, in another shape."""
+    """The array that a value is a view of: the same elements in another shape."""
     while value.node.primitive in _VIEWS:
         (value,) = value.node.inputs
     return value
 
 
 def repeated_along(value: Value, axis: int) -> Value | None:
-    """The array of which all that a value has along an axis are repetitions, if any."""
+    """The array that a value repeats along an axis; None where it repeats none."""
     if value.node.primitive is not OP.broadcast_to:
         return None
     (operand,) = value.node.inputs
@@ -52,13 +52,13 @@ class _Bytes:
     known: dict[Value, int] = field(default_factory=dict)
 
     def visit(self, node: Node) -> None:
-        """Know the fewest for the results of a node, after those for its inputs."""
+        """Find the fewest bytes for results of a node, after those for its inputs."""
         for value in node.outputs:
             least = self.least(value)
             self.known[value] = min(least, self.of_inputs(node)) if least else 0
 
     def least(self, value: Value) -> int:
-        """The fewest for one value."""
+        """The fewest bytes for one value."""
         if not any(self.place(value)) or self.is_made(value):
             return 0
         return self.known.get(value, self.whole(value))
@@ -69,7 +69,7 @@ class _Bytes:
         return weight(self.layout.local_bytes(value, axes))
 
     def of_inputs(self, node: Node) -> int:
-        """The fewest for the inputs of a node that devices may compute whole."""
+        """The fewest bytes for the inputs of a node that devices may compute whole."""
         if not (node.primitive.elementwise or node.primitive in _CHEAP):
             return _TOO_MANY
         return sum(map(self.least, dict.fromkeys(node.inputs)))
@@ -92,7 +92,7 @@ def recomputed(
 ) -> dict[Value, Node]:
     """The values that devices compute whole, and the nodes that need them so.
 
-    `moves` are those of nodes in order, whose values lie at their place.
+    `moves` are the moves for nodes in order; `place` tells where values lie before.
     """
     sizes = _Bytes(layout, place, is_made)
     for node in moves:
@@ -112,10 +112,10 @@ def shared_values(
     place: Callable[[Value], MeshAxes],
     whole: Mapping[Value, Node],
 ) -> list[Value]:
-    """The values that some nodes take elsewhere than at their place, and others there.
+    """The values that some nodes take where they lie, and others at another place.
 
-    `demands` are the places where nodes take values. Of those that devices compute
-    `whole`, they take all values whole.
+    `demands` are the places where nodes take values. To compute a result `whole`, a
+    node takes all its inputs whole.
     """
     users = Counter(v for node in demands for v in dict.fromkeys(node.inputs))
     leaving = dict.fromkeys(
@@ -130,10 +130,10 @@ def shared_values(
 def crossed(
     parted: Set[Value], whole: Set[Value], is_made: Callable[[Value], bool]
 ) -> set[Value]:
-    """The masks of which both are computed: what is taken by parts, and what whole.
+    """The masks that are needed both by parts and whole.
 
-    XLA would part them, and gather what is made of them. Of a chain of them, the last
-    ones are enough.
+    XLA would part such masks, and gather what is made of them. From a chain of masks,
+    the last ones are enough.
     """
     both = _behind(parted, is_made) & _behind(whole, is_made)
     used = {v for v in both if v.node.primitive.elementwise for v in v.node.inputs}
@@ -143,7 +143,7 @@ def crossed(
 
 
 def _behind(values: Iterable[Value], is_made: Callable[[Value], bool]) -> set[Value]:
-    """These, and the values that they are computed from element by element."""
+    """The made ones of `values`, and those that they are computed from elementwise."""
     behind, left = set[Value](), [*values]
     while left:
         value = left.pop()

@@ -24,10 +24,10 @@ class Gathering:
 
 @dataclass
 class Messages:
-    """The bytes of messages of a segment, by their kinds, and what is unforeseen.
+    """The bytes of a segment's messages, by kind, and the nodes that no rule covers.
 
     The bytes are those of the results on each device, in terms of stored sizes. Nodes
-    of which no rule tells them may gather all that is spread of their inputs.
+    without a rule may gather all of their inputs that is spread.
     """
 
     bytes: dict[str, Size] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Messages:
         self.bytes[kind] = self.bytes.get(kind, 0) + size
 
     def take(self, inner: "Messages", sizes: Mapping[Symbol, Size]) -> None:
-        """Count those of a body too, whose sizes are these outside of it."""
+        """Count the messages of a body too, whose sizes are `sizes` outside of it."""
         for kind, size in inner.bytes.items():
             self.add(kind, _outside(size, sizes))
         self.gathers += [_outside_of(one, sizes) for one in inner.gathers]
@@ -55,7 +55,7 @@ def _outside_of(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
 
 
 def gathering_of(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
-    """All that is spread of the values at these places, gathered by a node."""
+    """The gathering, by a node, of all values that are spread at these places."""
     spread = [value for value, axes in places.items() if any(axes)]
     axes = frozenset([a for v in spread for a in places[v] if a is not None])
     return Gathering(node, sum(map(stored_bytes, spread)), axes)
@@ -69,9 +69,9 @@ def stored_bytes(value: Value) -> Size:
 def perhaps_gathered(
     layout: MeshLayout, node: Node, places: Mapping[Value, MeshAxes]
 ) -> Gathering:
-    """All that a node of which XLA decides may gather of the values at these places.
+    """The most that a node without a rule may gather of the values at these places.
 
-    XLA may spread what is whole too, and gather it.
+    XLA may spread whole values too, and gather them.
     """
     gathering = gathering_of(node, places)
     if gathering.axes:
@@ -82,9 +82,9 @@ def perhaps_gathered(
 
 
 def is_left_out(node: Node, places: Mapping[Value, MeshAxes]) -> bool:
-    """Whether XLA leaves out what is sent for a node, whose inputs are at these places.
+    """Whether XLA leaves out the messages of a node whose inputs are at these places.
 
-    It does so where no result has elements, or nothing that is spread.
+    It does so where no result, or no input that is spread, has elements.
     """
     spread = [value for value, axes in places.items() if any(axes)]
     return any(all(map(_is_empty, vs)) for vs in (spread, node.outputs) if vs)
@@ -100,5 +100,5 @@ def taken_by(nodes: Iterable[Node]) -> set[Value]:
 
 
 def whole_axes(value: Value) -> MeshAxes:
-    """Where a value lies that each device has whole."""
+    """The place of a value that each device has whole."""
     return (None,) * value.type.rank

@@ -28,10 +28,11 @@ class Shard:
     [2. 2. 2.]
 
     The size is stored at capacities of `pad`, rounded up to multiples of the number of
-    devices, masked by rule; without a `pad`, at the next multiple. Arguments without
-    such an axis are given whole to each device. With `gather="refuse"`, an op that
-    gathers elements along the axis, or may do so, is an error. Raises GraphError for
-    what is no name of an axis, no `Pad`, and no such word.
+    devices, and masked by rule; without a `pad`, at the next multiple. Arguments
+    without such an axis are given whole to each device. With `gather="refuse"`, an op
+    that gathers elements along the axis, or may do so, is an error. Raises GraphError
+    for an `axis` that is no name, a `pad` that is no `Pad`, and another word for
+    `gather`.
     """
 
     axis: str
@@ -70,8 +71,8 @@ class Shard:
 class Sharded(Pad):
     """The capacities of a size that is spread along `axis` of a mesh.
 
-    All are multiples of the number of devices there. Ops that need the true size are
-    an error: they would need all elements on each device.
+    All capacities are multiples of the number of devices along that axis. Ops that need
+    the true size are an error: they would need all elements on each device.
     """
 
     axis: str = ""
@@ -85,7 +86,7 @@ class Sharded(Pad):
 
     @property
     def capacities(self) -> Capacities:
-        """The same as a param of the op that rounds up."""
+        """The policy as a param of the op that rounds up."""
         return replace(super().capacities, step=self.mesh.size(self.axis))
 
     @property
@@ -95,10 +96,10 @@ class Sharded(Pad):
 
 
 def sharded_dims(dims: object, mesh: DeviceMesh | None, op: str = "function") -> object:
-    """`dims` with shards of a mesh; they are the same where there are none.
+    """Replace each `Shard` in `dims` by the policy for a mesh.
 
-    Raises GraphError without a mesh, for an axis that it has not, and for a shard of
-    all sizes.
+    Raises GraphError without a mesh, for an axis that the mesh lacks, and for a shard
+    of all sizes.
     """
     if isinstance(dims, Shard):
         raise graph_error(

@@ -1,14 +1,15 @@
-"""Examples of different sizes spread over devices, which have so many rows each."""
+"""Spread examples of different sizes over devices, with equally many rows each."""
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 
 def spread(members: Sequence[int], counts: Sequence[int], rows: int) -> list[int]:
-    """The examples in an order in which devices have about as many elements.
+    """Order examples so that devices have about the same number of elements.
 
-    `counts` are the elements of each, and devices take `rows` of them in turn. The
-    largest is placed first, each where the fewest elements are and a row is free.
+    `counts` are the elements of each example, and devices take `rows` examples each, in
+    order. The largest examples are placed first, each on the device with the fewest
+    elements among those that have a row free.
 
     >>> spread([0, 1, 2, 3], [9, 8, 1, 2], 2)
     [0, 2, 1, 3]

@@ -1,7 +1,7 @@
 """Ops that need axes whole on each device, which JAX then gathers.
 
-XLA cannot part these ops along such an axis: it fails, or ends the process. Everything
-else it parts, or gathers by itself.
+XLA cannot part these ops along such an axis: it fails, or ends the process. All other
+ops XLA parts, or gathers by itself.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,12 +27,12 @@ WholeAxes = Iterable[Iterable[int]]
 OPERANDS: RuleTable[Callable[[MeshLayout, Node], WholeAxes]] = RuleTable(
     "axes of operands that stay whole"
 )
-_GATHERED_BY_XLA = (OP.top_k,)  # it works all the same: those that lie open are left
+_GATHERED_BY_XLA = (OP.top_k,)  # XLA copes with it: inputs that lie open are left
 
 
 @OPERANDS.of(OP.gather)
 def _of_gather(layout: MeshLayout, node: Node) -> WholeAxes:
-    """The axes of which any element may be read, from any device."""
+    """The axes along which any element may be read, from any device."""
     counted = [of_gathered(node, axis) for axis in range(node.outputs[0].type.rank)]
     row_axes = {along[0] for along in counted if along is not None}
     return [[a for a in node.params["axes"] if a not in row_axes]]
@@ -45,7 +45,7 @@ def _of_first(layout: MeshLayout, node: Node) -> WholeAxes:
 
 @OPERANDS.of(OP.concatenate)
 def _of_concatenate(layout: MeshLayout, node: Node) -> WholeAxes:
-    """Of several arrays that are spread; few rows around one are sent as such."""
+    """The joined axis of several spread arrays; few rows around one array are sent."""
     axis = node.params["axis"]
     if shift_of(layout, node, axis) is not None:
         return []
@@ -61,7 +61,7 @@ def _of_scan(layout: MeshLayout, node: Node) -> WholeAxes:
 
 @OPERANDS.of(OP.matmul)
 def _of_matmul(layout: MeshLayout, node: Node) -> WholeAxes:
-    """Columns, where rows lie along the same axis of the mesh."""
+    """The columns, where rows lie along the same axis of the mesh."""
     x, y = (layout.of(v) for v in node.inputs)
     if x is None or y is None or min(len(x), len(y)) < 2:
         return []
@@ -73,8 +73,8 @@ def _of_matmul(layout: MeshLayout, node: Node) -> WholeAxes:
 class Gathered:
     """A node, and where its inputs and results lie so that it has them whole.
 
-    The `sent` inputs are those that devices have parts of before. Others and results
-    are given too: what is done with results may ask for parts of them.
+    The `sent` inputs are those that devices have parts of before. Other inputs and the
+    results are given too, since later nodes may ask for parts of the results.
     """
 
     node: Node
@@ -84,9 +84,9 @@ class Gathered:
 
     @property
     def is_apart(self) -> bool:
-        """Whether devices do the node on what they have, all of it or along other axes.
+        """Whether devices do the node on all they have, or on parts along other axes.
 
-        XLA does not part these ops along any axis. A body is left to it.
+        XLA does not part these ops along any axis. A body is left to XLA.
         """
         return not has_inner(self.node)
 
@@ -94,7 +94,7 @@ class Gathered:
 def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
     """The arrays that a node needs whole; None where it may be parted along all axes.
 
-    One with such an op in a body needs all of everything.
+    A node with such an op in a body needs all of its arrays whole.
     """
     rule = WHOLE.find(node.primitive)
     if rule is not None:
@@ -123,16 +123,16 @@ def _parted(layout: MeshLayout, value: Value) -> set[int]:
 
 
 def _without(layout: MeshLayout, value: Value, axes: Iterable[int]) -> MeshAxes:
-    """Where a value lies with these axes whole."""
+    """The place of a value with these axes whole."""
     before = layout.of(value) or (None,) * value.type.rank
     return tuple([None if a in axes else name for a, name in enumerate(before)])
 
 
 def uneven_operands(layout: MeshLayout, node: Node) -> list[Value]:
-    """Rows to be added up, of which devices do not surely have as many each.
+    """Rows to be added up that devices may not share evenly.
 
     XLA ends the process where it spreads some of these; along one of several axes of a
-    mesh, it adds some of any rows up more than once.
+    mesh, it adds some rows more than once.
     """
     if node.primitive not in (OP.scatter, OP.segment):
         return []
@@ -144,9 +144,9 @@ def uneven_operands(layout: MeshLayout, node: Node) -> list[Value]:
 
 
 def whole_operands(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:
-    """Inputs that have axes spread which the node needs whole, and how they lie then.
+    """The inputs with spread axes that the node needs whole, and where they lie then.
 
-    JAX decides about those that lie open.
+    JAX decides about inputs that lie open.
     """
     rule = OPERANDS.find(node.primitive)
     if rule is None:

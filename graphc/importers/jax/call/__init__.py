@@ -1,6 +1,6 @@
-"""Calls of functions of JAX, and the programs that serve them.
+"""Calls of functions written for JAX, and the programs that serve these calls.
 
 In: arguments as JAX takes them.
-Out: results as JAX gives them; models in files; a report of what was compiled.
+Out: results as JAX returns them; models in files; a report of what was compiled.
 Begin at `program`, then `traced_family` and `exact`.
 """

@@ -34,9 +34,10 @@ _KEYS = str, int
 
 @dataclass
 class CallsAhead:
-    """Calls that are to be compiled for: their types, and sizes that data will have.
+    """The calls to compile for: their types, and the sizes that data will have.
 
-    They are of the form of the `first`, listed one by one, or `alike` in parts.
+    The calls have the form of the `first` one, and are listed one by one, or are
+    `alike` in all but sizes that vary freely.
     """
 
     first: JaxCall
@@ -48,7 +49,7 @@ class CallsAhead:
     def of(
         cls, call: JaxCall, specs: list[Spec], shapes: object, sizes: NamedSizes
     ) -> "CallsAhead":
-        """The calls of these types, at sizes by the names of their axes."""
+        """The calls with these types, at `sizes` given by the names of axes."""
         if not isinstance(sizes, Mapping):
             raise graph_error(
                 "these are no sizes of calls",
@@ -71,7 +72,7 @@ class CallsAhead:
         return cls(call, [(_at(call, one), one) for one in specs_of_calls], others)
 
     def at(self, sizes: Mapping[str, int]) -> tuple[JaxCall, list[Spec]]:
-        """The call at these sizes of those that go together in all ways."""
+        """The call at these sizes, out of those that combine in all ways."""
         assert self.alike is not None
         shapes = self.alike.shapes_at(sizes)
         pairs = zip(self.alike.named, shapes, strict=True)
@@ -79,7 +80,7 @@ class CallsAhead:
         return _at(self.first, specs), specs
 
     def require_no_others(self) -> None:
-        """Raise GraphError for sizes that data would have, where no program has any."""
+        """Raise GraphError if sizes are given that are no sizes of the arguments."""
         for name in self.others:
             raise graph_error(
                 f"{name} is no size of the arguments",
@@ -90,14 +91,14 @@ class CallsAhead:
 
 
 def _at(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:
-    """A call of arrays of these types; numbers of Python stay as they are."""
+    """The call with arrays of these types; Python numbers stay as they are."""
     pairs = zip(call.leaves, specs, strict=True)
     leaves = [x if isinstance(x, _NUMBERS) else spec.struct for x, spec in pairs]
     return replace(call, leaves=leaves)
 
 
 def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, SizesGiven]:
-    """The sizes that arguments have, by the names that words give them."""
+    """The sizes of the arguments, by the names that words give their axes."""
     sizes: dict[str, SizesGiven] = {}
     formulas: dict[str, int] = {}
     for leaf, names in zip(call.leaves, pattern.shapes, strict=True):
@@ -118,10 +119,10 @@ class SizesAhead:
     program: ManySizes
     columns: dict[str, list[int]] = field(default_factory=dict)
     several: list[Ways] = field(default_factory=list)
-    weak: tuple[int, ...] = ()  # places of arrays of JAX whose types are weak
+    weak: tuple[int, ...] = ()  # places of JAX arrays whose types are weak
 
     def add(self, call: JaxCall, specs: Sequence[Spec]) -> None:
-        """Compile for a call like this one."""
+        """Add a call like this one to those to compile for."""
         for name, n in self.sizes_of(call, specs).items():
             self.columns.setdefault(name, []).append(n)
 
@@ -135,11 +136,11 @@ class SizesAhead:
         return sizes_of_call(plan, [*call.leaves, *beside])
 
     def sizes_at(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> dict[str, int]:
-        """As `sizes_of`, for the call at these sizes."""
+        """Like `sizes_of`, for the call at these sizes."""
         return self.sizes_of(*ahead.at(sizes))
 
     def compile(self, others: NamedSizes) -> None:
-        """Compile for them; of many, with `dims="auto"`, the program is padded."""
+        """Compile for these sizes; where they vary, `dims="auto"` pads the program."""
         compiled = self.program.compiled
         if self.several:
             compiled.compile_all_ways(
@@ -156,9 +157,10 @@ class SizesAhead:
 def remedy_of(
     args: Sequence[object], named: Mapping[str, object], read: Mapping[str, int]
 ) -> str:
-    """The code that compiles for these arguments, of a function `f`; "" for long code.
+    """Code that compiles a function `f` for these arguments; "" if there is none.
 
-    `read` are sizes that depend on data.
+    There is none for many arguments, or for some that code cannot describe. `read` are
+    sizes that depend on data.
     """
     if len(jax.tree.leaves((args, dict(named)))) > MOST_TYPED or "sizes" in named:
         return ""
@@ -172,7 +174,7 @@ def remedy_of(
 
 
 def _text(argument: object) -> str:
-    """An argument as code, arrays by their types; "" where that is not known."""
+    """An argument as code, with arrays given by their types; "" if no code is known."""
     if type(argument) in _TYPED:
         return _text_of_plain(argument)
     if type(argument) is list or type(argument) is tuple:
@@ -196,7 +198,7 @@ def _text_of_plain(argument: object) -> str:
 
 
 def _text_of_array(array: "np.ndarray | np.generic | jax.Array") -> str:
-    """An array as code; "" where none makes its type."""
+    """An array as code that makes its type; "" if no code does."""
     if isinstance(array, jax.Array):
         if is_key(array.dtype):
             key = f'jax.random.key(0, impl="{jax.random.key_impl(array)}")'
@@ -208,7 +210,7 @@ def _text_of_array(array: "np.ndarray | np.generic | jax.Array") -> str:
 
 
 def _is_wider(leaf: object) -> bool:
-    """Whether an array has 64 bits where types have 32: it was made elsewhere."""
+    """Whether an array has 64 bits while JAX is set to 32, so it was made elsewhere."""
     if not isinstance(leaf, jax.Array) or is_key(leaf.dtype):
         return False
     return jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype
@@ -230,7 +232,7 @@ def refusal_of(
     args: Sequence[object],
     named: Mapping[str, object],
 ) -> NoCompileError:
-    """The error of a call that needs a compilation, where there is to be none."""
+    """The error of a call that needs a compilation where none is allowed."""
     read = error.read if isinstance(error, NoCompileError) else {}
     code = remedy_of(args, named, read)
     hint = f"{code} compiles for it ahead of calls"
@@ -256,7 +258,7 @@ def _problem(
 
 
 def _shown(args: Sequence[object], named: Mapping[str, object]) -> Iterator[str]:
-    """The types of the first arrays of a call."""
+    """Yield the types of the first arrays of a call."""
     leaves = jax.tree_util.tree_leaves_with_path((tuple(args), dict(named)))
     for _, leaf in leaves[:MOST_TYPED]:
         dtype = getattr(leaf, "dtype", type(leaf).__name__)

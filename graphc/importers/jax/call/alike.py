@@ -1,4 +1,4 @@
-"""Whether two graphs compute the same, by their structure."""
+"""Whether two graphs compute the same, judged by their structure."""
 
 from collections.abc import Hashable, Mapping, Sequence
 
@@ -19,10 +19,10 @@ from graphc.rewriting.rules.cleanup import CLEANUP
 
 @rewrite(v.y(p.scatter(v.x(p.broadcast_to(v.fill)), v.w, v.place)), exact=True)
 def row_alone(y: Value, x: Value, fill: Value, w: Value, place: Value) -> Value | None:
-    """One row that is written to equal ones has these around it.
+    """Replace a row written into an array of equal elements by that row, padded.
 
-    JAX takes `x[-1]` for a slice at sizes that are numbers, and reads at a computed
-    place at others; the derivative of the one is such rows, of the other it writes one.
+    JAX takes `x[-1]` as a slice if sizes are numbers, and as a read at a computed place
+    otherwise. The derivative of the slice pads the row; that of the read writes it.
     """
     sizes = known_sizes(place)
     if sizes is None or sizes.ndim or fill.type.rank or y.node.params["how"] != "set":
@@ -40,14 +40,14 @@ def row_alone(y: Value, x: Value, fill: Value, w: Value, place: Value) -> Value 
 
 
 _NORMALISING = CLEANUP.exact() + row_alone
-_NO_MATTER = {"unroll"}  # params by which no value is another
+_NO_MATTER = {"unroll"}  # params that change no value
 
 
 def alike(a: Graph, b: Graph) -> bool:
     """Whether two graphs are proved to compute the same from the same inputs.
 
-    They do if their outputs are the same nodes, as they stand or after rewriting both
-    by rules that change no value.
+    They are if their outputs are the same nodes, either as they stand or after both are
+    rewritten by rules that change no value.
     """
     return _are_same(a, b) or _are_same(
         *(rewritten(graph, _NORMALISING).graph for graph in (a, b))
@@ -59,10 +59,10 @@ def _are_same(a: Graph, b: Graph) -> bool:
 
 
 class _Results(Structure):
-    """All that results depend on, once gradients have been taken."""
+    """The structure that results depend on, once gradients have been taken."""
 
     def params(self, node: Node, reading: GraphReading) -> Hashable:
-        """The params of a node; a function that JAX runs counts as it is there."""
+        """The params of a node; a function that JAX runs counts as described there."""
         called = _called(node)
         if called is None:
             items = node.params.items()
@@ -71,15 +71,15 @@ class _Results(Structure):
         return function.described(sizes), node.params["shapes"]
 
     def passed_on(self, node: Node) -> Sequence[Value]:
-        """The first inputs of a node that is for gradients."""
+        """The inputs that a node made only for gradients passes on as its outputs."""
         return node.inputs if node.primitive.for_gradients else ()
 
     def literals(self, node: Node) -> Mapping[int, int]:
-        """The literals that bodies capture: they may stand inside as well."""
+        """The literals that bodies capture, since these may be inside bodies too."""
         return _captured_literals(node)
 
     def opaque(self, content: object) -> Hashable:
-        """A node in a param computes a part of the same: no value depends on it."""
+        """A key for a param; nodes are all alike, since no value depends on them."""
         return "a node" if isinstance(content, Node) else content
 
 
@@ -87,9 +87,9 @@ _RESULTS = _Results()
 
 
 def _captured_literals(node: Node) -> dict[int, int]:
-    """The places of literals among what the bodies of a node capture.
+    """The places of literals among the values that the bodies of a node capture.
 
-    Each is the place among the inputs of the node, with that among those of its bodies.
+    Each place among the inputs of the node is mapped to that among the bodies' inputs.
     """
     if node.primitive is SCAN:
         parts = parts_of(node.inputs, node.params)
@@ -105,7 +105,7 @@ def _captured_literals(node: Node) -> dict[int, int]:
 
 
 def _called(node: Node) -> tuple[JaxFunction, tuple[int, ...]] | None:
-    """The function that JAX runs, and the numbers of its sizes, if the node is one."""
+    """The function that JAX runs in a node, and the numbers of its sizes; else None."""
     if node.primitive is not FOREIGN:
         return None
     function, sizes = node.params["function"].content, node.params["sizes"]

@@ -1,9 +1,9 @@
 """One call of a function at sizes that are numbers, as JAX compiles it.
 
-Where a loop can be rewritten so that it stacks less, a large array need not be made,
-blocks repeat that one loop can do, or XLA is known to be wrong, the program of the
-rewritten graph takes the place of JAX's trace. Otherwise the trace is compiled as it
-is, and gives the results of `jax.jit` to the bit.
+If rewriting helps, the program of the rewritten graph replaces JAX's trace: because a
+loop can stack less, a large array need not be made, blocks repeat so that one loop can
+do them, or XLA is known to be wrong. Otherwise the trace is compiled as it is, and
+gives the results of `jax.jit` to the bit.
 """
 
 import math
@@ -36,24 +36,24 @@ from graphc.runtime.compile import function
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 
-GAINING = {*(rule.name for rule in HOISTING), ROLLED}  # rules
-LEAST_REPEATED = 400  # equations, of which loops may leave out enough to pay
+GAINING = {*(rule.name for rule in HOISTING), ROLLED}  # names of rules
+LEAST_REPEATED = 400  # equations from which loops may save enough to pay
 PRODUCTS = dot_general_p, conv_general_dilated_p
-LARGE = 2**22  # elements of an array for which it is worth to look for better
+LARGE = 2**22  # elements of an array for which rewriting is tried
 
 
 @dataclass
 class Exact:
     """The compiled program of one call: its trace, or a rewritten program.
 
-    `seconds` are those of tracing and compiling, 0 where the call failed, and None
-    where the user has ended it before that.
+    `seconds` is the time of tracing and compiling: 0 if the call failed, and None if
+    the user interrupted it.
     """
 
     traced: TracedFunction
     rewritten: Function | None
     captured: tuple[Any, ...]
-    reason: str  # why it could not be read as a graph, "" where it was or need not be
+    reason: str  # why it was not read as a graph, "" if it was or need not be
     foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
     seconds: float | None = 0.0
 
@@ -76,11 +76,11 @@ class Exact:
         )
 
     def compilations(self) -> list[Compilation]:
-        """The one, by `jax.jit`; its sizes and reason are known where it is kept."""
+        """The compilation by `jax.jit`; whoever keeps it knows sizes and reason."""
         return [] if self.seconds is None else [Compilation(0, self.seconds, "", {})]
 
     def report(self, full: bool) -> Iterator[str]:
-        """Lines about how it is compiled."""
+        """Yield lines about how the program is compiled."""
         yield "as JAX traces it" if self.rewritten is None else "rewritten"
         if self.reason:
             yield f"  it was not read as a graph: {self.reason}"
@@ -90,14 +90,14 @@ class Exact:
 
 
 class Begun(threading.local):
-    """The programs for single sizes that JAX compiles in the call at hand."""
+    """The programs for single sizes that JAX compiles during the call at hand."""
 
     def __init__(self) -> None:
         self.programs: list[tuple[Exact, float]] = []
         self.interrupted: list[Exact] = []
 
     def timing(self, trace: Callable[[], Exact]) -> Exact:
-        """The program, which is compiled from here to the end of the call."""
+        """Trace a program, whose time runs from here to the end of the call."""
         started = time.perf_counter()
         program = trace()
         self.programs.append((program, started))
@@ -105,9 +105,10 @@ class Begun(threading.local):
 
     @contextmanager
     def timed(self, sizes: Callable[[], tuple[object, ...]]) -> Generator[None]:
-        """Within: a call at these sizes. Where it fails, no time is taken.
+        """Within the context, time programs of a call at these sizes, unless it fails.
 
-        JAX does not trace again what it had traced for a call that was interrupted.
+        A program of an interrupted call is timed later, since JAX does not trace it
+        again.
         """
         self.programs.clear()
         started_call = time.perf_counter()
@@ -127,7 +128,7 @@ class Begun(threading.local):
             self._compile_again(sizes(), started_call)
 
     def _compile_again(self, sizes: tuple[object, ...], started: float) -> None:
-        """Take the time of a program that an earlier call was to compile."""
+        """Set the time of a program that an interrupted call was to compile."""
         for program in self.interrupted[:]:
             if tuple(x.shape for x in program.traced.jaxpr.in_avals) == sizes:
                 self.interrupted.remove(program)
@@ -140,7 +141,7 @@ def exact(
     names: Sequence[str],
     options: Options,
 ) -> Exact:
-    """Compile a call with these arguments."""
+    """Compile a call with arguments of these types."""
     trace = traced(subject.flat, specs)
     here = subject.differentiated is not None
     if not here and not _may_gain(trace.inner) and not may_be_mistaken(trace.inner):
@@ -167,9 +168,9 @@ def exact(
 
 
 def as_graph(subject: Subject, trace: TracedFunction, names: Sequence[str]) -> Function:
-    """The function of the graph of a trace, as it is written; nothing is compiled.
+    """The function of the graph of a trace as it is written; nothing is compiled.
 
-    Raises Unsupported, or GraphError, where there is none.
+    Raises Unsupported or GraphError if there is no such graph.
     """
     with reading():
         graph = subject.graph(trace, {}, inputs_of(trace, {}, names)).graph
@@ -183,7 +184,7 @@ def as_graph(subject: Subject, trace: TracedFunction, names: Sequence[str]) -> F
 
 
 def _may_gain(jaxpr: Jaxpr) -> bool:
-    """Whether there are equations that rewriting might do without."""
+    """Whether there are equations that rewriting might save."""
     if jaxpr.effects or not jaxpr.outvars:
         return False
     eqns = [*equations(jaxpr)]
@@ -191,7 +192,7 @@ def _may_gain(jaxpr: Jaxpr) -> bool:
 
 
 def _may_repeat(eqns: Sequence[JaxprEqn]) -> bool:
-    """Whether products of one shape are so many that they may be of blocks."""
+    """Whether so many products have the same types that they may belong to blocks."""
     if len(eqns) < LEAST_REPEATED:
         return False
     products = [eqn for eqn in eqns if eqn.primitive in PRODUCTS]
@@ -200,7 +201,7 @@ def _may_repeat(eqns: Sequence[JaxprEqn]) -> bool:
 
 
 def _is_to_rewrite(eqn: Any) -> bool:
-    """Whether an equation stacks, or makes a large array."""
+    """Whether an equation is a scan, which may stack, or makes a large array."""
     if eqn.primitive.name == "scan":
         return True
     types = [v.aval for v in eqn.outvars if is_array_type(v.aval)]

@@ -1,4 +1,4 @@
-"""Functions of JAX in files, a program for each size, as it is compiled exactly."""
+"""Export functions of JAX to files with one program per size, compiled exactly."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """A function that is to be exported, and the types of its arguments."""
+    """A function to export, and the types of its arguments."""
 
     function: Callable[..., Any]
     call: JaxCall
@@ -45,34 +45,37 @@ class Asked:
 
     @property
     def subject(self) -> Subject:
-        """The function of the leaves of its arguments."""
+        """The function to export, taking the leaves of its arguments."""
         leaves = [None] * len(self.call.leaves)
         return Subject(self.function, replace(self.call, leaves=leaves))
 
     def at(self, sizes: Mapping[str, int]) -> list[Spec]:
-        """The types at sizes that are numbers."""
+        """The types of the arguments with numbers in place of the named sizes."""
         return [spec.at(sizes) for spec in self.pattern.specs(self.specs)]
 
     def inputs(self) -> list[list[object]]:
-        """Names, dtypes and axes, as a file has them."""
+        """The name, dtype and axes of each input, as a file stores them."""
         triples = zip(self.names, self.specs, self.pattern.shapes, strict=True)
         return [[n, s.dtype.name, list(map(str, axes))] for n, s, axes in triples]
 
     def dress(self, contents: Contents, tree: "PyTreeDef") -> None:
-        """Have arguments and results in the structures of the function."""
+        """Give `contents` the structures of the function's arguments and results."""
         contents.parameters = parameters_of(self.call, self.function)
         contents.structure = structure_of_results(tree)
 
 
 @dataclass
 class SharedConstants:
-    """Large arrays that functions take from outside; equal ones are kept once."""
+    """Large arrays that functions capture; equal arrays are kept once."""
 
     arrays: list[NDArray] = field(default_factory=list)
     _known: dict[Any, int] = field(default_factory=dict)
 
     def place(self, array: ConcreteArray) -> int | None:
-        """The position of an array; None where it is too small to be shared."""
+        """Return the position of an array, or None if it is not shared.
+
+        Small arrays are not shared, nor are those of a dtype that a file cannot store.
+        """
         if is_key(array.dtype) or np.dtype(array.dtype).name not in DTYPES:
             return None
         if array.nbytes < LEAST:
@@ -85,26 +88,26 @@ class SharedConstants:
         return self._known[key]
 
     def structs(self) -> list[object]:
-        """Their types."""
+        """The types of the shared arrays."""
         return [_struct(Spec(a.shape, a.dtype)) for a in self.arrays]
 
 
 @dataclass(frozen=True)
 class SizedProgram:
-    """A function for one call, of leaves and of the shared constants behind them."""
+    """A function for one call, which takes the leaves and then the shared constants."""
 
     exact: Exact
     places: list[int | None]
 
     @classmethod
     def of(cls, one: Exact, constants: SharedConstants) -> "SizedProgram":
-        """The program of what is compiled for a call."""
+        """Return the program of an exact compilation, sharing its large constants."""
         return cls(one, list(map(constants.place, _constants(one))))
 
     def __call__(
         self, leaves: Sequence[ConcreteArray], shared: Sequence[ConcreteArray]
     ) -> list[ConcreteArray]:
-        """The leaves of the results."""
+        """Compute the leaves of the results."""
         pairs = zip(_constants(self.exact), self.places, strict=True)
         constants = [c if place is None else shared[place] for c, place in pairs]
         results: list[Any] = jax.tree.leaves(
@@ -132,7 +135,7 @@ def _with_constants(one: Exact, arrays: Sequence[object]) -> Exact:
 def one_by_one(
     asking: Asked, calls: Sequence[Mapping[str, int]], platforms: Sequence[str]
 ) -> Contents:
-    """The contents of a file: a program for each of the sizes."""
+    """Return the contents of a file that holds a program for each of the sizes."""
     constants = SharedConstants()
     sized_programs = [
         SizedProgram.of(_exact(asking, sizes), constants) for sizes in calls
@@ -175,7 +178,7 @@ def _exported(
     constants: SharedConstants,
     platforms: Sequence[str],
 ) -> ExportedModule:
-    """The program for some sizes, as a file holds it."""
+    """Export the program for some sizes, as a file holds it."""
     structs, count = list(map(_struct, asking.at(sizes))), len(asking.specs)
     run = lambda *arrays: program(arrays[:count], arrays[count:])  # noqa: E731
     module = exported(jax.jit(run), platforms, (*structs, *constants.structs()))
@@ -185,7 +188,7 @@ def _exported(
 
 
 def require_dtypes(avals: Sequence[Any]) -> None:
-    """Raise GraphError for results of dtypes that a file has not."""
+    """Raise GraphError for results whose dtype a file cannot store."""
     for i, aval in enumerate(avals):
         if aval.dtype.name not in DTYPES:
             problem = f"a file has no results of this dtype: number {i}"
@@ -202,7 +205,7 @@ def _require_alike(
     programs: tuple[SizedProgram, SizedProgram],
     entries: tuple[ExportedModule, ...],
 ) -> None:
-    """Raise GraphError where results for these sizes are others than for the first."""
+    """Raise GraphError if the results for these sizes differ in type from the first."""
     types = [[(dtype, len(shape)) for _, dtype, shape in e[0][3]] for e in entries]
     if programs[0].tree == programs[1].tree and types[0] == types[-1]:
         return

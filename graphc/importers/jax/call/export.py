@@ -1,7 +1,8 @@
-"""Functions of `graphc.jit` as models in files: one program per size, or one for all.
+"""Export functions of `graphc.jit` as models: one program per size, or one for all.
 
-Each size is exported as it is compiled exactly, whatever Python decides by it. Where
-sizes are to be padded, there is one program, which has room for more sizes.
+By default each size is exported as it is compiled exactly, however Python code decides
+by the size. If `dims` asks for padding, one program is exported, which has room for
+more sizes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
 from graphc_serving.kinds import DTYPES
 
 NamedSizes = Mapping[str, SizesGiven]
-ONE_BY_ONE = None, "auto", "specialize"  # dims by which each size has a program
+ONE_BY_ONE = None, "auto", "specialize"  # dims that give each size a program
 _EACH = "each of the sizes that you list has a program then"
 
 
@@ -46,7 +47,10 @@ def asked(
     shapes: object,
     options: Options,
 ) -> Asked:
-    """A function to export; types may name sizes, or else words for the axes do."""
+    """Describe a function to export; sizes are named by its types, or else by `shapes`.
+
+    Raises GraphError for arguments of a dtype that a file cannot store.
+    """
     for name, spec in zip(call.names(called), specs, strict=True):
         if getattr(spec.dtype, "name", "") not in DTYPES:
             hint = "take jax.random.key_data(key), and wrap it inside the function"
@@ -61,9 +65,10 @@ def asked(
 
 
 def struct_spec(leaf: object) -> Spec | None:
-    """The type that a `jax.ShapeDtypeStruct` stands for; None for anything else.
+    """The type that a `jax.ShapeDtypeStruct` describes; None for any other leaf.
 
-    Its sizes may have names: those of `jax.export.symbolic_shape`, or text.
+    Its sizes may be symbols of `jax.export.symbolic_shape`, or text. Raises GraphError
+    for a formula in place of a name.
     """
     if not isinstance(leaf, jax.ShapeDtypeStruct):
         return None
@@ -77,7 +82,7 @@ def struct_spec(leaf: object) -> Spec | None:
 
 
 def jax_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
-    """The types of the leaves, as JAX takes them. Raises GraphError for others."""
+    """The types of the leaves, as JAX takes them. Raises GraphError for any other."""
     specs = []
     for name, leaf in zip(call.names(function), call.leaves, strict=True):
         try:
@@ -96,7 +101,7 @@ def jax_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
 def contents(
     asking: Asked, sizes: NamedSizes, platforms: Sequence[str], graph: bool
 ) -> tuple[Contents, Graph | None]:
-    """The contents of a file of a function of JAX; its graph, if that is asked for."""
+    """Return the contents of a function's file, and its graph if `graph` is set."""
     known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
     calls = sizes_of_calls(asking.pattern.names, known, "export")
     if not calls:
@@ -116,14 +121,14 @@ def contents(
 
 
 def _has_small(asking: Asked, sizes: Mapping[str, int]) -> bool:
-    """Whether an axis that varies is shorter than those of one program for all."""
+    """Whether a varying axis is too short for the program that serves all sizes."""
     least = asking.pattern.least
     varying = asking.pattern.varying(shapes_of(asking.at(sizes)))
     return min(varying, default=least) < least
 
 
 def _require_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> None:
-    """Raise GraphError where the model would refuse sizes that it is exported for."""
+    """Raise GraphError if the model would refuse sizes that it is exported for."""
     small = [sizes for sizes in calls if _has_small(asking, sizes)]
     if small:
         dims = f"dims={asking.options.dims!r}"
@@ -131,7 +136,7 @@ def _require_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> None:
 
 
 def _of_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """The sizes that a graph for all is for. Raises GraphError where there are none."""
+    """The sizes that one graph can serve. Raises GraphError if there are none."""
     of_many = [dict(sizes) for sizes in calls if not _has_small(asking, sizes)]
     if not of_many:
         raise small_sizes(asking.pattern.least, calls, "list a larger size, too")
@@ -141,7 +146,7 @@ def _of_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> list[dict[str
 def small_sizes(
     least: int, calls: Iterable[Mapping[str, int]], hint: str
 ) -> GraphError:
-    """The error for sizes that one program for all is not for."""
+    """Return the error for sizes that the program for all sizes cannot serve."""
     problem = f"sizes below {least} are traced by themselves"
     got = "; ".join(map(text_of_sizes, calls))
     return graph_error(problem, op="export", got=got, hint=hint)
@@ -150,9 +155,10 @@ def small_sizes(
 def graph_of_all(
     asking: Asked, calls: Sequence[Mapping[str, int]], why: str
 ) -> tuple[Graph, object]:
-    """The graph for all sizes, and the structure of its results.
+    """Return the graph that serves all sizes, and the structure of its results.
 
-    Raises GraphError where there are several graphs, or none.
+    Raises GraphError if the function decides by sizes, is traced differently for some
+    of them, or cannot be read as a graph.
     """
     try:
         read = _read(asking, calls[0])
@@ -187,7 +193,7 @@ def _read(asking: Asked, sizes: Mapping[str, int]) -> FunctionRead:
 def _agreeing(
     asking: Asked, read: FunctionRead, sizes: Mapping[str, int], why: str
 ) -> TracedFunction:
-    """The trace at sizes that are numbers. Raises GraphError where it is another."""
+    """Return the trace at these sizes. Raises GraphError if `read` differs from it."""
     trace = asking.subject.read(asking.at(sizes))
     if not read.agrees(trace, sizes):
         shown = text_of_sizes(sizes)
@@ -205,7 +211,7 @@ def _no_graph(why: str, got: str) -> GraphError:
 
 
 def with_constants(source: Imported, result_count: int) -> Graph:
-    """A graph of so many results, whose captured arrays are constants again."""
+    """Return a graph of the first `result_count` results, with constant captures."""
     graph, count = source.graph, len(source.graph.inputs) - len(source.captured)
     arrays = [constant(np.asarray(words_of(a))) for a in source.captured]
     new = dict(zip(graph.inputs[count:], arrays, strict=True))
@@ -215,7 +221,7 @@ def with_constants(source: Imported, result_count: int) -> Graph:
 
 
 def compiled(graph: Graph, how: Options) -> Function:
-    """The function of a graph, with the options of `jit`; it takes what models take."""
+    """Compile a graph with the options of `jit`; it accepts what models accept."""
     return function(
         list(graph.inputs),
         list(graph.outputs),

@@ -1,8 +1,9 @@
-"""Questions about a size that nothing can answer: `n is 12`, `type(n) is int`.
+"""Find questions about a size that no symbol can answer: `n is 12`, `type(n) is int`.
 
-They never call a method of the size, and neither do those about types of JAX, which has
-one object for each: `jax.typeof(x) == jax.typeof(y)`. So they are sought in the code of
-the user's functions. A function that asks one is traced at each new size.
+They never call a method of the size. Neither do comparisons of JAX types, since JAX has
+one object for each type: `jax.typeof(x) == jax.typeof(y)`. So such questions are sought
+in the code of the user's functions. A function that asks one is traced at each new
+size.
 """
 
 import dis
@@ -19,7 +20,7 @@ _TYPES_OF_ARRAYS = frozenset({"typeof", "ShapedArray"})
 
 
 def identity_asked(function: Callable[..., object]) -> SourceLocation | None:
-    """The first line of the functions that it names which asks so, or None."""
+    """The first line that asks so, in any function that `function` names, or None."""
     for code in dict.fromkeys(_codes(function)):
         for line in _asking(code):
             return SourceLocation(code.co_filename, line)
@@ -27,7 +28,7 @@ def identity_asked(function: Callable[..., object]) -> SourceLocation | None:
 
 
 def _codes(function: Callable[..., object]) -> Iterator[CodeType]:
-    """The code of the user's functions that it names, and of methods of objects."""
+    """The code of the user's functions, and of methods, that `function` reaches."""
     functions, classes = dict[FunctionType, None](), dict[type, None]()
     for part in (function, *reached(function)):
         if isinstance(part, FunctionType):
@@ -42,7 +43,7 @@ def _codes(function: Callable[..., object]) -> Iterator[CodeType]:
 
 
 def _within(code: CodeType) -> Iterator[CodeType]:
-    """A code, and those of the functions in it."""
+    """A code object and the code objects nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -50,12 +51,12 @@ def _within(code: CodeType) -> Iterator[CodeType]:
 
 
 def _asking(code: CodeType) -> Iterator[int]:
-    """The lines of a code that compare with an integer by identity, or types."""
+    """The lines that compare with an integer by identity, or compare types."""
     steps = list(dis.get_instructions(code))
     types = _lines_that_load({"type"}, steps) & _lines_that_load({"int"}, steps)
     types |= _lines_that_load({"aval"}, steps)
     if _lines_that_load(_TYPES_OF_ARRAYS, steps):
-        types |= set(map(_line, steps))  # which may hold them in variables
+        types |= set(map(_line, steps))  # any line may compare types held in variables
     for i, step in enumerate(steps):
         is_identity = step.opname == "IS_OP" and any(map(_is_number, steps[i - 2 : i]))
         of_types = step.opname in _COMPARING and _line(step) in types
@@ -70,7 +71,7 @@ def _is_number(step: dis.Instruction) -> bool:
 def _lines_that_load(
     names: Container[str], steps: Iterable[dis.Instruction]
 ) -> set[int]:
-    """The lines where code asks for globals or attributes of these names."""
+    """The lines where the code loads globals or attributes of these names."""
     loading = (s for s in steps if s.opname in _LOADING and s.argval in names)
     return set(map(_line, loading))
 

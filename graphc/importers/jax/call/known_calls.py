@@ -1,11 +1,12 @@
-"""Calls like one before, whose program is found by one key.
+"""Find the program of a call that resembles an earlier one, by a single key.
 
-The first call of some sizes goes a long way: its arguments are described, their family
-is found, `shapes` is read, decisions are asked. All of that depends on the key of the
-call alone, so later calls run at once what came out of it.
+The first call at some sizes takes the long way: describe its arguments, find their
+family, read `shapes`, check decisions. All of that depends on the key of the call
+alone, so later calls with the same key run the resulting program at once.
 
-Settings of JAX are a large part of the key, and hardly ever change: the calls under
-each have a table, and settings are compared with those of the call before.
+The settings of JAX are a large part of the key and hardly ever change. So each set of
+settings has its own table of calls, and a call first compares the settings with those
+of the call before.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,18 +17,19 @@ import jax
 from graphc.importers.jax.read.settings import settings
 from graphc.runtime.call.key import kind_of
 
-MOST_KNOWN = 4096  # keys, after which all are forgotten
-OnLeaves = Callable[..., Any]  # the function on the leaves of a call, one by one
+MOST_KNOWN = 4096  # keys; at this number all are forgotten
+OnLeaves = Callable[..., Any]  # the function, taking the leaves of a call
 _Runs = dict[Hashable, OnLeaves]
 _leaves_of = jax.tree_util.tree_flatten
 _kind = kind_of(jax)
 
 
 class KnownCalls:
-    """The programs of calls of a function without static arguments, by their keys.
+    """The programs for calls of a function without static arguments, by key.
 
-    Arguments that have kinds, each by its place, are leaves themselves; the key of
-    others has the structure of all arguments beside the kinds of their leaves.
+    If every positional argument has a kind and none is named, the arguments are the
+    leaves and the key holds their kinds. Otherwise the key holds the structure of all
+    arguments and the kinds of their leaves.
     """
 
     def __init__(self) -> None:
@@ -35,7 +37,7 @@ class KnownCalls:
         self._newest: tuple[Hashable, _Runs] = None, {}
 
     def _runs(self) -> _Runs:
-        """The table of the settings that hold now; one that nobody keeps, if none."""
+        """The table for the current settings; if there is none, an empty throwaway."""
         now = settings()
         runs = self._tables.get(now)
         if runs is None:
@@ -44,8 +46,8 @@ class KnownCalls:
         return runs
 
     def find_by_places(self, args: tuple[object, ...]) -> OnLeaves | None:
-        """The function for a call like one before, whose arguments are all leaves."""
-        of_table, runs = self._newest  # mostly settings are those of the call before
+        """The function for a known call whose arguments are all leaves, or None."""
+        of_table, runs = self._newest  # settings are mostly those of the call before
         if settings() != of_table:
             runs = self._runs()
         return runs.get(tuple([*map(_kind, args)]))
@@ -53,7 +55,7 @@ class KnownCalls:
     def find(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> tuple[OnLeaves, Sequence[object]] | None:
-        """The function for a call like one before, and its leaves; None for another."""
+        """Return the function for a known call, and its leaves; None for a new call."""
         run = None if named else self.find_by_places(args)
         if run is not None:
             return run, args
@@ -64,7 +66,7 @@ class KnownCalls:
     def remember(
         self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
     ) -> bool:
-        """Run calls like this by `run` from now on; False where they have no key."""
+        """Run such calls by `run` from now on; return False if they have no key."""
         key = _key(args, named)
         if key is None:
             return False
@@ -74,17 +76,17 @@ class KnownCalls:
         return True
 
     def forget(self, args: tuple[object, ...], named: Mapping[str, object]) -> None:
-        """Let calls like this go the long way again."""
+        """Make such calls take the long way again."""
         self._runs().pop(_key(args, named), None)
 
     def clear(self) -> None:
-        """Let all calls go the long way again."""
+        """Make all calls take the long way again."""
         self._tables.clear()
         self._newest = None, {}
 
 
 def _key(args: tuple[object, ...], named: Mapping[str, object]) -> Hashable:
-    """The key of a call in its table; None where it does not tell the program."""
+    """The key of a call in its table; None if an argument has no kind."""
     kinds = [*map(_kind, args)]
     if not named and None not in kinds:
         return tuple(kinds)

@@ -1,8 +1,9 @@
-"""Traces of JAX that XLA is known to compile wrongly, on CPUs.
+"""Detect traces of JAX that XLA is known to compile wrongly on CPUs.
 
-XLA (of JAX 0.10 to 0.12) lets integers of 8 bits end at the largest in some reductions,
-and may write over elements that it still reads; docs/differences.md has both. Texts of
-graphc work around these, so the program of the graph takes the place of such a trace.
+XLA (of JAX 0.10 to 0.12) lets 8-bit integers saturate at the largest value in some
+reductions, and may overwrite elements that it has yet to read; docs/differences.md
+describes both. The programs that graphc prints work around these mistakes, so the
+program of the graph replaces such a trace.
 """
 
 import math
@@ -28,12 +29,12 @@ from graphc.ir.primitives import OP
 from graphc.ops.common.narrow_integers import is_converted_apart, is_narrow, wraps
 from graphc.ops.indexing.overlaps import reads_other_places
 
-_LARGE = 2048  # elements of 8 bits, half of those from which XLA is wrong
-_RELAID = copy_p, reshape_p, squeeze_p  # XLA does nothing for these
+_LARGE = 2048  # XLA computes nothing for these
+_RELAID = copy_p, reshape_p, squeeze_p  # XLA may turn these into no operation
 
 
 def may_be_mistaken(jaxpr: Jaxpr) -> bool:
-    """Whether XLA might compile some equations wrongly; the graph tells if it does."""
+    """Whether XLA might miscompile some equations; the graph then tells if it does."""
     if jax.default_backend() != "cpu":
         return False
     eqns = [*equations(jaxpr)]
@@ -44,14 +45,14 @@ def may_be_mistaken(jaxpr: Jaxpr) -> bool:
 
 
 def is_worked_around(nodes: Iterable[Node]) -> bool:
-    """Whether the text of a graph works around a mistake that XLA makes of a trace."""
+    """Whether the text of a graph works around a mistake of XLA in its trace."""
     all_nodes = [*within(nodes)]
     computes_narrow = wraps(all_nodes)
     return any(_is_apart(node, computes_narrow) for node in all_nodes)
 
 
 def _is_apart(node: Node, computes_narrow: bool) -> bool:
-    """Whether the text of a node is another one than JAX would trace."""
+    """Whether graphc prints a node differently from how JAX would trace it."""
     op = node.primitive
     if op is OP.convert:
         return is_converted_apart(node)
@@ -61,7 +62,7 @@ def _is_apart(node: Node, computes_narrow: bool) -> bool:
 
 
 def _is_narrow(aval: object) -> bool:
-    """Whether a type of JAX is that of many integers of 8 bits."""
+    """Whether a type of JAX is a large array of 8-bit integers."""
     if not isinstance(aval, jax.core.ShapedArray):
         return False
     return aval.dtype in ("int8", "uint8") and math.prod(aval.shape) >= _LARGE
@@ -70,16 +71,16 @@ def _is_narrow(aval: object) -> bool:
 def _may_read_what_is_written(
     eqns: Sequence[JaxprEqn], arguments: AbstractSet[Var]
 ) -> bool:
-    """Whether a part of an array may be written of elements of this very array.
+    """Whether an array may be updated with elements that are computed from itself.
 
-    Arrays that are given to an inner jaxpr may be one and the same.
+    Arrays that are passed to an inner jaxpr may all be the same array.
     """
     same = _same_arrays(eqns)
     written = _written_arrays(eqns, same)
     bits = {x: 1 << i for i, x in enumerate(dict.fromkeys(written.values()))}
-    outer = same.keys() | arguments  # others are inputs of inner jaxprs
+    outer = same.keys() | arguments  # any others are inputs of inner jaxprs
     inner_bits = sum(bit for x, bit in bits.items() if x not in outer)
-    read: dict[Var, int] = {}  # the bits of the arrays that one is computed of
+    read: dict[Var, int] = {}  # the bits of the arrays that each is computed from
 
     def all_read(atoms: Iterable[Var | Literal]) -> int:
         arrays = [same.get(x, x) for x in atoms if isinstance(x, Var)]
@@ -95,9 +96,10 @@ def _may_read_what_is_written(
 
 
 def _same_arrays(eqns: Sequence[JaxprEqn]) -> dict[Var, Var]:
-    """For each array the first that may be the same, which XLA computes once.
+    """Map each array to the first that may equal it, which XLA then computes only once.
 
-    Params are not compared, which takes long: more may be the same than are.
+    Params are not compared, since that takes long: arrays may be taken for equal that
+    are not.
     """
     same: dict[Var, Var] = {}
     computed: dict[tuple[object, ...], Var] = {}
@@ -111,9 +113,9 @@ def _same_arrays(eqns: Sequence[JaxprEqn]) -> dict[Var, Var]:
 def _written_arrays(
     eqns: Sequence[JaxprEqn], same: Mapping[Var, Var]
 ) -> dict[int, Var]:
-    """The arrays of which parts are written, by the numbers of equations.
+    """The arrays that are written in part, by the position of the equation.
 
-    An array that is another one in a new shape counts as that other one.
+    An array that merely reshapes or copies another counts as that other one.
     """
     makers = {v: eqn for eqn in eqns for v in eqn.outvars}
     written: dict[int, Var] = {}
@@ -127,11 +129,11 @@ def _written_arrays(
 
 
 def _is_write(eqn: JaxprEqn) -> bool:
-    """Whether an equation writes an array to a part of another."""
+    """Whether an equation writes one array into a part of another."""
     op = eqn.primitive
     return op is dynamic_update_slice_p or op.name.startswith("scatter")
 
 
 def _update(write: JaxprEqn) -> Var | Literal:
-    """The array that is written to a part of another."""
+    """The array that is written into a part of another."""
     return write.invars[1 if write.primitive is dynamic_update_slice_p else 2]

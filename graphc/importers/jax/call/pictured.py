@@ -1,4 +1,4 @@
-"""A function of `graphc.jit` as a picture: its programs, and what chooses them."""
+"""Draw a function of `graphc.jit`: its programs, and what chooses between them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,14 +15,14 @@ from graphc.runtime.pictured import IN_USE
 from graphc.show.collect import Predicate, ShownProgram
 from graphc.show.picture import Picture
 
-MOST_ALONE = 8  # programs for single sizes that are drawn: the last
+MOST_ALONE = 8  # programs for single sizes that are drawn: the most recent
 Families = Sequence[SizeFamily[Any, Any]]
 
 
 def picture_of(
     function: Callable[..., object], families: Families, calls: int
 ) -> Picture:
-    """The picture of a function: what is compiled for single sizes, then for many."""
+    """Draw a function: first the programs for single sizes, then those for many."""
     name = getattr(function, "__name__", "the function")
     notes: list[str] = []
     programs = [p for family in families for p in _of_family(family, notes)]
@@ -71,7 +71,7 @@ def _alone(
 
 
 def _for_many(program: ManySizes, shapes: str) -> Iterator[ShownProgram]:
-    """The programs for many sizes, by the shapes of their arguments."""
+    """The programs for many sizes, labelled by the shapes of their arguments."""
     decisions: Decisions | None = getattr(program, "decisions", None)
     facts = [] if decisions is None else list(_predicates(decisions))
     notes = [f"run by JAX in it: {reason}" for reason in program.foreign]

@@ -1,4 +1,4 @@
-"""Arguments that graphs know nothing of: by their kind, or their place on devices."""
+"""Find arguments that graphs cannot describe, by their kind or placement on devices."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from graphc.transform.sharding.meshes import DeviceMesh
 
 
 def why_left(leaf: object, mesh: DeviceMesh | None = None) -> str:
-    """Why a call with this argument is left to JAX; "" where it need not be.
+    """Why a call with this argument is left to JAX; "" if graphc can take it.
 
-    A program on a mesh takes arrays from wherever they lie.
+    A program on a mesh accepts arrays wherever they lie.
     """
     if mesh is None and is_spread(leaf):
         return "its arguments are sharded"
@@ -20,9 +20,9 @@ def why_left(leaf: object, mesh: DeviceMesh | None = None) -> str:
 
 
 def is_spread(leaf: object) -> bool:
-    """Whether an argument is an array that is not just on a device, in its memory.
+    """Whether an array is committed to anything but one device's default memory.
 
-    JAX places results that depend on it, on a mesh of one device too.
+    JAX places the results by such an array, even if its mesh has only one device.
     """
     if not isinstance(leaf, jax.Array) or not leaf.committed:
         return False
@@ -34,6 +34,6 @@ def is_spread(leaf: object) -> bool:
 
 
 def is_typed_by_mesh(leaf: object) -> bool:
-    """Whether the type of an argument says how it lies on a mesh of devices."""
+    """Whether the type of an argument tells its layout on a mesh of devices."""
     mesh = getattr(getattr(jax.typeof(leaf), "sharding", None), "mesh", None)
     return mesh is not None and not mesh.empty

@@ -1,4 +1,4 @@
-"""One compiled program for all sizes of a pattern."""
+"""One compiled program that serves all sizes of a pattern."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OfCall:
-    """The numbers of the trace of a call, and the structure of its results."""
+    """The template's numbers for the trace of a call, and its results' structure."""
 
     numbers: list[Any]
     tree: Any
@@ -64,9 +64,9 @@ Trace = Callable[[], TracedFunction]  # at the sizes of a call
 
 @dataclass(frozen=True)
 class FunctionRead:
-    """A function as it is read for many sizes: its trace, its graph, its decisions.
+    """A function as read for many sizes: its trace, its graph and its decisions.
 
-    The `recorder` answers what is asked about the sizes of the trace.
+    The `recorder` answers the questions that were asked about sizes during the trace.
     """
 
     subject: Subject
@@ -76,19 +76,20 @@ class FunctionRead:
     recorder: Recorder
 
     def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
-        """Whether it computes at some sizes what JAX traces for them.
+        """Whether the function as read computes, at `sizes`, what JAX traces there.
 
-        Python code can decide by a size in ways that are not to be seen.
+        Python code can decide by a size in ways that a trace at symbols does not
+        reveal.
         """
         if _result_shapes(self.traced, sizes) != _result_shapes(direct, {}):
             return False
         return self._is_alike(direct, sizes, {}, self.recorder)
 
     def covers(self, other: "FunctionRead") -> bool:
-        """Whether it computes the same at all sizes that are decided as in `other`.
+        """Whether this reading also holds at the sizes for which `other` was decided.
 
-        JAX asks whether a slice is the whole axis, and takes no slice then: one that
-        is as long as the axis gives the same.
+        JAX asks whether a slice spans the whole axis, and if so leaves the slice out. A
+        slice as long as the axis computes the same.
         """
         if self.recorder.is_opaque or other.recorder.is_opaque:
             return False
@@ -104,7 +105,7 @@ class FunctionRead:
         other_sizes: Mapping[str, Size],
         other_recorder: Recorder,
     ) -> bool:
-        """Whether it computes, at these sizes, the same as another at its own."""
+        """Whether this trace at `sizes` computes what `other` does at `other_sizes`."""
         traced = self.traced
         if (traced.tree, traced.weak) != (other.tree, other.weak):
             return False
@@ -112,13 +113,14 @@ class FunctionRead:
         names = [v.name for v in arguments]
 
         def read(trace: TracedFunction, numbers: Mapping[str, Size]) -> Imported:
-            # Of inputs of its own: bodies take what is known outside from there.
+            # Each reading has inputs of its own: bodies take from them what is known
+            # outside.
             inputs = inputs_of(other, other_sizes, names)
             return self.subject.graph(trace, numbers, inputs)
 
         try:
             how = self.recorder.how_shared
-            # Rules of derivatives are called again.
+            # Reading calls the rules of derivatives again.
             with recording(self.recorder), sharing(*how) as verdicts:
                 generic = read(traced, sizes)
             with recording(other_recorder), sharing(*how, verdicts):
@@ -133,11 +135,11 @@ class FunctionRead:
 class JaxProgram:
     """A function for the sizes of a pattern, as a graph and compiled.
 
-    It holds for sizes by which the function takes the same `decisions`, or, as a
-    `template`, for those whose traces it describes. It is `doubted` if it was another
-    than a trace of sizes of which that was not to be seen. The sizes `checked` are
-    those whose own traces it agrees with. It also is the function where that takes
-    `other_decisions` which make no difference.
+    The program holds for sizes by which the function takes the same `decisions` or, if
+    it has a `template`, for sizes whose traces the template describes. It also holds
+    for `other_decisions`, which were found to make no difference. A program is
+    `doubted` after its decisions held at some sizes where JAX traced something else.
+    The sizes in `checked` are those whose own traces it was found to agree with.
     """
 
     pattern: SizePattern
@@ -151,7 +153,7 @@ class JaxProgram:
     other_decisions: list[Decisions] = field(default_factory=list)
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
-        """Whether it is the function at these sizes, by what that decides."""
+        """Whether the function decides by these sizes as the program assumes."""
         known = self.decisions, *self.other_decisions
         return any(decisions.hold(sizes) for decisions in known)
 
@@ -162,50 +164,50 @@ class JaxProgram:
 
     @property
     def source(self) -> Imported:
-        """The graph that is compiled."""
+        """The graph that was compiled."""
         return self.read.source
 
     @property
     def facts(self) -> list[str]:
-        """The facts about sizes that it holds for, with the lines that ask for them."""
+        """The facts about sizes that the program relies on, with the lines that ask."""
         others = [{*map(str, d.taken)} for d in self.other_decisions]
         common = (d for d in self.decisions.taken if all(str(d) in o for o in others))
         return self.decisions.described(common)
 
     @property
     def opaque(self) -> SourceLocation | None:
-        """The line that asks for more of a size than facts, where one does."""
+        """The line that asks more about a size than facts can tell, or None."""
         return self.decisions.opaque
 
     @property
     def asked(self) -> list[Decision]:
-        """The questions about sizes by whose answers it is chosen."""
+        """The questions about sizes whose answers choose this program."""
         return [
             d for known in (self.decisions, *self.other_decisions) for d in known.taken
         ]
 
     @property
     def is_compared(self) -> bool:
-        """Whether it serves sizes only after a comparison, each by itself."""
+        """Whether each new size is compared with its own trace before it is served."""
         return bool(self.template or self.doubted or self.opaque)
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """Equations that JAX runs in it, and why."""
+        """The equations that JAX runs inside the program, and why."""
         return self.source.foreign
 
     def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
-        """The arguments of the graph after the leaves of a call of these sizes."""
+        """The graph's arguments that follow the leaves in a call of these sizes."""
         if self.template is None:
             return [*self.source.captured]
         return [*self.source.captured, *self.traces_at_sizes[sizes].numbers]
 
     def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> object:
-        """The results of a call, in their structure."""
+        """Compute the results of a call, in their structure."""
         return self.runner(call, specs)(*call.leaves)
 
     def runner(self, call: JaxCall, specs: Sequence[Spec]) -> OnLeaves:
-        """The function that runs calls like this one, on their leaves."""
+        """Return a function of the leaves that runs calls like this one."""
         sizes, tree = shapes_of(specs), self.traced.tree
         captured = self.beside(sizes)
         if self.template is not None:
@@ -225,9 +227,9 @@ class JaxProgram:
         return (lambda *leaves: run(*leaves, *captured)) if captured else run
 
     def _finish(self, tree: "PyTreeDef") -> Callable[[list[ConcreteArray]], object]:
-        """The function that gives results in their structure, of the graph's outputs.
+        """Return a function that turns the graph's outputs into structured results.
 
-        The last of these may be no results.
+        Outputs after the results are dropped.
         """
         traced, count = self.traced, len(self.traced.inner.outvars)
         if any(map(_is_restored, traced.inner.outvars)):
@@ -240,7 +242,11 @@ class JaxProgram:
     def admits(
         self, subject: Subject, sizes: ShapesOfCall, specs: list[Spec], trace: Trace
     ) -> bool:
-        """Whether the template describes the trace at these sizes."""
+        """Whether the template describes the trace at these sizes.
+
+        If so, the template's numbers and the structure of the results are kept for
+        `sizes`.
+        """
         assert self.template is not None
         named = self.pattern.sizes(sizes) or {}
         if not self.template.is_possible(named):
@@ -250,7 +256,7 @@ class JaxProgram:
             try:
                 jaxpr = subject.comparable(direct).jaxpr
                 numbers = self.template.numbers(jaxpr, named)
-            except Unsupported:  # other steps may be the same for all that
+            except Unsupported:  # other steps may compute the same
                 if self.template.fed or not self.read.agrees(direct, named):
                     return False
                 numbers = []
@@ -270,7 +276,7 @@ def _result_shapes(
 
 
 def _called_once(run: OnLeaves) -> OnLeaves:
-    """A run after whose failure nothing is tried once more: it may have acted."""
+    """Wrap `run` so that no failed call is retried: it may have had effects already."""
 
     def called(*leaves: object) -> object:
         try:
@@ -296,7 +302,7 @@ def _same_array(a: object, b: object) -> bool:
 def distinct(
     results: list[ConcreteArray], inputs: Iterable[object]
 ) -> list[ConcreteArray]:
-    """Results of which each is an array of its own, that its owner may donate."""
+    """Copy results so that each is an array of its own, which its owner may donate."""
     identities = {*map(id, results)}
     if len(identities) == len(results) and identities.isdisjoint(map(id, inputs)):
         return results
@@ -311,13 +317,13 @@ def distinct(
 def restored(
     results: Sequence[ConcreteArray], function: TracedFunction
 ) -> list[ConcreteArray]:
-    """Results as JAX gives them: weak types, and keys, made of plain arrays."""
+    """Turn plain arrays into results as JAX returns them: with weak types, and keys."""
     avals = [v.aval for v in function.inner.outvars]
     return [_restored(x, aval) for x, aval in zip(results, avals, strict=True)]
 
 
 def _is_restored(result: Any) -> bool:
-    """Whether a result is more than a plain array."""
+    """Whether a result must be converted from a plain array."""
     aval = result.aval
     weak = getattr(aval, "weak_type", False)
     return weak or is_key(aval.dtype) or aval.dtype == jax.dtypes.float0
@@ -331,7 +337,7 @@ def _restored(x: ConcreteArray, aval: Any) -> Any:
 
 
 def _of_weak_type(x: ConcreteArray) -> ConcreteArray:
-    """The array as one of a weak type, for which nothing is compiled unless traced."""
+    """Give an array a weak type, without compiling anything unless it is traced."""
     if not isinstance(x, jax.core.Tracer):
         weak: ConcreteArray | None = private_jax.of_weak_type(x)
         if weak is not None:
@@ -342,7 +348,7 @@ def _of_weak_type(x: ConcreteArray) -> ConcreteArray:
 
 
 class Pinned(Exception):
-    """Raised where a program would be for one size only, by these facts."""
+    """Raised when facts about sizes would restrict a program to a single size."""
 
     def __init__(self, facts: list[str]) -> None:
         super().__init__(*facts)
@@ -358,11 +364,12 @@ def program_for(
     recorder: Recorder,
     siblings: Sequence[JaxProgram] = (),
 ) -> JaxProgram:
-    """A program for the sizes of a pattern that are decided as those of a call.
+    """Return a program for those sizes of a pattern that are decided as in a call.
 
-    It is one of the `siblings` where these decisions make no difference to it; where
-    they make none to the new one, that serves their sizes too. Raises Unsupported where
-    there is none, and Pinned where there are no other sizes.
+    If the decisions make no difference to one of the `siblings`, that program is
+    returned. If a sibling's decisions make none to the new program, it serves the
+    sibling's sizes too. Raises Unsupported if the function cannot be read so, and
+    Pinned if no other sizes are decided alike.
     """
     read = read_for(subject, pattern, specs, names, recorder)
     pinning = read.decisions.pinning(recorder.sizes)
@@ -382,7 +389,7 @@ def program_for(
 def results_of(
     read: FunctionRead, pattern: SizePattern, specs: Sequence[Spec]
 ) -> TracedFunction:
-    """The trace that gives the results, for sizes that are decided as they are read."""
+    """Return the trace that gives the results, for sizes decided as in `read`."""
     sized_specs = [spec.at(read.recorder.sizes) for spec in pattern.specs(specs)]
     return read.subject.results(read.traced, sized_specs)
 
@@ -394,23 +401,23 @@ def read_for(
     names: Sequence[str],
     recorder: Recorder,
 ) -> FunctionRead:
-    """The function for the sizes of a pattern that are decided as those of a call.
+    """Read the function for those sizes of a pattern that are decided as in a call.
 
-    Raises Unsupported where there is none.
+    Raises Unsupported if it cannot be traced or read at symbols.
     """
     try:
         trace = subject.read(pattern.specs(specs), max(pattern.least, 1), recorder)
-    except Exception as error:  # whatever Python code does with a size that is none
+    except Exception as error:  # whatever Python code raises for a symbol
         raise _untraceable(pattern, error) from error
     symbols = _symbols(pattern)
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     try:
-        # Rules of derivatives are called while it is read.
+        # Reading calls the rules of derivatives.
         with reading(), recording(recorder), sharing(*recorder.how_shared):
             source = subject.graph(trace, sizes, inputs_of(trace, sizes, names))
     except (GraphError, Unsupported):
         raise
-    except Exception as error:  # of such a rule
+    except Exception as error:  # raised by such a rule
         raise _untraceable(pattern, error) from error
     return FunctionRead(subject, trace, source, recorder.decisions(symbols), recorder)
 
@@ -425,7 +432,7 @@ def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
 
 
 def _bounded(name: str, template: Template, least: int) -> Symbol:
-    """The symbol of a size of which the template leaves no axis negative."""
+    """The symbol of a size, bounded so that no axis in the template is negative."""
     lower, upper = template.bounds(name)
     return Symbol(name, lower=max(least, lower or 0), upper=upper)
 
@@ -440,9 +447,10 @@ def program_of_samples(
     first: Sample,
     asking: SourceLocation | None,
 ) -> JaxProgram:
-    """A program for sizes of a pattern, by traces at some: see `template`.
+    """Return a program for sizes of a pattern, built from traces at some of them.
 
-    One is the `first`. A line is `asking` for the number of a size, where one is known.
+    The `template` describes these traces, of which `first` is one. `asking` is the line
+    that asks for the number of a size, if known.
     """
     named_specs = pattern.specs(specs)
     again = retracing(partial(sampled, subject), named_specs)
@@ -453,27 +461,27 @@ def program_of_samples(
         source = subject.graph(trace, sizes, inputs_of(trace, sizes, names))
     program = compiled(source, options, pattern.names)
     recorder = Recorder(first.sizes)
-    decisions = Decisions(known, opaque=asking)  # each trace is compared
+    decisions = Decisions(known, opaque=asking)  # opaque, so all traces are compared
     read = FunctionRead(subject, trace, source, decisions, recorder)
     results = results_of(read, pattern, specs)
     return JaxProgram(pattern, read, results, program, template)
 
 
 def compiled(source: Imported, options: Options, names: Sequence[str]) -> Function:
-    """The function of an imported graph, whose sizes have these names.
+    """Compile an imported graph whose sizes have these names.
 
-    Where one size varies `alone`, and nothing is said about it, one segment is best:
-    the size is padded soon, and then whatever does not depend on it is compiled anew
-    for few capacities only.
+    If only one size varies and `dims` says nothing about it, one segment is best: the
+    size is padded soon, and from then on whatever does not depend on it is compiled
+    anew for few capacities only. Raises Unsupported for a graph without outputs.
     """
     if not source.graph.outputs:
         raise Unsupported("it has no results")
     options = replace(options, dims=dims_of(options.dims, names))
-    if source.acts:  # as often as its steps are taken, so these stay as they are
+    if source.acts:  # effects must happen exactly as often as traced: no rewrites
         options = replace(options, rewrites=NONE)
     if len(names) == 1 and options.dims is None:
         try:
             return compiled_by(options, source.graph, True)
-        except GraphError:  # something must be read before all can be compiled
+        except GraphError:  # a size must be read before all can be compiled
             pass
     return compiled_by(options, source.graph)

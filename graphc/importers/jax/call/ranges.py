@@ -1,8 +1,9 @@
-"""Ranges of sizes ahead of calls, divided into sizes that a function treats alike.
+"""Divide ranges of sizes, ahead of calls, into sizes that a function treats alike.
 
-JAX traces axes of one element or none otherwise than longer ones, and the function may
-decide by sizes. So few sizes are tried, the questions of the programs that are made for
-them are answered for all others, and those that answer otherwise are tried too.
+JAX traces axes of one element or none differently from longer ones, and the function
+may decide by sizes. So a few sizes are tried first. The questions that their programs
+asked are then answered for all other sizes, and sizes with different answers are tried
+too.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -18,22 +19,22 @@ from graphc.importers.jax.trace.decisions import Decision
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.runtime.ranges import Ways
 
-MOST_TRIED = 50_000  # calls, each of other answers
-MOST_COMPARED = 5_000  # calls of which each is traced
+MOST_TRIED = 50_000  # calls, each with different answers
+MOST_COMPARED = 5_000  # calls that are each traced
 MOST_ALONE = 1_000  # calls that are compiled one by one
-MOST_FAILING = 200  # calls that the function refuses, beside others that it does
+MOST_FAILING = 200  # calls that the function may refuse, next to those it accepts
 SizesByName = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question about sizes that a program for many has answered."""
+    """A question about sizes that was answered for a program for many sizes."""
 
     decision: Decision
     program: ManySizes
 
     def answer(self, shapes: ShapesOfCall) -> bool | None:
-        """Whether other shapes are answered alike; None where they do not fit."""
+        """Whether the answer is the same at these shapes; None if they do not fit."""
         sizes = self.program.pattern.sizes(shapes)
         if sizes is None:
             return None
@@ -43,17 +44,18 @@ class Question:
 
 @dataclass
 class AlikeSizes:
-    """The sizes of each name, and the questions by whose answers they are divided.
+    """The sizes of each name, divided by their answers to questions.
 
-    `named` are the types of the arguments, with names. `asked_of` are the questions of
-    one name, `each` the names of which each size is a question of its own.
+    `named` holds the types of the arguments, with names for sizes. `asked_of` maps a
+    name to the questions that involve it alone. `each` holds the names whose sizes must
+    all be tried one by one.
     """
 
     named: Sequence[Spec]
     values: Ways
     asked_of: dict[str, dict[str, Question]] = field(default_factory=dict)
-    each: dict[str, str] = field(default_factory=dict)  # and why
-    compares: bool = False  # each size with a trace
+    each: dict[str, str] = field(default_factory=dict)  # with the reason
+    compares: bool = False  # whether each size is compared with its trace
     shapes: dict[tuple[str, int], ShapesOfCall] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -64,7 +66,10 @@ class AlikeSizes:
                 self.each |= dict.fromkeys(names, why)
 
     def ways(self) -> list[Ways]:
-        """The sizes in parts that answer alike, as far as is known by now."""
+        """Divide the sizes into parts that answer alike, as far as known by now.
+
+        Raises GraphError if there are too many parts to try.
+        """
         parts = [self._parts(name) for name in self.values]
         count = prod(map(len, parts))
         if count > (MOST_COMPARED if self.compares else MOST_TRIED):
@@ -72,7 +77,7 @@ class AlikeSizes:
         return [dict(zip(self.values, part, strict=True)) for part in product(*parts)]
 
     def examples(self) -> Iterator[dict[str, int]]:
-        """Calls by which it is known which sizes vary, each by itself."""
+        """Calls that show which sizes vary, changing one size at a time."""
         for ways in self.ways():
             first = {name: n[0] for name, n in ways.items()}
             varying = [name for name, n in ways.items() if len(n) > 1]
@@ -81,7 +86,7 @@ class AlikeSizes:
                 yield first
 
     def learn(self, program: ManySizes) -> bool:
-        """Take the questions of a program; whether there were new ones."""
+        """Add the questions of a program; return whether any of them is new."""
         before = len(self.each), sum(map(len, self.asked_of.values()))
         if program.is_compared:
             self.compares = True
@@ -93,7 +98,7 @@ class AlikeSizes:
         return before != (len(self.each), sum(map(len, self.asked_of.values())))
 
     def names_of(self, program: ManySizes) -> dict[str, str]:
-        """The texts, in names of these types, of the sizes that a program names."""
+        """Map each size that a program names to its text in the names of `named`."""
         texts: dict[str, str] = {}
         for row, spec in zip(program.pattern.shapes, self.named, strict=True):
             for name, text in zip(row, spec.shape, strict=True):
@@ -119,7 +124,7 @@ class AlikeSizes:
             self.each |= dict.fromkeys(names, why)
 
     def _parts(self, name: str) -> list[Sequence[int]]:
-        """The sizes of a name that answer alike."""
+        """The sizes of a name, grouped by their answers."""
         if name in self.each:
             return [[n] for n in self.values[name]]
         parts: dict[Hashable, list[int]] = {}
@@ -143,7 +148,7 @@ class AlikeSizes:
             yield from (n for n in spec.shape if isinstance(n, str))
 
     def _may_be_small(self, text: str, names: Sequence[str]) -> bool:
-        """Whether a size of several names may be small where none of them is."""
+        """Whether a formula of several names may be small while no name is."""
         several = [self.values[name] for name in names]
         ends = [(max(min(n), LEAST), max(*n, LEAST)) for n in several]
         corners = (dict(zip(names, corner, strict=True)) for corner in product(*ends))
@@ -161,7 +166,7 @@ class AlikeSizes:
 
 @dataclass
 class Tried:
-    """The calls that were tried: programs by sizes, and errors."""
+    """The calls tried so far: programs by sizes, and errors by sizes."""
 
     alike: AlikeSizes
     program_at: Callable[[SizesByName], ManySizes | None]
@@ -169,15 +174,15 @@ class Tried:
     failed: dict[tuple[int, ...], Exception] = field(default_factory=dict)
 
     def divided(self) -> Iterator[tuple[ManySizes | None, Ways]]:
-        """Sizes with their programs; None for sizes that are compiled by themselves.
+        """Yield sizes with their programs; None for sizes that are compiled alone.
 
-        Calls that the function refuses are left out, where there are others. Raises
-        GraphError where there are too many to be tried.
+        Calls that the function refuses are left out if it accepts others. Raises
+        GraphError if there are too many calls to try.
         """
         learns = True
         while learns:
             ways = self.alike.ways()
-            # Small sizes come last: they may be like longer ones.
+            # Try small sizes last: they may be treated like longer ones.
             programs = [self._of_samples(one) for one in reversed(ways)][::-1]
             learns = False
             for program in (p for several in programs for p in several if p):
@@ -194,9 +199,9 @@ class Tried:
                 yield from self._alone(one, left)
 
     def _of_samples(self, ways: Ways) -> list[ManySizes | None]:
-        """The programs of the first sizes that go together, of the last, and between.
+        """The programs for the first, middle and last of the sizes in `ways`.
 
-        None stands for sizes that are compiled by themselves.
+        None stands for sizes that are compiled alone.
         """
         programs: dict[int, ManySizes | None] = {}
         for place in (0.0, 0.5, 1.0):
@@ -222,7 +227,7 @@ class Tried:
                 yield program, {name: [n] for name, n in sizes.items()}
 
     def _at(self, sizes: SizesByName) -> ManySizes | None:
-        """The program for sizes; None for those alone, and where it fails."""
+        """The program for `sizes`; None if they compile alone or the call fails."""
         key = tuple(sizes.values())
         if key not in self.known:
             self.known[key] = self.attempt(self.program_at, sizes)
@@ -231,10 +236,13 @@ class Tried:
     def attempt(
         self, program_at: Callable[[SizesByName], ManySizes | None], sizes: SizesByName
     ) -> ManySizes | None:
-        """The program for sizes; None where that fails, unless too many have."""
+        """Return the program for `sizes`, or None and keep the error if that fails.
+
+        Raises the error if too many calls have failed.
+        """
         try:
             return program_at(sizes)
-        except Exception as error:  # of the function at these sizes, among others
+        except Exception as error:  # of the function at these sizes, or of compiling
             self.failed[tuple(sizes.values())] = error
             if len(self.failed) > MOST_FAILING:
                 raise
@@ -248,14 +256,14 @@ class Tried:
 
 
 def _number(n: int | str, sizes: SizesByName) -> int:
-    """A size at these of names."""
+    """The value of a size, or of a formula in names, at these sizes."""
     if isinstance(n, int):
         return n
     return sizes[n] if n in sizes else JaxSizes(sizes).number(n)
 
 
 def _in_words(ways: Ways) -> str:
-    """Sizes by the first and the last of each name."""
+    """Show the first and the last size of each name."""
     return ", ".join(
         f"{k} = {n[0]}" + f"...{n[-1]}" * (len(n) > 1) for k, n in ways.items()
     )
@@ -267,9 +275,10 @@ def ways_of_plan(
     ways: Ways,
     sizes_of_plan: Callable[[SizesByName], SizesByName],
 ) -> list[Ways]:
-    """Sizes that go together, by the names in the plan of a program.
+    """Translate sizes into the names that the plan of a program uses.
 
-    Of one call, `sizes_of_plan` tells them.
+    `sizes_of_plan` does so for a single call. If sizes of the plan depend on each
+    other, the calls are listed one by one.
     """
     first = sizes_of_plan({name: n[0] for name, n in ways.items()})
     by_plan: dict[str, Sequence[int]] = {name: [n] for name, n in first.items()}

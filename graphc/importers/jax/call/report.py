@@ -16,10 +16,10 @@ from graphc.runtime.function import Function
 
 @dataclass(frozen=True)
 class JitCompilation(Compilation):
-    """As those of `graphc.function`, of the `program` for arguments of these shapes.
+    """A compilation, as `graphc.function` reports it, and the `program` it belongs to.
 
-    `sizes` have the names of axes, as `x.shape[0]`, or those that `shapes` gives them.
-    Of a padded program they are capacities.
+    `sizes` are named by axes, such as `x.shape[0]`, or by the names in `shapes`. For a
+    padded program they are capacities. `program` tells the shapes of the arguments.
     """
 
     program: str
@@ -31,13 +31,14 @@ class JitCompilation(Compilation):
 
 @dataclass(frozen=True)
 class JitStats:
-    """`compilations`, and `fallbacks`: why sizes are compiled one by one.
+    """The `compilations`, and the `fallbacks`: why sizes are compiled one by one.
 
-    `changes` are those of programs for many sizes, as in `Function.stats()`. `foreign`:
-    what JAX runs inside of these programs, at true sizes, and why. `decisions` are the
-    facts about sizes by which Python code, the user's or JAX's, decides what the
-    program is, each with its line, and how many calls it was so in; a line that asks
-    for what is no fact, as the text of a size, is among them.
+    `changes` are those of programs for many sizes, as in `Function.stats()`. `foreign`
+    lists the equations that JAX runs inside these programs, at true sizes, and why.
+    `decisions` lists the facts about sizes by which Python code, the user's or JAX's,
+    decides what the program computes, each with its line and the number of calls in
+    which it held. A line that asks for something other than a fact, such as the text of
+    a size, is listed there too.
     """
 
     calls: int = 0
@@ -67,7 +68,7 @@ class JitStats:
 
 
 def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
-    """The calls and compilations of these kinds of calls."""
+    """Collect the statistics of a function from its families of calls."""
     stats = JitStats(calls)
     for family in families:
         for sizes, one in family.compiled.items():
@@ -99,7 +100,7 @@ def compilations_for(
 def _of_single(
     family: SizeFamily[ManySizes, OneSize], sizes: ShapesOfCall, program: OneSize
 ) -> Iterator[JitCompilation]:
-    """The compilations of a program for single sizes."""
+    """The compilations of a program for a single size."""
     by_axis, text = family.sizes_by_axis(sizes), f"exactly {family.described(sizes)}"
     facts = " and ".join(family.pinned.get(sizes, ()))
     why = f"where {facts}" if facts else "first call of these sizes"
@@ -109,7 +110,7 @@ def _of_single(
 
 
 def _opaque(program: ManySizes) -> list[str]:
-    """The question to a program that is no fact, with its line, if there is one."""
+    """The question to a program that is not a fact, with its line; or no question."""
     place = program.opaque
     return [] if place is None else [f"{OPAQUE} of a size ({place})"]
 
@@ -119,7 +120,7 @@ def explained(
     families: Iterable[SizeFamily[ManySizes, OneSize]],
     full: bool,
 ) -> str:
-    """The compiled programs of these kinds of calls, and the reasons."""
+    """Describe the compiled programs of these families, with the reasons."""
     name = getattr(function, "__name__", "the function")
     lines = [f"jit of {name}"]
     for family in families:
@@ -134,7 +135,7 @@ def _lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
     yield from (f"calls that jax.jit compiles: {reason}" for reason in family.left)
     for program in family.programs:
         if family.also_for and not program.compiled.stats().compilations:
-            continue  # what was compiled exactly is run in its place
+            continue  # a program that was compiled exactly runs instead
         shapes = family.described(program.pattern.shapes)
         yield f"compiled for all sizes of {shapes}{_limits(program)}:"
         if program.opaque is not None:
@@ -145,7 +146,7 @@ def _lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
 
 
 def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
-    """The programs of single sizes, each with its reasons; those without, together."""
+    """Describe the programs for single sizes; those without reasons are grouped."""
     plain: dict[str, list[str]] = {}
     for sizes, one in family.compiled.items():
         first, *more = one.report(full)
@@ -176,12 +177,12 @@ def _limits(program: ManySizes) -> str:
 
 
 def _counted(compiled: Function) -> str:
-    """How often a function was called, in words."""
+    """The number of calls of a function, in words."""
     return in_number(compiled.stats().calls, "call")
 
 
 def source_of(families: Iterable[SizeFamily[ManySizes, OneSize]]) -> ProgramText:
-    """The texts of the compiled programs, one after another."""
+    """Join the texts of the compiled programs."""
     texts: list[Any] = []
     for family in families:
         texts += [program.compiled.source for program in family.programs]

@@ -1,4 +1,4 @@
-"""Functions that are compiled when they are called, for their sizes or for many."""
+"""Functions that are compiled when called, for the sizes of the call or for many."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -76,7 +76,7 @@ FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 @contextmanager
 def _sizes_by_name(args: tuple[object, ...]) -> Generator[None]:
-    """An error within says how sizes are given, where an argument looks like sizes."""
+    """Add to errors within how to give sizes, if the last argument looks like sizes."""
     try:
         yield
     except (TypeError, GraphError) as error:
@@ -92,10 +92,10 @@ def _sizes_by_name(args: tuple[object, ...]) -> Generator[None]:
 class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     """A function that is compiled when it is called.
 
-    Calls that differ in sizes alone are of one family, and may share a program.
+    Calls that differ only in sizes form one family, and may share a program.
     """
 
-    _contents: ContentsOf  # of a file, where the function is exported
+    _contents: ContentsOf  # returns the contents of an exported file
 
     def __init__(
         self,
@@ -111,14 +111,14 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         self._options = replace(options, name=str(getattr(function, "__name__", "")))
         if options.decisions is not None:
             options.decisions.require_function(name_of(function))
-        # By all but sizes, and by the axes of no more than one element.
+        # Keys: everything but sizes, and the axes of at most one element.
         self._families: dict[tuple[Hashable, object], FamilyT] = {}
         self._calls = 0
         self._known = KnownCalls()
 
     @abstractmethod
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> FamilyT:
-        """The family of calls of this form."""
+        """Create the family for calls of this form."""
 
     def _family(self, call: JaxCall, specs: list[Spec], sizes: ShapesOfCall) -> FamilyT:
         kind = call.kind(specs)
@@ -141,20 +141,20 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     @cached_property
     def _has_small_apart(self) -> bool:
-        """Whether calls with axes of one element or none are families of their own.
+        """Whether calls with axes of at most one element form families of their own.
 
-        Where policies are of sizes that are called n, m, k in their order, others would
-        have these names beside such an axis.
+        They do not if `dims` maps the default names n, m, k, which follow the order of
+        the axes: next to such an axis, different axes would get these names.
         """
         return not self._has_names_in_order and self._options.mesh is None
 
     @cached_property
     def _has_names_in_order(self) -> bool:
-        """Whether policies are of sizes that nobody gave names."""
+        """Whether `dims` has policies by name, though `shapes` names no axes."""
         return self._shapes is None and isinstance(self._options.dims, Mapping)
 
     def _like_beside(self, kind: Hashable, sizes: ShapesOfCall) -> FamilyT | None:
-        """The family of longer axes that says the names of a call with small ones."""
+        """The family of longer axes that gives a call with small axes its names."""
         if not self._has_names_in_order or self._options.mesh is not None:
             return None
         longer = self._families.get((kind, ()))
@@ -162,9 +162,9 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     @abstractmethod
     def __call__(self, /, *args: object, **named: object) -> Any:
-        """The results for these arguments."""
+        """Compute the results for these arguments."""
 
-    if not TYPE_CHECKING:  # which knows all attributes
+    if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> NoReturn:
             elsewhere = _ELSEWHERE.get(name, "")
@@ -176,22 +176,22 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     @called_first
     def stats(self) -> JitStats:
-        """Calls and compilations so far, and what is compiled exactly for a reason."""
+        """Calls and compilations so far, and the reasons for exact compilations."""
         return stats_of(self._calls, self._families.values())
 
     @property
     def decisions(self) -> SavedDecisions:
-        """The decisions about sizes so far, for other processes; see `jit`."""
+        """The decisions about sizes so far, to save for other processes; see `jit`."""
         return decisions_in(self._families.values())
 
     @hiding
     def explain(self, full: bool = False) -> str:
-        """The compiled programs, their sizes, and the reasons."""
+        """Describe the compiled programs, their sizes, and the reasons."""
         return explained(self._function, self._families.values(), full)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The plans of its programs for many sizes, that in use last."""
+        """The plans of the programs for many sizes; the one in use comes last."""
         families = self._families.values()
         return tuple([p.compiled.plan for family in families for p in family.programs])
 
@@ -200,7 +200,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         return picture_of(self._function, families, self.stats().calls)
 
     def compiles(self, owner: object) -> bool:
-        """Whether the owner of a compilation is this function, or a part of it."""
+        """Whether the owner of a compilation is this function or part of it."""
         return owner is self or any(
             function.compiles(owner)
             for family in self._families.values()
@@ -208,7 +208,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         )
 
     def _program_at(self, family: FamilyT, sizes: ShapesOfCall) -> Any:
-        """The program for many sizes that does a call of these; None for one alone."""
+        """The program for many sizes that serves a call; None for an exact one."""
         if not family.wants_program(sizes):
             return None
         limit = refusing(self)
@@ -221,7 +221,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         return family.program_at(sizes)
 
     def _withdraw(self, refused: Refused) -> None:
-        """Let other processes know of a call that was refused before it could run."""
+        """Tell the other processes of a mesh that a call was refused before it ran."""
         mesh = self._options.mesh
         if mesh is not None and mesh.processes:
             withdraw_from(jax, mesh.processes, refused.problem, ())
@@ -232,7 +232,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         args: tuple[object, ...],
         named: Mapping[str, object],
     ) -> NoCompileError:
-        """The error of a call that needs a compilation, where there is to be none."""
+        """The error for a call that needs a compilation while none is allowed."""
         return refusal_of(error, self._function, args, named)
 
     @hiding
@@ -243,15 +243,16 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         sizes: Mapping[str, SizesGiven] | None = None,
         **named: object,
     ) -> list[JitCompilation]:
-        """Compile for calls with such arguments now, so that no call has to wait.
+        """Compile now for calls with such arguments, so that no call has to wait.
 
         The arguments are as for a call, or their types (`jax.ShapeDtypeStruct`). With
-        `sizes`, it is for all of these, as `{"n": range(1, 1000)}`, by the names that
-        `shapes=` gives to axes, or that a type has: `jax.ShapeDtypeStruct((n,), ...)`
-        where `n, = jax.export.symbolic_shape("n")`. Where there are several, one
-        program serves them as far as that is possible, padded unless `dims` says
-        something else. Sizes that depend on data are given so too, by their names.
-        Returns what was compiled, as in `stats()`. Raises GraphError for other names.
+        `sizes`, such as `{"n": range(1, 1000)}`, the function is compiled for all of
+        these. Sizes go by the names that `shapes=` gives to axes, or that a type has:
+        `jax.ShapeDtypeStruct((n,), ...)` where `n, = jax.export.symbolic_shape("n")`.
+        If there are several sizes, one program serves as many of them as possible,
+        padded unless `dims` says otherwise. Sizes that depend on data are also given
+        here, by their names. Returns what was compiled, as in `stats()`. Raises
+        GraphError for other names.
         """
         before = len(self.stats().compilations)
         with lifted(), _sizes_by_name(args):
@@ -269,7 +270,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         return self.stats().compilations[before:]
 
     def _ahead(self, calls: list[tuple[JaxCall, list[Spec]]]) -> Collection[SizesAhead]:
-        """The programs for calls, and their sizes; what JAX has is compiled now."""
+        """Return the programs for calls, with their sizes; JAX compiles its own now."""
         programs: dict[int, SizesAhead] = {}
         families = [self._family(*call, shapes_of(call[1])) for call in calls]
         counts = Counter(map(id, families))
@@ -287,7 +288,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def _ahead_in_all_ways(
         self, ahead: CallsAhead, alike: AlikeSizes
     ) -> Collection[SizesAhead]:
-        """As `_ahead`, for sizes of ranges that go together in all ways."""
+        """Return the programs as `_ahead` does, for all combinations in ranges."""
         for call, specs in map(ahead.at, alike.examples()):
             sizes = shapes_of(specs)
             self._family(call, specs, sizes).expect(sizes, beside=True)
@@ -318,7 +319,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         program_of: Callable[[FamilyT, JaxCall, list[Spec]], ManySizes | None],
         sizes: Mapping[str, int],
     ) -> ManySizes | None:
-        """The program for a call of these sizes, by name; None for one alone."""
+        """The program for a call of these named sizes; None if it is compiled alone."""
         call, specs = ahead.at(sizes)
         family = self._family(call, specs, shapes_of(specs))
         try:
@@ -334,14 +335,14 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     @abstractmethod
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
-        """The types of the leaves of a call, which may be types themselves."""
+        """The types of a call's leaves, where a leaf may itself be a type."""
 
     @abstractmethod
     def _exactly(self, family: FamilyT, call: JaxCall, specs: list[Spec]) -> Any:
-        """The program for a call of these sizes alone; None where JAX has it now."""
+        """The program for a call of these sizes alone; None if JAX has compiled it."""
 
     def _asked(self, call: JaxCall) -> Asked:
-        """The function for calls of these types, to export. Raises GraphError."""
+        """Return the function and its types to export; raises GraphError if refused."""
         if self._options.backend != "jax":
             hint = 'leave backend="numpy" out'
             raise graph_error("a NumPy program is not exported", op="export", hint=hint)
@@ -367,20 +368,20 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """Write a model to a file, which `graphc.load` and `graphc_serving.load` read.
 
         After the path come arguments of the function, as for a call: arrays, numbers,
-        or types of arrays (`jax.ShapeDtypeStruct`). Static arguments are
-        fixed to what is given, and are no arguments of the model; the others keep their
-        places, names and structures. The model is for the sizes of these arguments, or
-        for those in `sizes`, as `{"n": [8, 16]}`, by the names that `shapes=` gives to
-        axes, or that a type has: `jax.ShapeDtypeStruct((n,), ...)` where
-        `n, = jax.export.symbolic_shape("n")`.
+        or types of arrays (`jax.ShapeDtypeStruct`). Static arguments are fixed to the
+        values given and are not arguments of the model; the others keep their places,
+        names and structures. The model serves the sizes of these arguments, or those in
+        `sizes`, such as `{"n": [8, 16]}`, by the names that `shapes=` gives to axes, or
+        that a type has: `jax.ShapeDtypeStruct((n,), ...)` where `n, =
+        jax.export.symbolic_shape("n")`.
 
         Each size has a program of its own, as the function is compiled for it. With
-        `dims="pad"`, or another policy, there is one program for all that have room.
-        With `graph`, the file holds the graph too, for other sizes. Both need a
-        function that does not decide by a size. `platform` and `platforms` are as for
+        `dims="pad"` or another policy, one program serves all sizes that it has room
+        for. With `graph`, the file also holds the graph, for other sizes. Both require
+        a function that does not decide by a size. `platform` and `platforms` are as for
         `graphc.function(...).export`. Raises GraphError for what a file cannot hold:
         results whose structure depends on sizes, arguments and results in containers
-        that are no lists, tuples or dicts, keys, effects.
+        other than lists, tuples and dicts, keys, and effects.
         """
         needed("export")
         default_platform = default_export_platform()
@@ -398,7 +399,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     @property
     def source(self) -> ProgramText:
-        """The texts of the compiled programs: of graphs, or jaxprs."""
+        """The texts of the compiled programs: of graphs, or of jaxprs."""
         return source_of(self._families.values())
 
     def __repr__(self) -> str:

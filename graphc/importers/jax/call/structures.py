@@ -1,4 +1,4 @@
-"""The structures of arguments and results, of calls and as a file can hold them."""
+"""The structures of arguments and results, in calls and in files."""
 
 from collections.abc import Callable
 from operator import itemgetter
@@ -18,15 +18,15 @@ ONE_LEAF = jax.tree.structure(0)
 
 
 def in_structure(tree: "PyTreeDef") -> Callable[[list[ConcreteArray]], object]:
-    """The function that gives a list of leaves in the structure of a tree."""
-    if tree == ONE_LEAF:  # to which `unflatten` does nothing, but takes some time
+    """Return a function that puts a list of leaves into the structure of a tree."""
+    if tree == ONE_LEAF:  # `unflatten` would change nothing here, yet take time
         return itemgetter(0)
     unflatten: Callable[[list[ConcreteArray]], object] = tree.unflatten
     return unflatten
 
 
 def parameters_of(call: JaxCall, function: Callable[..., object]) -> list[list[object]]:
-    """A name and a structure for each argument that is not static, in their order."""
+    """The name and structure of each argument that is not static, in order."""
     count = len(call.leaves)
     args, named = jax.tree.unflatten(call.form, range(count))
     fixed = {where for where, _ in call.statics}
@@ -39,15 +39,15 @@ def parameters_of(call: JaxCall, function: Callable[..., object]) -> list[list[o
 
 
 def structure_of_results(tree: "PyTreeDef") -> Structure:
-    """The structure of results that have this tree."""
+    """The structure of results that form this tree."""
     numbered = jax.tree.unflatten(tree, range(tree.num_leaves))
     return structure(numbered, "the result")
 
 
 def structure(tree: "PyTreeDef", what: str) -> Structure:
-    """The structure of a tree whose leaves are numbers.
+    """The structure of a tree whose leaves are numbers, as a file stores it.
 
-    Raises GraphError for a container that the reader of a file need not have.
+    Raises GraphError for a container that readers of a file may not know.
     """
     kind = type(tree)
     if kind is int:

@@ -1,7 +1,8 @@
-"""The calls of a function of JAX that differ in sizes alone, as JAX traces them.
+"""Calls of a JAX function that differ only in sizes, as JAX traces them.
 
-Sizes by which the function decides alike share a program. Others have one of their own,
-up to a limit; what only one size decides so is compiled exactly.
+Sizes by which the function decides alike share a program. Sizes decided otherwise get
+another program, up to a limit; where a decision fits a single size, that size is
+compiled exactly.
 """
 
 import os
@@ -30,41 +31,44 @@ from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
 from graphc.runtime.function import Function
 
-SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
-MOST_UNLIKE = 3  # sizes for which others are sought in vain that are traced alike
+SAMPLED = 4  # calls seen, whose traces are combined into one for all sizes
+MOST_UNLIKE = 3  # sizes after which the search for others traced alike is given up
 AUDITS = bool(os.environ.get("GRAPHC_AUDIT"))  # each new size is traced and compared
 
 
 @dataclass
 class JaxFamily(SizeFamily[JaxProgram, Exact]):
-    """The calls of one function of JAX that differ in nothing but sizes.
+    """The calls of one JAX function that differ only in sizes.
 
-    A program for many sizes may be `withheld` for a reason.
+    If `withheld` gives a reason, there is no program for many sizes.
     """
 
     withheld: str = ""
-    keeps: bool = False  # arguments that are donated, which one warning reports
-    unlike: int = 0  # sizes whose traces are like those of no others
-    asking: SourceLocation | None = None  # for the number of a size
-    direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
+    keeps: bool = False  # whether a warning is due that arguments are not donated
+    unlike: int = 0  # the number of sizes whose traces resemble no others
+    asking: SourceLocation | None = None  # the line that asks for the number of a size
+    direct: tuple[ShapesOfCall, TracedFunction] | None = None  # for the current call
     first: FirstExact | None = None
-    is_like_first: bool = False  # what the function takes from outside, as a call began
+    is_like_first: bool = False  # whether captures are still those of `first`
     otherwise = ", as by jax.jit"
 
     @property
     def subject(self) -> Subject:
-        """The function of the leaves of its arguments."""
+        """The function, taking the leaves of its arguments."""
         return Subject(self.function, self.call)
 
     def looked_at(self, one: Exact) -> tuple[Function, str]:
-        """The function of the graph of a program, as far as that can be read."""
+        """The function of a program's graph, and how it relates to what is compiled.
+
+        Raises Unsupported, or GraphError, if the trace cannot be read as a graph.
+        """
         if one.rewritten is not None:
             return one.rewritten, "rewritten, then compiled by JAX as one"
         graph = as_graph(self.subject, one.traced, self.names())
         return graph, "JAX compiles its own trace, of which this is the graph"
 
     def trace(self, sizes: ShapesOfCall) -> Exact:
-        """Compile one call with JAX, whose sizes are numbers."""
+        """Compile one call exactly with JAX, at sizes that are numbers."""
         captured = self.snapshot() if not self.compiled else None
         specs, names = self.specs_at(sizes), self.names()
         with self.settling():
@@ -75,7 +79,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return program
 
     def first_for(self, program: JaxProgram, sizes: ShapesOfCall) -> FirstExact | None:
-        """The first program, where it does a call of these sizes as well."""
+        """The first program of the family if it also serves these sizes, else None."""
         first = self.first
         if first is None or self.options.backend != "jax":
             return None
@@ -87,14 +91,17 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return first
 
     def leave(self, reason: str) -> None:
-        """A call is left to JAX, for a reason that is reported once."""
+        """Leave a call to JAX, for a reason that is reported once."""
         if reason not in self.left:
             self.left.append(reason)
             self._warn(f"is called so that each size is compiled by jax.jit: {reason}")
 
     @contextmanager
     def settling(self) -> Generator[None]:
-        """As for all programs, and for the first, which is not traced once more."""
+        """Accept changes that tracing makes, for the first program as well.
+
+        The first program is not traced again after such changes.
+        """
         first = self.first
         self.is_like_first = first is not None and first.captured.is_current()
         try:
@@ -106,7 +113,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             self.is_like_first = False
 
     def program_at(self, sizes: ShapesOfCall) -> JaxProgram | None:
-        """The program for a call of these sizes; None where it is to be exact."""
+        """The program for a call of these sizes; None if it is compiled exactly."""
         try:
             return super().program_at(sizes)
         finally:
@@ -123,20 +130,21 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return program
 
     def _direct(self, sizes: ShapesOfCall) -> TracedFunction:
-        """The trace at these very sizes."""
+        """The trace at exactly these sizes, kept for the current call."""
         if self.direct is None or self.direct[0] != sizes:
             self.direct = sizes, self.subject.read(self.specs_at(sizes))
         return self.direct[1]
 
     def _require(self, sizes: ShapesOfCall) -> None:
-        """Raise the error of the function itself at these sizes, if it has one."""
+        """Raise the error that the function itself raises at these sizes, if any."""
         self._direct(sizes)
 
     def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
-        """Whether a program is the function at these sizes too.
+        """Whether a program computes the function at these sizes too.
 
-        It is compared with what JAX traces for them where decisions cannot be seen, and
-        where something outside has changed, which need not be read.
+        The program is compared with what JAX traces at these sizes if decisions may be
+        hidden, or if a captured object has changed, which the function may not even
+        read.
         """
         if not self.captured[id(program)].is_unwritten():
             return False
@@ -167,9 +175,9 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return opaque or AUDITS or len(program.checked) < CHECKED
 
     def _agrees(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
-        """Whether a program is what JAX traces for these very sizes.
+        """Whether a program agrees with what JAX traces at exactly these sizes.
 
-        Of the first sizes there is a trace, which need not be made once more.
+        For the first sizes a trace exists already and need not be made again.
         """
         named, first = program.pattern.sizes(sizes) or {}, self.first
         known = None
@@ -184,7 +192,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _new_program(
         self, pattern: SizePattern, sizes: ShapesOfCall
     ) -> JaxProgram | None:
-        """The program for a pattern, by the first way that there is."""
+        """Return the program for a pattern, made in the first way that works.
+
+        Returns None if these sizes are to be compiled exactly. Raises Unsupported if no
+        way works.
+        """
         if self.withheld:
             raise Unsupported(self.withheld)
         require_names(self.options.dims, self.axes_named(pattern))
@@ -213,10 +225,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return fixed
 
     def _leave_if_odd(self, reasons: list[Unsupported]) -> None:
-        """Raise Unsupported, unless others may be traced otherwise than these sizes.
+        """Raise Unsupported, unless other sizes may share a trace where these do not.
 
-        The first such are compiled alone. Where no two sizes are traced alike, that
-        will stay so, and is reported at once.
+        The first sizes without a counterpart are compiled alone. If no two sizes are
+        traced alike, that will not change, and is reported at once.
         """
         why, last = _joined(reasons), reasons[-1]
         if not isinstance(last, Unlike) or self.unlike != 1:
@@ -229,7 +241,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             )
 
     def _tell_unlike(self) -> None:
-        """Warn, once, that sizes are exact which take the steps of no others."""
+        """Warn once that sizes whose steps match no others are compiled exactly."""
         if self.program is not None and not self.has_many:
             self.has_many = True
             self._warn(
@@ -240,7 +252,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _with_fixed_axes(
         self, program: JaxProgram, sizes: ShapesOfCall
     ) -> JaxProgram | None:
-        """A program in the place of one that needs numbers of axes said to vary."""
+        """Replace a program that needs the number of an axis that `shapes` lets vary.
+
+        Returns None if no axis can be fixed.
+        """
         if self.shapes is None or self._siblings(sizes):
             return None
         needed = program.decisions.needed()
@@ -249,9 +264,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _of_fixed_axes(
         self, pattern: SizePattern, sizes: ShapesOfCall, names: Iterable[str]
     ) -> JaxProgram | None:
-        """The program where one of these axes is fixed that was said to vary, or None.
+        """Return a program with one of the axes `names` fixed, or None.
 
-        A module may have weights of one size for it.
+        These axes were said to vary, but the function may accept a single size, such as
+        that of a module's weights.
         """
         for name in names:
             size = (pattern.sizes(sizes) or {})[name]
@@ -273,7 +289,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _takes_another(
         self, pattern: SizePattern, sizes: ShapesOfCall, name: str
     ) -> bool:
-        """Whether the function takes a size other than that of the call for an axis."""
+        """Whether the function accepts, for this axis, a size other than the call's."""
         named = pattern.sizes(sizes) or {}
         for n in (named[name] + 1, 2 * named[name]):
             other_sizes = {**named, name: n}
@@ -281,15 +297,16 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 self.subject.read(
                     [s.at(other_sizes) for s in pattern.specs(self.specs)]
                 )
-            except Exception:  # whatever it does with a size that it cannot have
+            except Exception:  # whatever it raises for a size it cannot take
                 continue
             return True
         return False
 
     def _of_symbols(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
-        """The program by a trace at symbols.
+        """Return the program read from a trace at symbols.
 
-        JAX's own questions about order are answered if it cannot do without.
+        JAX's own questions about order are answered only if the trace fails without
+        answers.
         """
         recorder = self._recorder(pattern, sizes, answers_jax=False)
         try:
@@ -317,7 +334,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         )
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
-        """The program by traces at single sizes: of this call, of others, and twice."""
+        """Return the program read from traces at single sizes, this call's included."""
         trace = self.subject.comparable(self._direct(sizes))
         first = Sample(pattern.sizes(sizes) or {}, trace)
         if self.unlike == MOST_UNLIKE:
@@ -336,7 +353,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             raise
 
     def _sampling(self, pattern: SizePattern, sizes: ShapesOfCall) -> Sampling:
-        """How it is traced for other sizes: as it was for its other programs."""
+        """How other sizes are traced: near the known ones if other programs' were."""
         templates = [program.template for program in self._siblings(sizes)]
         return Sampling(
             self.subject,
@@ -347,9 +364,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         )
 
     def _check_at_known(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
-        """Check a program at these sizes, and at those seen that it should serve.
+        """Check a program at these sizes, and at sizes seen that it should serve.
 
-        Where it may be another for each size, it is compared when these are called.
+        A program that may differ from size to size is checked at the other sizes only
+        when they are called.
         """
         if program.template is not None or program.decisions.opaque is not None:
             self._check(program, sizes)
@@ -359,13 +377,13 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 self._check(program, known)
             except Unsupported:
                 raise
-            except Exception:  # of the user's function, at these sizes
+            except Exception:  # raised by the user's function at these sizes
                 if known == sizes:
                     raise
                 self.seen.remove(known)
 
     def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
-        """Raise Unsupported where the program is not what JAX traces for the sizes."""
+        """Raise Unsupported if the program is not what JAX traces for the sizes."""
         named = program.pattern.sizes(sizes) or {}
         if not program.pattern.has(sizes) or not program.holds(named):
             return
@@ -375,13 +393,13 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         elif self._is_to_check(program, sizes) and not self._agrees(program, sizes):
             shown = program.pattern.shown(sizes)
             reason = f"JAX traces something else for {shown}"
-            if program.foreign:  # equations with functions or shapes among their params
+            if program.foreign:  # whose params hold functions or shapes
                 reason = f"{reason}, perhaps in {program.foreign[0]}"
             raise Unsupported(reason, program.decisions.opaque)
 
 
 def _joined(reasons: list[Unsupported]) -> Unsupported:
-    """Why there is no program, neither by symbols nor by traces at several sizes."""
+    """Join the reasons why symbols gave no program, nor traces at several sizes."""
     why, last = str(reasons[0]), reasons[-1]
     if last.reason in why:
         return Unsupported(why)

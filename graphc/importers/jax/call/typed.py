@@ -1,4 +1,4 @@
-"""The types of decorated functions, for type checkers: those of the functions."""
+"""The types of decorated functions for type checkers, which keep their signatures."""
 
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -35,7 +35,7 @@ Owner = TypeVar("Owner")
 
 
 class Choices(TypedDict, total=False):
-    """The options of `jit`; see there."""
+    """The options of `jit`, which documents them."""
 
     dims: Any
     shapes: Any
@@ -63,7 +63,7 @@ class SizedCallable(Protocol[P, R]):
     __name__: str
 
     def __call__(self, *args: P.args, **named: P.kwargs) -> R:
-        """The results for these arguments."""
+        """Compute the results for these arguments."""
         ...
 
     @overload
@@ -79,11 +79,11 @@ class SizedCallable(Protocol[P, R]):
 
     @property
     def source(self) -> ProgramText:
-        """The texts of the compiled programs: of graphs, or jaxprs."""
+        """The texts of the compiled programs: of graphs, or of jaxprs."""
         ...
 
     def stats(self) -> JitStats:
-        """Calls and compilations so far, and what is compiled exactly for a reason."""
+        """Calls and compilations so far, and the reasons for exact compilations."""
         ...
 
     def compile(
@@ -92,30 +92,30 @@ class SizedCallable(Protocol[P, R]):
         sizes: Mapping[str, SizesGiven] | None = None,
         **named: object,
     ) -> list[JitCompilation]:
-        """Compile for calls with such arguments now, so that no call has to wait."""
+        """Compile now for calls with such arguments, so that no call has to wait."""
         ...
 
     @property
     def decisions(self) -> SavedDecisions:
-        """The decisions about sizes so far, for other processes; see `jit`."""
+        """The decisions about sizes so far, to save for other processes; see `jit`."""
         ...
 
     def explain(self, full: bool = False) -> str:
-        """The compiled programs, their sizes, and the reasons."""
+        """Describe the compiled programs, their sizes, and the reasons."""
         ...
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """The plans of its programs for many sizes, that in use last."""
+        """The plans of the programs for many sizes; the one in use comes last."""
         ...
 
     def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
-        """Write the plans as a page, and open it in a browser; the path of the file."""
+        """Write the plans as a page and open it in a browser; return its path."""
         ...
 
 
 class Jitted(SizedCallable[P, R], Protocol[P, R]):
-    """A function of JAX that is compiled when it is called, with what JAX gives it."""
+    """A JAX function that is compiled when called, with the methods JAX gives it."""
 
     def lower(self, *args: P.args, **named: P.kwargs) -> "Lowered":
         """Lower one exact compilation for these arguments, as in JAX."""
@@ -130,7 +130,7 @@ class Jitted(SizedCallable[P, R], Protocol[P, R]):
         ...
 
     def clear_cache(self) -> None:
-        """Forget what is compiled, as in JAX, and the sizes that were seen."""
+        """Forget what was compiled, as in JAX, and the sizes seen so far."""
         ...
 
 
@@ -138,7 +138,7 @@ class Decorator(Protocol):
     """`jit` with its options, for a function of JAX."""
 
     def __call__(self, function: Callable[P, R], /) -> Jitted[P, R]:
-        """The function, compiled when it is called."""
+        """Return the function, which is compiled when it is called."""
         ...
 
 
@@ -146,5 +146,5 @@ class NumpyDecorator(Protocol):
     """`jit` with its options, for a function of NumPy."""
 
     def __call__(self, function: Callable[P, R], /) -> SizedCallable[P, R]:
-        """The function, compiled when it is called."""
+        """Return the function, which is compiled when it is called."""
         ...

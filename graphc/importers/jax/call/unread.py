@@ -1,10 +1,10 @@
-"""Sizes that nothing reads: a program for one of them is one for all.
+"""Sizes that nothing reads: a program compiled for one of them serves all.
 
-The first call of a function is compiled for its sizes, before anyone can know which
-matter. Where a trace at symbols shows that a size stands in nothing that is computed,
-calls of other sizes run that same program. JAX has compiled it for arguments of the
-first sizes, and reads only the others: so arrays that cost nothing stand in for those
-that are not read.
+The first call of a function is compiled for its sizes, before anyone can know which of
+them matter. If a trace at symbols later shows that nothing computed depends on a size,
+calls with other values of it run the same program. JAX compiled that program for
+arguments of the first sizes, though the program does not read the arguments that have
+this size. So arrays of the first sizes, which cost no memory, stand in for those.
 """
 
 from collections.abc import Sequence
@@ -27,22 +27,22 @@ from graphc.transform.printed_sizes import printed
 
 @dataclass(frozen=True)
 class FirstExact:
-    """The program for the first sizes of a family, and the arrays captured then."""
+    """The program for a family's first sizes, and the arrays captured then."""
 
     sizes: ShapesOfCall
     compiled: Exact
     captured: Snapshot
 
     def trace_at(self, sizes: ShapesOfCall, subject: Subject) -> TracedFunction | None:
-        """Its trace, if that is one at these sizes."""
+        """The trace of the program, if it was made at these sizes."""
         if sizes != self.sizes or subject.differentiated is not None:
             return None
         return self.compiled.traced
 
     def serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
-        """Whether it does what a program for many sizes does for these.
+        """Whether this program does at `sizes` what a program for many sizes does.
 
-        Code that decides by a size reads it.
+        It does not if code decides by a size, since that reads the size.
         """
         pattern, how = program.pattern, program.decisions
         if program.template is not None or how.taken or how.opaque is not None:
@@ -68,9 +68,10 @@ def _read(program: JaxProgram) -> set[str]:
 def stand_ins(
     leaves: Sequence[ConcreteArray], specs: Sequence[Spec], sizes: ShapesOfCall
 ) -> dict[int, object] | None:
-    """Arrays of these sizes for the leaves of others, by position.
+    """Arrays of these `sizes` to replace leaves of other shapes, by position.
 
-    None where JAX would compile anew for them: it looks at where arrays are placed.
+    Returns None if JAX would compile anew for them, since it looks at the placement of
+    arrays.
     """
     replacements: dict[int, Any] = {}
     for i, (leaf, spec, shape) in enumerate(zip(leaves, specs, sizes, strict=True)):
@@ -80,7 +81,7 @@ def stand_ins(
             return None
         if isinstance(leaf, jax.Array) and leaf.committed:
             return None
-        if not isinstance(leaf.dtype, np.dtype):  # of keys
+        if not isinstance(leaf.dtype, np.dtype):  # a dtype of keys
             return None
         replacements[i] = np.broadcast_to(np.zeros((), leaf.dtype), shape)
     return replacements

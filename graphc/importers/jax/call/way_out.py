@@ -1,4 +1,4 @@
-"""Errors of JAX about values that sizes, choices or numbers need: what to write."""
+"""Advice for errors of JAX about values needed as sizes, choices or numbers."""
 
 import re
 from traceback import walk_tb
@@ -12,8 +12,8 @@ OF_SIZES = (
     jax.errors.NonConcreteBooleanIndexError,
     jax.errors.TracerArrayConversionError,
 )
-OF_PLACES = jax.errors.TracerIntegerConversionError  # of sizes, where a library asks
-OF_NUMBERS = jax.errors.ConcretizationTypeError  # of sizes, where code of JAX asks
+OF_PLACES = jax.errors.TracerIntegerConversionError  # or of sizes, if a library asks
+OF_NUMBERS = jax.errors.ConcretizationTypeError  # or of sizes, if a library asks
 WORDS_OF_SIZES = (  # in errors that have no class of their own
     "Slice entries must be static integers",
     "Array slice indices must have static start/stop/step",
@@ -22,7 +22,7 @@ WORDS_OF_SIZES = (  # in errors that have no class of their own
     "Non-hashable static arguments are not supported",
     "expected a sequence of integers or a single integer",
 )
-WORDS_OF_KEYS = "unhashable type: 'DynamicJaxprTracer'"  # of a dict, a set, a cache
+WORDS_OF_KEYS = "unhashable type: 'DynamicJaxprTracer'"  # by a dict, a set or a cache
 OF_TEXT = re.compile(r"format.*Tracer|Tracer.*format")  # "%d" % x, f"{x:d}"
 METHODS = "core.py", "array_methods.py"  # of JAX's arrays
 WAY_OUT = """
@@ -53,10 +53,10 @@ prints it when it is computed."""
 
 
 def tell_way_out(error: Exception) -> None:
-    """Add to the text of an error of JAX what to write instead.
+    """Add to an error of JAX what the user can write instead.
 
-    Sizes may depend on values with the names of numpy. A number that Python itself
-    asks for, as `if x > 0` and `int(x)` do, is known in neither way.
+    With the names of numpy, sizes may depend on values. A number that Python itself
+    asks for, as `if x > 0` and `int(x)` do, is known with neither frontend.
     """
     way = _way_for(error)
     if way is None:
@@ -91,14 +91,15 @@ def _is_of_sizes(error: Exception) -> bool:
 
 
 def _is_asked_by_library(error: Exception) -> bool:
-    """Whether a function that the user calls asks for a number, not the user's code."""
+    """Whether a library function asks for the number, not the user's own code."""
     return is_library(_asking(error))
 
 
 def _asking(error: Exception) -> str:
-    """The file of the code that needs what a traced array has not, "" without one.
+    """The file of the code that asks for a traced array's value, or "".
 
-    Methods such as `__bool__` and `item` stand in modules of their own.
+    Methods of JAX's arrays such as `__bool__` and `item` have files of their own, which
+    are skipped.
     """
     files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
     return next((name for name in reversed(files) if not name.endswith(METHODS)), "")

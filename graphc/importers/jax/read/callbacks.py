@@ -1,12 +1,12 @@
-"""Functions of the user that programs call on the host, as `pure_callback` does.
+"""The user's functions that programs call on the host, as `pure_callback` does.
 
-One that holds no size is the same function at all sizes; it is called on arrays of
-their true sizes. Where traces at several sizes are put together, a call gets the
-functions of its own trace, each by a number. Any other is found by the sizes of its
-trace: see `foreign`.
+A function that holds no size is the same at all sizes; it is called on arrays of their
+true sizes. If traces at several sizes are combined, each call gets the functions of its
+own trace, identified by number. Any other function is found by the sizes of its trace:
+see `foreign`.
 
-Those that act, as `io_callback` and `debug.print`, take a token and give one: each
-comes after the one before it, and once for each time that the function says so.
+Callbacks with effects, such as `io_callback` and `debug.print`, take a token and return
+one. So each runs after the one before it, exactly as often as the function calls it.
 """
 
 import sys
@@ -40,11 +40,11 @@ _PLAIN = (
 
 @dataclass
 class _Sharing:
-    """Which functions are called as those of all sizes, in the order of reading.
+    """The functions that may be called as the same at all sizes, in reading order.
 
-    In a trace at numbers a function that holds sizes holds numbers: it is taken as it
-    was at symbols, by the `verdicts` on that trace. Where the `whole` of what it holds
-    counts, it must hold the same in each trace.
+    In a trace at numbers, a function that holds sizes holds numbers. So it is judged by
+    `earlier`: the verdicts on the same trace at symbols. If `whole` is set, everything
+    that a function holds counts, and must be the same in each trace.
     """
 
     is_allowed: bool = False
@@ -53,7 +53,7 @@ class _Sharing:
     verdicts: list[bool] = field(default_factory=list)
 
     def identity(self, function: object) -> Hashable | None:
-        """A key of a function, where it is one for all sizes."""
+        """A key of a function if it is the same at all sizes, else None."""
         allowed = self.is_allowed and (
             self.earlier is None or next(self.earlier, False)
         )
@@ -73,11 +73,12 @@ _THREAD = _SharingOfThread()
 def sharing(
     is_allowed: bool, whole: bool, verdicts: Sequence[bool] | None = None
 ) -> Generator[list[bool]]:
-    """Let functions that hold no size be called here as those of all sizes.
+    """Let functions that hold no size be called here as the same at all sizes.
 
-    They are not `allowed` to where code asks for the text of a size: it may be in what
-    they hold. Where it asks for a hash, the `whole` of that must be the same in each
-    trace. Gives the verdicts on functions, for the same trace at other sizes.
+    `is_allowed` is false if code asks for the text of a size, since functions may then
+    hold that text. `whole` is set if code asks for a size's hash: everything that
+    functions hold must then be the same in each trace. Yields the verdicts on
+    functions, to be passed on for the same trace at other sizes.
     """
     outer = _THREAD.sharing
     earlier_verdicts = None if verdicts is None else iter(verdicts)
@@ -90,7 +91,7 @@ def sharing(
 
 @PRIMITIVES.define("pure_callback", sizes=("result_avals",), called="callback")
 def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """The results of a function of Python, on arrays of their true sizes."""
+    """Call a Python function on arrays of their true sizes."""
     callback = eqn.params["callback"]
     function = _host_function(eqn, callback, _on_arrays_of_jax(callback))
     numbers = _number_of(eqn, callback)
@@ -100,7 +101,7 @@ def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 @PRIMITIVES.define("io_callback", sizes=("result_avals",), called="callback")
 @PRIMITIVES.define("debug_callback", called="callback")
 def _callback_that_acts(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """The results of a function of Python that does more than compute."""
+    """Call a Python function that has effects besides its results."""
     callback = eqn.params["callback"]
     numbers = _number_of(eqn, callback)
     return _acting(eqn, callback, _on_arrays_of_jax(callback), [*numbers, *inputs])
@@ -108,7 +109,7 @@ def _callback_that_acts(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("debug_print", called="fmt")
 def _debug_print(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """Nothing: arrays are printed by JAX, as they are at their true sizes."""
+    """Let JAX print arrays at their true sizes; there are no results."""
     primitive: Any = eqn.eqn.primitive
     params, text = dict(eqn.params), eqn.params["fmt"]
 
@@ -129,7 +130,7 @@ def _acting(
     call: Callable[..., Sequence[Any]],
     inputs: Sequence[Value],
 ) -> list[Value]:
-    """The results of a call that has a token, which changes hands."""
+    """Call a function with effects, passing the token through it."""
 
     def after(token: ConcreteArray, *arrays: ConcreteArray) -> list[ConcreteArray]:
         return [token, *call(*arrays)]
@@ -146,9 +147,10 @@ def _acting(
 def _host_function(
     eqn: Equation, content: object, call: Callable[..., Sequence[Any]]
 ) -> HostFunction:
-    """The function of an equation, told apart from others by its content.
+    """Return the function of an equation, told apart from others by its content.
 
-    Raises Unsupported where that may hold a size.
+    Raises Unsupported if the content may hold a size, or if the equation names a device
+    or has keys.
     """
     origin, name = eqn.reader.origin, eqn.eqn.primitive.name
     identity = _identity_here(content, origin is not None and origin.sampled)
@@ -163,24 +165,24 @@ def _host_function(
 
 
 def _number_of(eqn: Equation, callback: object) -> list[Value]:
-    """The number of the function of a trace, where it differs between traces."""
+    """The input that tells which trace's function to call, if traces differ in it."""
     of_trace = isinstance(callback, OfEachTrace)
     return [eqn.reader.fed[id(callback)]] if of_trace else []
 
 
 def _identity_here(content: object, is_sampled: bool) -> Hashable | None:
-    """A key of the function of an equation, where it is one for all sizes."""
+    """A key of an equation's function if it is the same at all sizes, else None."""
     if isinstance(content, OfEachTrace):
         return content
-    if is_sampled:  # other traces hold the same
+    if is_sampled:  # other traces must hold the same
         return whole_identity(content)
     return _THREAD.sharing.identity(content)
 
 
 class OfEachTrace:
-    """The functions, or texts, at one place in the traces of a function, by numbers.
+    """The functions, or texts, at one place in several traces of a function, by number.
 
-    The number of a function is what a call has before the arrays that it takes.
+    A call passes the number of its function before the arrays.
     """
 
     aval: Any = jax.core.ShapedArray((), np.dtype("int32"))
@@ -189,24 +191,24 @@ class OfEachTrace:
         self._contents: list[Any] = []
 
     def number_of(self, content: object) -> int:
-        """A number for the function of one more trace."""
+        """Add the function of another trace and return its number."""
         self._contents.append(content)
         return len(self._contents) - 1
 
     def __getitem__(self, number: ConcreteArray) -> Any:
-        """The function of a number."""
+        """The function with this number."""
         return self._contents[int(number)]
 
     def __call__(self, number: ConcreteArray, *arrays: ConcreteArray) -> Any:
-        """The results of a function."""
+        """Call the function with this number."""
         return self[number](*arrays)
 
 
 def _on_arrays_of_jax(function: Any) -> Callable[..., Sequence[Any]]:
-    """The function of an equation, which JAX gives arrays of its own.
+    """Wrap an equation's function, which expects arrays of JAX.
 
-    Numbers in it are as wide as where it was traced, whatever the program around it
-    computes in. Results of 64 bits are taken for those of 32 where there are no wider.
+    Numbers in the function are as wide as where it was traced, whatever the surrounding
+    program computes in. If x64 is off there, 64-bit results become 32-bit ones.
     """
     wide = is_wide()
 
@@ -225,11 +227,11 @@ def _canonical(result: object) -> ConcreteArray:
 
 
 class _Unknown(Exception):
-    """Raised for what may hold a size."""
+    """Raised for an object that may hold a size."""
 
 
 def whole_identity(function: object) -> Hashable | None:
-    """A key of a function and of all that it holds now; None where that is unknown."""
+    """A key of a function and all that it holds now; None if parts are unknown."""
     return _identity_if_known(function, whole=True)
 
 
@@ -241,10 +243,10 @@ def _identity_if_known(function: object, whole: bool = False) -> Hashable | None
 
 
 def _identity(item: object, depth: int, whole: bool) -> Hashable:
-    """A key of an object, as far as it can change.
+    """A key that tells an object from others, except for changes in place.
 
-    Objects that change in place, as lists, count by their kind alone, unless all of
-    the `whole` counts. Raises _Unknown for what may hold sizes.
+    Objects that change in place, such as lists, count by their type alone, unless
+    `whole` is set. Raises _Unknown for objects that may hold sizes.
     """
     if isinstance(item, _PLAIN):
         return type(item), repr(item)
@@ -263,7 +265,7 @@ def _identity(item: object, depth: int, whole: bool) -> Hashable:
 
 
 def _parts(item: Any) -> Sequence[Any] | None:
-    """The parts that an object is made of; None where these are not known."""
+    """The parts that make up an object; None if they are unknown."""
     if isinstance(item, FunctionType):
         return _of_function(item)
     if isinstance(item, MethodType):
@@ -276,7 +278,7 @@ def _parts(item: Any) -> Sequence[Any] | None:
         return tuple(item)
     if type(item) is dict:
         return *item, *item.values()
-    if hasattr(item, "callback_func"):  # of JAX, with the structure of the arguments
+    if hasattr(item, "callback_func"):  # of JAX, with the structure of arguments
         return item.callback_func, str(item.in_tree)
     return None
 
@@ -284,7 +286,7 @@ def _parts(item: Any) -> Sequence[Any] | None:
 def _of_function(function: FunctionType) -> Sequence[object] | None:
     try:
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    except ValueError:  # one is empty so far
+    except ValueError:  # a cell is still empty
         return None
     named: Mapping[str, Any] = function.__kwdefaults__ or {}
     defaults = *(function.__defaults__ or ()), *named.values()
@@ -292,8 +294,8 @@ def _of_function(function: FunctionType) -> Sequence[object] | None:
 
 
 def _is_of_module(item: object) -> bool:
-    """Whether a module has it by name, so that it is no part of a trace."""
-    of_numpy = "numpy" * isinstance(item, np.ufunc)  # they say no module before 2.2
+    """Whether a module holds the object by name, so that no trace created it."""
+    of_numpy = "numpy" * isinstance(item, np.ufunc)  # ufuncs name no module before 2.2
     module = sys.modules.get(getattr(item, "__module__", None) or of_numpy)
     name = getattr(item, "__name__", None)
     return isinstance(name, str) and getattr(module, name, None) is item

@@ -1,4 +1,4 @@
-"""Rules of primitives that call functions: what these compute stands in their place."""
+"""Rules of primitives that call functions, which are read in place of the call."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def called_of(param: str) -> Callable[..., list[Value]]:
-    """The rule of a primitive that calls the jaxpr of a param."""
+    """Return the rule of a primitive that calls the jaxpr in a param."""
 
     def rule(eqn: Equation, *inputs: Value) -> list[Value]:
         return eqn.body(eqn.params[param], inputs)
@@ -38,7 +38,7 @@ _SIGNBIT = ["bitcast_convert_type", "shift_right_arithmetic", "convert_element_t
 
 @PRIMITIVES.define("jit")
 def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
-    """The results of the function; signs are read from bits, which is an op here."""
+    """Read the called function; `signbit`, which JAX reads from bits, is an op here."""
     inner, _ = opened(eqn.params["jaxpr"])
     primitives = [e.primitive.name for e in inner.eqns]
     if eqn.params["name"] == "signbit" and primitives == _SIGNBIT:
@@ -51,14 +51,14 @@ PRIMITIVES.define("closed_call", "core_call", "eval_jaxpr")(called_of("call_jaxp
 
 @PRIMITIVES.define("composite")
 def _composite(eqn: Equation, *inputs: Value) -> list[Value]:
-    """The results of what it is composed of, under its name in this or another JAX."""
+    """Read the function a composite stands for; its param differs by JAX version."""
     params = eqn.params
     return eqn.body(params.get("jaxpr") or params["call_jaxpr"], inputs)
 
 
 @PRIMITIVES.define("linear_call")
 def _linear_call(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """A linear function, which is transposed by a rule of its own."""
+    """Read a linear function that has a transposition rule of its own."""
     if eqn.reader.keeps_rules:
         raise Unsupported("linear_call: JAX knows its rule")
     return with_own_rule(eqn, eqn.body(eqn.params["callee"], inputs), inputs)
@@ -66,7 +66,7 @@ def _linear_call(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("custom_jvp_call", "custom_vjp_call")
 def _custom(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """A function with a derivative rule of its own, by which JAX pulls back."""
+    """Read a function that has a derivative rule of its own, which JAX pulls back."""
     if eqn.reader.keeps_rules:
         raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
     return with_own_rule(eqn, eqn.body(eqn.params["call_jaxpr"], inputs), inputs)
@@ -74,7 +74,7 @@ def _custom(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("custom_vmap_call")
 def _custom_vmap(eqn: Equation, *inputs: Value) -> list[Value]:
-    """A function with a rule of its own for `vmap`, which it keeps in a graph."""
+    """Read a function with its own rule for `vmap`, unless the rule may be needed."""
     if eqn.reader.keeps_rules or eqn.reader.differentiates:
         raise Unsupported("custom_vmap_call: JAX knows its rule for vmap")
     return eqn.body(eqn.params["call"], inputs)
@@ -83,7 +83,7 @@ def _custom_vmap(eqn: Equation, *inputs: Value) -> list[Value]:
 def with_own_rule(
     eqn: Equation, results: Sequence[Value], inputs: Sequence[Value]
 ) -> Sequence[Value]:
-    """The results of an equation; where it differentiates, with its own derivative."""
+    """Return `results`, with the derivative of the equation itself if one is needed."""
     if not eqn.reader.differentiates:
         return results
     eqn.need_own_functions()
@@ -102,7 +102,7 @@ def with_own_rule(
 def _pulled_back(
     eqn: Equation, arguments: Sequence[Value], cotangents: Sequence[Value]
 ) -> list[Value | None]:
-    """The cotangents of the inputs of an equation, as JAX has them."""
+    """The cotangents of an equation's inputs, as JAX computes them."""
     floats = [is_inexact(v.dtype) for v in arguments]
 
     def pull(
@@ -125,7 +125,7 @@ def _pulled_back(
 
 
 def _applied(eqn: Equation) -> Callable[..., list[Any]]:
-    """The function that an equation calls, rules included."""
+    """Return a function that applies an equation, including its rules."""
 
     def function(*inputs: object) -> list[object]:
         return bound(eqn.eqn, inputs)
@@ -134,7 +134,7 @@ def _applied(eqn: Equation) -> Callable[..., list[Any]]:
 
 
 def struct_of(aval: Any) -> object:
-    """An argument of a function that is traced, of the type of a value of JAX."""
+    """An abstract argument for tracing, with the type of a JAX value."""
     make: Any = jax.core.ShapedArray  # a ShapeDtypeStruct loses 64 bits without x64
     return make(aval.shape, aval.dtype)
 
@@ -149,10 +149,11 @@ def _no_cotangent(array: ConcreteArray) -> object:
 
 @PRIMITIVES.define("checkpoint", "remat", "remat2")
 def _remat(eqn: Equation, *inputs: Value) -> list[Value]:
-    """A function whose values are made anew for its gradient.
+    """Read a function whose values are recomputed for its gradient.
 
-    Where it is done again, its inputs pass a barrier: the same nodes on the same values
-    would be those of the first time, which then had to be kept.
+    If JAX has differentiated it already, the inputs pass a barrier. Otherwise the
+    recomputation would consist of the same nodes on the same values as the first
+    computation, whose results would then have to be kept.
     """
     if eqn.reader.differentiates:
         again = checkpoint(lambda *values: eqn.body(eqn.params["jaxpr"], values))
@@ -166,13 +167,13 @@ def _remat(eqn: Equation, *inputs: Value) -> list[Value]:
 
 @PRIMITIVES.define("optimization_barrier")
 def _optimization_barrier(_: Equation, *inputs: Value) -> list[Value]:
-    """The inputs, once all of them are there."""
+    """Return the inputs once all of them have been computed."""
     return [F._barrier(v, *inputs) for v in inputs]
 
 
 @PRIMITIVES.define("custom_linear_solve")
 def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """The solution, by the solver that was given; its derivative is implicit."""
+    """Solve with the given solver; the derivative is implicit."""
     if eqn.reader.keeps_rules:
         raise Unsupported("custom_linear_solve: JAX knows its derivative")
     counts, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
@@ -184,15 +185,15 @@ def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("call_hi_primitive")
 def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
-    """The results of the primitives that it is expanded into."""
+    """Read the primitives into which JAX expands this one."""
     eqn.need_own_functions()
     return eqn.body(expansion_of(eqn.eqn), inputs)
 
 
 def expansion_of(eqn: JaxprEqn) -> "ClosedJaxpr":
-    """The primitives into which JAX expands one of several, as JAX traces them.
+    """Trace the primitives into which JAX expands a composite primitive.
 
-    Raises Unsupported where it does not say.
+    Raises Unsupported if the primitive does not define its expansion.
     """
     primitive: Any = eqn.params["_prim"]
     if not hasattr(primitive, "expand"):
@@ -204,7 +205,7 @@ def expansion_of(eqn: JaxprEqn) -> "ClosedJaxpr":
 
 @PRIMITIVES.define("device_put")
 def _device_put(eqn: Equation, *inputs: Value) -> list[Value]:
-    """The values, where they are already."""
+    """Return the values, which must already be on the device."""
     if not all(map(_is_here, eqn.params.get("devices", ()))):
         raise Unsupported("device_put: graphs name no devices")
     return list(inputs)
@@ -212,14 +213,14 @@ def _device_put(eqn: Equation, *inputs: Value) -> list[Value]:
 
 @PRIMITIVES.define("sharding_constraint")
 def _sharding_constraint(eqn: Equation, x: Value) -> Value:
-    """The value, where there is one device."""
+    """Return the value; it needs no layout if there is one device."""
     if not _is_here(eqn.params["sharding"]):
         raise Unsupported(f"sharding_constraint: {ONE_DEVICE}")
     return x
 
 
 def _is_here(place: object) -> bool:
-    """Whether a device, or a sharding over some, names none but the only one."""
+    """Whether a device or sharding names only the one device that exists."""
     if place is None:
         return True
     if jax.device_count() > 1 or getattr(place, "memory_kind", None) == "pinned_host":
@@ -246,7 +247,7 @@ PRIMITIVES.refuse(
 
 @PRIMITIVES.define("platform_index")
 def _platform_index(eqn: Equation) -> Value:
-    """Which of some groups of platforms that is for which programs are compiled."""
+    """The position of the group of platforms that programs are compiled for."""
     platforms = {jax.default_backend()}
     platforms |= {"cuda", "rocm"} if "gpu" in platforms else set()
     for i, group in enumerate(eqn.params["platforms"]):

@@ -16,7 +16,7 @@ from graphc.ir.types import BOOL, INT32
 
 @PRIMITIVES.define("scan", sizes=("length", "unroll"))
 def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
-    """A step for each element of sequences."""
+    """Read a loop that takes a step for each element of its sequences."""
     body = eqn.params["jaxpr"]
     carries, rows = _parts_of_scan(eqn)
     end = len(inputs) - rows
@@ -43,9 +43,10 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
 
 
 def _unroll(eqn: Equation) -> int | bool:
-    """How many steps are done at once, which changes no result.
+    """The number of steps to unroll, which changes no result; True for all of them.
 
-    Of all steps, JAX tells the number; a number that depends on sizes is not known.
+    If all steps are unrolled, JAX still gives their number. Any other number that
+    depends on sizes is unknown, and counts as 1.
     """
     unroll, length = eqn.size("unroll"), eqn.size("length")
     if isinstance(unroll, int):
@@ -54,10 +55,11 @@ def _unroll(eqn: Equation) -> int | bool:
 
 
 def _parts_of_scan(eqn: Equation) -> tuple[int, int]:
-    """How many values are carried, and how many sequences there are.
+    """The numbers of carries and of sequences.
 
-    Versions of JAX differ in how they say it; ranks tell it in all: a sequence has one
-    axis more than its elements, what is carried as many.
+    Versions of JAX store these numbers differently, but ranks tell them in every
+    version: a sequence has one axis more than its elements, and a carry has the same
+    rank inside and outside.
     """
     inner, _ = opened(eqn.params["jaxpr"])
     results = zip(eqn.eqn.outvars, inner.outvars, strict=True)
@@ -73,7 +75,11 @@ def _rank(atom: Any) -> int:
 
 @PRIMITIVES.define("while")
 def _while(eqn: Equation, *inputs: Value) -> list[Value]:
-    """A step, as long as a condition holds; of many at once, for those it holds of."""
+    """Read a loop that runs while a condition holds, or while any of several does.
+
+    With a batch of conditions, each step changes only the elements whose condition
+    holds.
+    """
     params = eqn.params
     first = params["cond_nconsts"]
     second = first + params["body_nconsts"]
@@ -112,7 +118,10 @@ def _while_its_condition_acts(
     used: Sequence[Value],
     init: Sequence[Value],
 ) -> list[Value]:
-    """As `_while`: the condition is computed once before each step, and after all."""
+    """Read a loop whose condition has effects: it is computed once before each step.
+
+    As in `_while`, the last condition is computed after all steps.
+    """
     params = eqn.params
 
     def tested_after(token: Sequence[Value], carry: Sequence[Value]) -> list[Value]:
@@ -134,14 +143,14 @@ def _while_its_condition_acts(
 
 
 def _before(keep: Value, like: Value) -> Value:
-    """`keep` with axes of size 1 after its own, up to the rank of `like`."""
+    """`keep` with axes of size 1 appended, up to the rank of `like`."""
     new = tuple(range(keep.type.rank, like.type.rank))
     return F.expand_dims(keep, new) if new else keep
 
 
 @PRIMITIVES.define("cond")
 def _cond(eqn: Equation, index: Value, *inputs: Value) -> list[Value]:
-    """The branch of a number."""
+    """Read a choice of a branch by its number."""
     bodies = eqn.params["branches"]
     chosen = known_size(index)
     if isinstance(chosen, int):

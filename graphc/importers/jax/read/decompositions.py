@@ -19,7 +19,7 @@ LINALG = F.linalg
 
 @PRIMITIVES.define("sort")
 def _sort(eqn: Equation, *arrays: Value) -> list[Value]:
-    """Arrays in the order of the first ones, the first of them first."""
+    """Sort arrays by the first `num_keys` of them, the first key foremost."""
     axis, count = eqn.params["dimension"], eqn.params["num_keys"]
     keys = [key for array in arrays[:count] for key in _real_keys(array)]
     if len(arrays) == len(keys) == 1:
@@ -29,13 +29,13 @@ def _sort(eqn: Equation, *arrays: Value) -> list[Value]:
 
 
 def _real_keys(x: Value) -> list[Value]:
-    """JAX compares the real parts of complex numbers first, then the imaginary ones."""
+    """The keys that order numbers: for complex ones, real before imaginary parts."""
     return [F.real(x), F.imag(x)] if x.dtype.kind == "c" else [x]
 
 
 @PRIMITIVES.define("top_k", sizes=("k",))
 def _top_k(eqn: Equation, x: Value) -> list[Value]:
-    """The largest elements, and where they are."""
+    """The `k` largest elements and their positions."""
     count = F.size_value(eqn.size("k"))
     values, places = F.top_k(x, count, eqn.params["axis"])
     return [values, cast(places, eqn.results[1].dtype)]
@@ -43,7 +43,7 @@ def _top_k(eqn: Equation, x: Value) -> list[Value]:
 
 @PRIMITIVES.define("approx_top_k", sizes=("k",))
 def _approx_top_k(eqn: Equation, x: Value) -> list[Value]:
-    """The largest or smallest elements, all of them found, as JAX does on CPUs."""
+    """The `k` largest or smallest elements, found exactly, as JAX does on CPUs."""
     eqn.require("reduction_input_size_override", -1)
     eqn.require("aggregate_to_topk", True)
     if jax.default_backend() == "tpu":
@@ -59,7 +59,7 @@ _KINDS = {"FFT": "fftn", "IFFT": "ifftn", "RFFT": "rfftn", "IRFFT": "irfftn"}
 
 @PRIMITIVES.define("fft", sizes=("fft_lengths",))
 def _fft(eqn: Equation, x: Value) -> Value:
-    """A transform over the last axes."""
+    """A Fourier transform over the last axes."""
     kind = getattr(eqn.params["fft_type"], "name", str(eqn.params["fft_type"]))
     lengths = eqn.shape("fft_lengths")
     axes = tuple(range(-len(lengths), 0))
@@ -75,7 +75,7 @@ def _cholesky(_: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("triangular_solve")
 def _triangular_solve(eqn: Equation, a: Value, b: Value) -> Value:
-    """The solution of a triangular system, `a` standing on the left or the right."""
+    """Solve a triangular system with `a` on the left or the right."""
     params = eqn.params
     lower, unit = params["lower"], params["unit_diagonal"]
     turned, left = params["transpose_a"], params["left_side"]
@@ -88,7 +88,7 @@ def _triangular_solve(eqn: Equation, a: Value, b: Value) -> Value:
 
 @PRIMITIVES.define("eigh")
 def _eigh(eqn: Equation, x: Value) -> Sequence[Value]:
-    """Eigenvectors and -values of Hermitian matrices, of which a triangle is read."""
+    """Eigenvectors and eigenvalues of Hermitian matrices, reading one triangle."""
     eqn.require("subset_by_index")
     w, v = LINALG.eigh(x, "L" if eqn.params["lower"] else "U")
     return v, w
@@ -96,7 +96,7 @@ def _eigh(eqn: Equation, x: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("svd")
 def _svd(eqn: Equation, x: Value) -> Sequence[Value]:
-    """The singular values, and the vectors where they are wanted."""
+    """The singular values, and the singular vectors if they are wanted."""
     eqn.require("subset_by_index")
     if not eqn.params["compute_uv"]:
         return [LINALG.svdvals(x)]
@@ -106,14 +106,14 @@ def _svd(eqn: Equation, x: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("lu")
 def _lu(_: Equation, x: Value) -> Sequence[Value]:
-    """L and U in one matrix, row exchanges in order, and the permutation they make."""
+    """L and U in one matrix, the row exchanges in order, and their permutation."""
     factors: Sequence[Value] = OPS["lu_factor"](x)
     return factors
 
 
 @PRIMITIVES.define("lu_pivots_to_permutation", sizes=("permutation_size",))
 def _lu_pivots_to_permutation(eqn: Equation, pivots: Value) -> Value:
-    """The order of rows after each was exchanged with the one that its pivot says."""
+    """The order of the rows after exchanging each with the row its pivot names."""
     if pivots.type.rank != 1:
         raise Unsupported("lu_pivots_to_permutation: of many matrices there is no op")
     size = F.size_value(eqn.size("permutation_size"))
@@ -140,7 +140,7 @@ def _qr(eqn: Equation, x: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("tridiagonal_solve")
 def _tridiagonal_solve(eqn: Equation, *inputs: Value) -> Value:
-    """The solution of a system whose matrix has three diagonals."""
+    """The solution of a tridiagonal system."""
     eqn.require("perturb_singular", False)
     solution: Value = OPS["solve_tridiagonal"](*inputs)
     return solution
@@ -148,7 +148,7 @@ def _tridiagonal_solve(eqn: Equation, *inputs: Value) -> Value:
 
 @PRIMITIVES.define("geqrf")
 def _geqrf(_: Equation, x: Value) -> Sequence[Value]:
-    """The upper triangular factor, the reflectors below it, and their factors."""
+    """The upper triangular factor with the reflectors below it, and their factors."""
     rows, factors = LINALG.qr(x, "raw")
     return rows.mT, factors
 
@@ -157,8 +157,8 @@ def _geqrf(_: Equation, x: Value) -> Sequence[Value]:
 class Reflections:
     """The product Q of reflections 1 - t v v^H, in their order.
 
-    Columns of `vectors` are the v, and `factors` the t. With D = diag(t) and the upper
-    triangle S of V^H V, without its diagonal, Q is 1 - V (1 + D S)^-1 D V^H.
+    The columns of `vectors` are the v, and `factors` holds the t. With D = diag(t) and
+    S the strict upper triangle of V^H V, Q is 1 - V (1 + D S)^-1 D V^H.
     """
 
     vectors: Value
@@ -166,13 +166,13 @@ class Reflections:
 
     @classmethod
     def packed(cls, a: Value, factors: Value) -> "Reflections":
-        """The reflections whose vectors stand below the diagonal of a matrix."""
+        """Unpack reflections whose vectors are stored below a matrix's diagonal."""
         m, k = a.shape[-2], factors.shape[-1]
         below = F.tril(a[..., :k], -1)
         return cls(below + F.eye(m, k, dtype=a.dtype), factors)
 
     def times(self, c: Value, inverse: bool = False) -> Value:
-        """Q c, or Q^-1 c, which is Q^H c."""
+        """Q c or, if `inverse`, Q^-1 c, which is Q^H c."""
         v, t = self.vectors, F.expand_dims(self.factors, -1)
         adjoint = F.conjugate(v.mT)
         scaled = t * F.triu(F.matmul(adjoint, v), 1)
@@ -211,7 +211,7 @@ def _symmetric_product(eqn: Equation, a: Value, c: Value) -> Value:
 
 @PRIMITIVES.define("eig")
 def _eig(eqn: Equation, x: Value) -> Sequence[Value]:
-    """Eigenvalues, and right eigenvectors where they are wanted."""
+    """Eigenvalues, and right eigenvectors if they are wanted."""
     eqn.require("compute_left_eigenvectors", False)
     if eqn.params["compute_right_eigenvectors"]:
         w, v = LINALG.eig(x)
@@ -221,7 +221,7 @@ def _eig(eqn: Equation, x: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("schur")
 def _schur(eqn: Equation, x: Value) -> Sequence[Value]:
-    """The triangular factor, and the unitary one where it is wanted."""
+    """The triangular factor, and the unitary one if it is wanted."""
     eqn.require("sort_eig_vals", False)
     eqn.require("select_callable")
     kind = "complex" if x.dtype.kind == "c" else "real"

@@ -14,7 +14,7 @@ from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, is_inexact, is_integer
 from graphc.ops.special import of_jax
 
-# Functions of the graph that do as the primitive does, in the dtypes of its inputs.
+# Functions of graphs that equal the primitive, in the dtypes of its inputs.
 _ALIKE: dict[str, Callable[..., Value]] = {
     "abs": F.absolute,
     "acos": F.arccos,
@@ -75,7 +75,7 @@ PRIMITIVES.refuse(
 )
 
 
-# How many bits the exponent and the mantissa of a dtype have.
+# The bits in the exponent and in the mantissa of each dtype.
 _BITS = {
     "float16": (5, 10),
     "bfloat16": (8, 7),
@@ -86,9 +86,9 @@ _BITS = {
 
 @PRIMITIVES.define("reduce_precision")
 def _reduce_precision(eqn: Equation, x: Value) -> Value:
-    """The input, where its dtype has no bits more.
+    """The input itself, unless its dtype is wider than the precision asked for.
 
-    So JAX marks what a policy of `checkpoint` keeps.
+    JAX uses this to mark values that a policy of `checkpoint` keeps.
     """
     exponent, mantissa = _BITS[x.dtype.name]
     params = eqn.params
@@ -100,10 +100,10 @@ def _reduce_precision(eqn: Equation, x: Value) -> Value:
 def _extreme(
     of_reals: Callable[..., Value], precedes: Callable[..., Value]
 ) -> Callable[..., Value]:
-    """A rule for the larger or the smaller one of two numbers.
+    """Return a rule for the larger or the smaller of two numbers.
 
-    XLA compares complex ones by their real parts, then by their imaginary parts, and
-    takes the second where a NaN leaves that open.
+    XLA compares complex numbers by their real parts, then by their imaginary parts, and
+    takes the second number if a NaN leaves the order open.
     """
 
     def rule(_: Equation, x: Value, y: Value) -> Value:
@@ -123,7 +123,7 @@ PRIMITIVES.define("min")(_extreme(F.minimum, F.less))
 
 @PRIMITIVES.define("sign")
 def _sign(_: Equation, x: Value) -> Value:
-    """The sign; of complex numbers, both parts over the modulus, NaN at infinity."""
+    """The sign; for complex numbers x over its modulus, NaN at infinity."""
     if x.dtype.kind != "c":
         return F.sign(x)
     modulus = F.absolute(x)
@@ -133,7 +133,7 @@ def _sign(_: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("add", "add_any")
 def _add(_: Equation, x: Value, y: Value) -> Value:
-    """The sum; of integers, 0 adds nothing."""
+    """The sum; adding the integer 0 is left out."""
     if is_integer(x.dtype):
         x, y = (y, x) if _is(x, 0) else (x, y)
         return _stretched(x, y) if _is(y, 0) else F.add(x, y)
@@ -142,7 +142,7 @@ def _add(_: Equation, x: Value, y: Value) -> Value:
 
 @PRIMITIVES.define("mul")
 def _mul(_: Equation, x: Value, y: Value) -> Value:
-    """The product; of integers, 1 changes nothing."""
+    """The product; multiplying by the integer 1 is left out."""
     if is_integer(x.dtype):
         x, y = (y, x) if _is(x, 1) else (x, y)
         return _stretched(x, y) if _is(y, 1) else F.multiply(x, y)
@@ -161,7 +161,7 @@ def _stretched(x: Value, y: Value) -> Value:
 def _comparison(
     function: Callable[..., Value], proof: Callable[[Size, Size], bool | None]
 ) -> Callable[..., Value]:
-    """A rule that decides at once where both sides are known as sizes."""
+    """Return a rule that answers at once for two sizes whose order is known."""
 
     def rule(_: Equation, x: Value, y: Value) -> Value:
         a, b = known_size(x), known_size(y)
@@ -181,7 +181,7 @@ _differ = _comparison(F.not_equal, lambda a, b: _no(equal(a, b)))
 
 @PRIMITIVES.define("eq")
 def _eq(eqn: Equation, x: Value, y: Value) -> Value:
-    """Whether elements are equal; keys are, where both words of them are."""
+    """Whether elements are equal; keys are equal if both of their words are."""
     return F.all(F.equal(x, y), axis=-1) if eqn.of_keys else _equal(eqn, x, y)
 
 
@@ -199,19 +199,19 @@ PRIMITIVES.define("lt")(_comparison(F.less, lambda a, b: _no(less_equal(b, a))))
 
 @PRIMITIVES.define("lt_to")
 def _lt_to(_: Equation, x: Value, y: Value) -> Value:
-    """Less in the total order: -NaN, numbers with -0 before 0, NaN."""
+    """Whether x is less in the total order: -NaN, numbers with -0 before 0, NaN."""
     return _before(x, y)
 
 
 @PRIMITIVES.define("le_to")
 def _le_to(_: Equation, x: Value, y: Value) -> Value:
-    """Less or equal in the total order."""
+    """Whether x is less or equal in the total order."""
     return F.logical_not(_before(y, x))
 
 
 @PRIMITIVES.define("eq_to")
 def _eq_to(_: Equation, x: Value, y: Value) -> Value:
-    """Equal in the total order."""
+    """Whether x and y are equal in the total order."""
     return F.logical_not(F.logical_or(_before(x, y), _before(y, x)))
 
 
@@ -224,14 +224,14 @@ def _before(x: Value, y: Value) -> Value:
 
 
 def _rank(x: Value) -> Value:
-    """-1 for a NaN with a sign, 1 for another, 0 for numbers."""
+    """-1 for a NaN with its sign bit set, 1 for another NaN, 0 for numbers."""
     sign = F.where(F.signbit(x), as_value(np.int8(-1)), as_value(np.int8(1)))
     return F.where(F.isnan(x), sign, as_value(np.int8(0)))
 
 
 @PRIMITIVES.define("div")
 def _div(_: Equation, x: Value, y: Value) -> Value:
-    """Division; that of integers rounds towards zero, and is -1 by 0."""
+    """The quotient; for integers it rounds towards zero, and dividing by 0 gives -1."""
     if is_inexact(x.dtype):
         return F.true_divide(x, y)
     quotient = F.floor_divide(x - F.fmod(x, y), y)
@@ -245,7 +245,7 @@ def _div(_: Equation, x: Value, y: Value) -> Value:
 
 @PRIMITIVES.define("rem")
 def _rem(_: Equation, x: Value, y: Value) -> Value:
-    """The rest of that division, with the sign of `x`; by 0, `x` itself."""
+    """The remainder, with the sign of `x`; for integers divided by 0, `x` itself."""
     remainder = F.fmod(x, y)
     if is_inexact(x.dtype) or _is_not_zero(y):
         return remainder
@@ -259,13 +259,13 @@ def _is_not_zero(x: Value) -> bool:
 
 @PRIMITIVES.define("pow")
 def _pow(_: Equation, x: Value, y: Value) -> Value:
-    """A power of floats; an integer exponent is converted, as XLA does."""
+    """A power of floats; an integer exponent is converted, as in XLA."""
     return F.power(x, cast(y, x.dtype))
 
 
 @PRIMITIVES.define("integer_pow")
 def _integer_pow(eqn: Equation, x: Value) -> Value:
-    """A constant power by repeated squaring, in the order in which JAX multiplies."""
+    """A constant power by repeated squaring, multiplied in the same order as in JAX."""
     power = eqn.params["y"]
     if power == 0:
         return F.ones_like(x)
@@ -282,10 +282,10 @@ def _integer_pow(eqn: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("rsqrt")
 def _rsqrt(_: Equation, x: Value) -> Value:
-    """One over the square root; of complex numbers, by their polar form, as XLA does.
+    """One over the square root; for complex numbers in polar form, as in XLA.
 
-    XLA's square root of a negative number does not depend on the sign of its imaginary
-    part, if that is 0; this does.
+    XLA's square root of a negative number does not depend on the sign of an imaginary
+    part of 0; this one does.
     """
     if x.dtype.kind != "c":
         return F.true_divide(number_constant(1, x.dtype), F.sqrt(x))
@@ -297,14 +297,14 @@ def _rsqrt(_: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("one_minus_square")
 def _one_minus_square(_: Equation, x: Value) -> Value:
-    """1 - x*x, as (1 - x)(1 + x): exact where x is close to 1."""
+    """1 - x*x, computed as (1 - x)(1 + x), which is exact for x close to 1."""
     one = number_constant(1, x.dtype)
     return F.multiply(F.subtract(one, x), F.add(one, x))
 
 
 @PRIMITIVES.define("round")
 def _round(eqn: Equation, x: Value) -> Value:
-    """The nearest integer: of two, the even one, or the one away from zero."""
+    """The nearest integer; ties go to the even one or away from zero."""
     if eqn.params["rounding_method"] == 1:
         return F.rint(x)
     whole = F.trunc(x)
@@ -314,13 +314,13 @@ def _round(eqn: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("clamp")
 def _clamp(_: Equation, low: Value, x: Value, high: Value) -> Value:
-    """Not below `low`, and then not above `high`."""
+    """`x`, raised to at least `low` and then lowered to at most `high`."""
     return F.minimum(F.maximum(x, low), high)
 
 
 @PRIMITIVES.define("select_n")
 def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
-    """Per element the case of that number, a bool being 0 or 1."""
+    """Select for each element the case with the number `which`; a bool is 0 or 1."""
     literal = literal_of(which)
     if literal is not None and not literal.ndim:
         return cases[int(literal)]
@@ -339,7 +339,7 @@ def _like(number: float, x: Value) -> Value:
 
 @PRIMITIVES.define("convert_element_type")
 def _convert(eqn: Equation, x: Value) -> Value:
-    """The elements as another dtype; complex numbers lose their imaginary part."""
+    """Convert to another dtype; complex numbers lose their imaginary part."""
     dtype = eqn.result.dtype
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = F.not_equal(x, _like(0, x)) if dtype == BOOL else F.real(x)
@@ -348,7 +348,7 @@ def _convert(eqn: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("shift_left", "shift_right_arithmetic", "shift_right_logical")
 def _shift(eqn: Equation, x: Value, by: Value) -> Value:
-    """Bits moved, to the right with or without the sign."""
+    """Shift bits to the left, or to the right with or without the sign."""
     name = eqn.eqn.primitive.name
     if name == "shift_left":
         return F.left_shift(x, by)
@@ -358,22 +358,22 @@ def _shift(eqn: Equation, x: Value, by: Value) -> Value:
 
 
 def _as_kind(kind: str, x: Value) -> Value:
-    """The same bits as signed or unsigned integers."""
+    """Reinterpret integers as signed or unsigned, with the same bits."""
     return cast(x, np.dtype(f"{kind}{x.dtype.itemsize}"))
 
 
 @PRIMITIVES.define("population_count")
 def _population_count(_: Equation, x: Value) -> Value:
-    """How many bits are set."""
+    """The number of bits that are set."""
     return cast(F.bitwise_count(_as_kind("u", x)), x.dtype)
 
 
 @PRIMITIVES.define("clz")
 def _clz(_: Equation, x: Value) -> Value:
-    """How many bits stand before the first one that is set."""
+    """The number of leading zero bits."""
     bits, width = _as_kind("u", x), 8 * x.dtype.itemsize
     step = 1
-    while step < width:  # all bits after the first one are set
+    while step < width:  # sets all bits after the first that is set
         bits = F.bitwise_or(bits, F.right_shift(bits, _like(step, bits)))
         step *= 2
     return cast(F.bitwise_count(F.invert(bits)), x.dtype)
@@ -381,7 +381,7 @@ def _clz(_: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("polygamma")
 def _polygamma(_: Equation, order: Value, x: Value) -> Value:
-    """A derivative of the digamma function."""
+    """A derivative of the digamma function, whose order must be known."""
     orders = literal_of(order)
     if orders is None or len(set(orders.flat)) != 1 or orders.flat[0] % 1:
         raise Unsupported("polygamma: of an order that is not known there is no op")
@@ -391,7 +391,7 @@ def _polygamma(_: Equation, order: Value, x: Value) -> Value:
 
 @PRIMITIVES.define("stop_gradient")
 def _stop_gradient(_: Equation, x: Value) -> Value:
-    """The value itself."""
+    """The value itself, through which no gradient flows."""
     return F.stop_gradient(x)
 
 

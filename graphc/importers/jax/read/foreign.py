@@ -1,7 +1,7 @@
-"""Equations that JAX runs: those of primitives that have no rule here.
+"""Equations that JAX runs, because their primitives have no rule here.
 
-At other sizes the equation is that of another trace, at those sizes: params may hold
-functions, in which nobody can put numbers for symbols.
+At other sizes, the equation is taken from another trace, made at those sizes: params
+may hold functions, in which symbols cannot be replaced with numbers.
 """
 
 import re
@@ -36,25 +36,28 @@ class JaxFunction(ForeignFunction):
     def run(
         self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
     ) -> list[ConcreteArray]:
-        """The results, where the sizes that it depends on are these."""
+        """Compute the results when the sizes it depends on have these values."""
 
     @abstractmethod
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
-        """The equation that it is made of, where the sizes are these."""
+        """The equation behind the function, at these sizes."""
 
     def described(self, sizes: Sequence[int]) -> Hashable:
-        """All that it is at these sizes: functions that are equal compute the same."""
+        """Everything that identifies it at these sizes: equals compute the same."""
         return _text(self.equation(sizes))
 
     def on_host(self, sizes: Sequence[int], arrays: Sequence[object]) -> list[Any]:
-        """The results as arrays of NumPy."""
-        with jax.enable_x64(True):  # keeps arrays as they are
+        """Compute the results as arrays of NumPy."""
+        with jax.enable_x64(True):  # keeps 64-bit arrays as they are
             return [np.asarray(x) for x in self.run(sizes, [*map(jnp.asarray, arrays)])]
 
     def pulled(
         self, inputs: Sequence[TensorType], needed: Sequence[bool]
     ) -> "JaxFunction":
-        """From inputs, then cotangents of float results, to those of wanted inputs."""
+        """The pullback, from inputs and cotangents of results to needed cotangents.
+
+        Only results of inexact dtypes have cotangents.
+        """
         pairs = zip(inputs, needed, strict=True)
         needed_types = [type for type, is_needed in pairs if is_needed]
         dtypes = tuple(t.dtype for t in needed_types)
@@ -62,19 +65,19 @@ class JaxFunction(ForeignFunction):
         return _Pulled(f"{self.name}_vjp", dtypes, ranks, self, tuple(needed))
 
     def batched(self, axes: Sequence[bool]) -> "JaxFunction":
-        """The function for each element of the first axis of some inputs."""
+        """The function, mapped over the first axis of the inputs marked in `axes`."""
         ranks = tuple(rank + 1 for rank in self.ranks)
         return _Batched(self.name, self.dtypes, ranks, self, tuple(axes))
 
 
 @dataclass(frozen=True)
 class _Derivative(JaxFunction):
-    """A function made of another, as JAX transforms it."""
+    """A function that JAX derives from another."""
 
     function: JaxFunction
 
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
-        """The equation of the function."""
+        """The equation of the original function."""
         return self.function.equation(sizes)
 
 
@@ -83,7 +86,7 @@ class _Pulled(_Derivative):
     needed: tuple[bool, ...]
 
     def described(self, sizes: Sequence[int]) -> Hashable:
-        """As of the function, and which cotangents it gives."""
+        """The description of the original function, and the cotangents wanted."""
         return "vjp", self.needed, self.function.described(sizes)
 
     def run(
@@ -109,7 +112,7 @@ class _Batched(_Derivative):
     axes: tuple[bool, ...]
 
     def described(self, sizes: Sequence[int]) -> Hashable:
-        """As of the function, and which inputs hold many."""
+        """The description of the original function, and which inputs are batched."""
         return "batched", self.axes, self.function.described(sizes)
 
     def run(
@@ -128,21 +131,21 @@ class _Batched(_Derivative):
 class EquationAt(JaxFunction):
     """An equation, found by the sizes of its trace."""
 
-    text: str  # two that have the same are the same equation
+    text: str  # equations with equal texts are the same
     find: Callable[[tuple[int, ...]], JaxprEqn] = field(compare=False)
-    wide: bool = field(compare=False)  # whether x64 is on where it is traced
+    wide: bool = field(compare=False)  # whether x64 is on where it was traced
 
     @property
     def by_element(self) -> bool:
-        """Whether the primitive is one of those that compute element by element."""
+        """Whether the primitive is one of those that work element by element."""
         return self.name in _BY_ELEMENT
 
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
-        """The one of the trace at these sizes."""
+        """The equation in the trace at these sizes."""
         return self.find(tuple(sizes))
 
     def run(self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]) -> list[Any]:
-        """The results of the equation."""
+        """Compute the results of the equation."""
         eqn = self.equation(sizes)
         pairs = zip(arrays, eqn.invars, strict=True)
         with jax.enable_x64(self.wide):
@@ -152,15 +155,19 @@ class EquationAt(JaxFunction):
 
 @dataclass(frozen=True)
 class Origin:
-    """The jaxpr that a graph is read from, and how to have it at other sizes."""
+    """The jaxpr that a graph is read from, and how to get it at other sizes."""
 
     jaxpr: Any
-    names: tuple[str, ...]  # of the sizes that are symbols
-    trace: Callable[[Mapping[str, int]], Any]  # at sizes that are numbers
-    sampled: bool  # functions in its params are of the first of several traces
+    names: tuple[str, ...]  # of the symbolic sizes
+    trace: Callable[[Mapping[str, int]], Any]  # traces at sizes that are numbers
+    sampled: bool  # whether its params hold functions of the first of several traces
 
     def foreign(self, eqn: JaxprEqn, results: Sequence[TensorType]) -> EquationAt:
-        """An equation as a function. Raises Unsupported where it cannot be one."""
+        """Make a function of an equation.
+
+        Raises Unsupported if the equation has side effects, or cannot be found in a
+        trace at other sizes.
+        """
         name = eqn.primitive.name
         if eqn.effects:
             raise Unsupported(f"{name}: it has side effects")
@@ -199,6 +206,6 @@ def _named(jaxpr: "Jaxpr | ClosedJaxpr", name: str) -> list[JaxprEqn]:
 
 
 def _text(eqn: JaxprEqn) -> str:
-    """All that an equation is but for its inputs."""
+    """Everything that makes up an equation except its inputs, as text."""
     params = ", ".join(f"{k}={v}" for k, v in sorted(eqn.params.items()))
     return _ADDRESS.sub("", f"{eqn.primitive.name}({params})")

@@ -1,9 +1,10 @@
-"""Rules of gathers, scatters and slices whose starts are data.
+"""Rules of gathers, scatters and slices that start at positions in data.
 
-Both kinds are advanced indexing: every axis of which not all is taken gets an array of
-positions. These arrays broadcast over the axes of the given indices, which come first,
-and then over one axis per window. Elements are read, or written, with the indexed axes
-moved to the front, so that NumPy's rule for where the new axes go plays no part.
+All of them are read as advanced indexing: every axis that is not taken whole gets an
+array of positions. These arrays broadcast over the axes of the given indices, which
+come first, and then over one axis per window. Elements are read or written with the
+indexed axes moved to the front, so that NumPy's rule for placing the new axes plays no
+part.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,11 +41,12 @@ INT64 = dtype_of("int64")
 
 @dataclass(frozen=True)
 class Places:
-    """Where the elements are that a gather reads, or a scatter writes.
+    """The positions of the elements that a gather reads or a scatter writes.
 
-    `axes` are those indexed, by `arrays` of rank `points + len(windows)`. `windows` are
-    axes that have an axis in these arrays, after the points, which are a grid of this
-    `shape`. `held`: per point, whether it is inside; None where that is known.
+    `axes` are the indexed axes, and `arrays` their positions, of rank `points +
+    len(windows)`. The points form a grid of this `shape`; their axes come first.
+    `windows` are the axes that also have an axis in the arrays, after the points.
+    `held` tells for each point whether it is inside; None if that is known.
     """
 
     axes: tuple[int, ...]
@@ -64,16 +66,16 @@ class Places:
         return self.points + len(self.windows)
 
     def front(self, rank: int) -> tuple[int, ...]:
-        """The order of the axes of an array with the indexed ones in front."""
+        """The order of an array's axes that puts the indexed ones in front."""
         return (*self.axes, *self.unindexed(rank))
 
     def unindexed(self, rank: int) -> tuple[int, ...]:
-        """The axes that are not indexed."""
+        """The axes that have no index."""
         return tuple(a for a in range(rank) if a not in self.axes)
 
 
 class Indexing:
-    """A gather's or scatter's numbers of axes, by one name for both."""
+    """The dimension numbers of a gather or scatter, under common names."""
 
     def __init__(
         self,
@@ -95,20 +97,20 @@ class Indexing:
 
     @property
     def window_axes(self) -> tuple[int, ...]:
-        """The axes of the array that are there in the windows too."""
+        """The axes of the array that windows have too."""
         return tuple(a for a in range(self.x.type.rank) if a not in self.dropped)
 
     def is_whole(self, axis: int, mode: object) -> bool:
         """Whether all of an axis is taken, whatever its index says.
 
-        Where windows that stick out are dropped, an index of 1 drops the whole axis.
+        If windows that stick out are dropped, an index of 1 would drop the whole axis.
         """
         if axis in self.dropped or (mode is DROPPED and axis in self.starts):
             return False
         return bool(equal(self.sizes[axis], self.x.type.shape[axis]))
 
     def start(self, axis: int) -> Value:
-        """The index of an axis, per point."""
+        """The index along an axis, for each point."""
         if axis in self.batching:
             at = self.along[self.batching.index(axis)]
             positions = F.arange(F.size_value(self.indices.type.shape[at]))
@@ -118,7 +120,10 @@ class Indexing:
         return F.take(self.indices, self.starts.index(axis), axis=-1)
 
     def known(self) -> list[Size] | None:
-        """The starts, where there is one point and they are known as sizes."""
+        """The starts of a single point if they are known as sizes, else None.
+
+        The window must also be known to lie inside.
+        """
         known_starts = known_sizes(self.indices) if not self.points else None
         if known_starts is None or self.batching:
             return None
@@ -131,7 +136,7 @@ class Indexing:
         return [*starts]
 
     def places(self, mode: object) -> Places:
-        """All positions, the starts clipped to where the windows fit."""
+        """All positions, with starts clipped so that the windows fit."""
         axes = [a for a in range(self.x.type.rank) if not self.is_whole(a, mode)]
         windows = tuple(a for a in axes if a not in self.dropped)
         rank, arrays, held = self.points + len(windows), [], []
@@ -158,7 +163,7 @@ def _like(number: int, x: Value) -> Value:
 
 
 def _wide(index: Value) -> Value:
-    """An index of a dtype that the size of an axis fits."""
+    """Widen an index, if needed, to a dtype that can hold the size of an axis."""
     return cast(index, INT64) if index.dtype.itemsize < 4 else index
 
 
@@ -168,14 +173,14 @@ def _on_axis(x: Value, axis: int, rank: int) -> Value:
 
 
 def _on_axis_after(x: Value, rank: int) -> Value:
-    """With axes of size 1 at the end, `rank` in all; a scalar stays one."""
+    """`x` with axes of size 1 appended, up to `rank`; a scalar stays a scalar."""
     missing = range(x.type.rank, rank)
     return F.expand_dims(x, tuple(missing)) if x.type.rank and missing else x
 
 
 @PRIMITIVES.define("gather", sizes=("slice_sizes",))
 def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
-    """Windows of an array at given positions."""
+    """Read windows of an array at given positions."""
     numbers = eqn.params["dimension_numbers"]
     sizes, offsets = eqn.shape("slice_sizes"), numbers.offset_dims
     if eqn.of_keys:
@@ -195,7 +200,7 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     windows = _read(x, places)
     held, missing = places.held, windows
     if mode is PROMISED and eqn.reader.differentiates and is_inexact(x.dtype):
-        # And a slope goes nowhere, in JAX.
+        # JAX lets no gradient flow there, either.
         held, missing = indexing.places(DROPPED).held, F.stop_gradient(windows)
     elif held is not None:
         missing = _missing(windows.dtype, eqn.params["fill_value"])
@@ -205,7 +210,7 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
 
 
 def _read(x: Value, places: Places) -> Value:
-    """The elements at places: axes of the points, windows, and axes not indexed."""
+    """Read elements; their axes are those of points, then windows, then the others."""
     if not places.axes:
         return F.broadcast_to(x, (*places.shape, *x.type.shape)) if places.shape else x
     ordered = F.transpose(x, places.front(x.type.rank))
@@ -216,7 +221,10 @@ def _read(x: Value, places: Places) -> Value:
 
 
 def _spread(places: Places) -> list[Value]:
-    """The arrays of positions, of which some have all points, and one has all axes."""
+    """The arrays of positions, broadcast so that together they cover every point.
+
+    The first is extended to all axes if the others leave a point axis out.
+    """
     first, *others = places.arrays
     missing = places.rank - max(v.type.rank for v in places.arrays)
     first = F.expand_dims(first, tuple(range(missing))) if missing else first
@@ -230,7 +238,7 @@ def _spread(places: Places) -> list[Value]:
 
 
 def _missing(dtype: DType, fill: object) -> Value:
-    """The element for a position outside: NaN, an extreme integer, or True."""
+    """The element read at a position outside: NaN, an extreme integer, or True."""
     if fill is None and is_inexact(dtype):
         fill = float("nan")
     elif fill is None and dtype != BOOL:
@@ -242,7 +250,7 @@ def _missing(dtype: DType, fill: object) -> Value:
 def _order(
     indexing: Indexing, places: Places, offsets: Sequence[int], rank: int
 ) -> tuple[int, ...]:
-    """Where in what was read each axis of the result stands."""
+    """The position of each axis of the result in the array that was read."""
     after = [*places.windows, *places.unindexed(rank)]  # axes of x, after the points
     windows = [after.index(a) + places.points for a in indexing.window_axes]
     total = places.points + len(windows)
@@ -255,7 +263,7 @@ def _order(
 
 @PRIMITIVES.define("dynamic_slice", sizes=("slice_sizes",))
 def _dynamic_slice(eqn: Equation, x: Value, *starts: Value) -> Value:
-    """A window of an array, moved inside where it sticks out."""
+    """A window of an array, moved inside if it sticks out."""
     sizes = eqn.shape("slice_sizes")
     starts = starts[: x.type.rank]
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
@@ -280,7 +288,7 @@ def _window(x: Value, start: Value, axis: int, size: Size) -> Value:
 def _first_inside(
     starts: Sequence[Value], sizes: Sequence[Size], shape: Sequence[Size]
 ) -> list[Size] | None:
-    """Where a window begins that is inside by its sizes alone; None of others."""
+    """The start of a window if sizes alone tell that it is inside, else None."""
     first: list[Size] = []
     for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)):
         known = 0 if equal(size, n) else known_size(starts[axis])
@@ -291,19 +299,19 @@ def _first_inside(
 
 
 def _inside(start: Size, size: Size, n: Size) -> bool:
-    """Whether a window is known to be inside of an axis of `n`."""
+    """Whether a window is known to lie inside an axis of size `n`."""
     return bool(less_equal(0, start) and less_equal(start + size, n))
 
 
 def _positions(start: Value, size: Size, n: Size) -> Value:
-    """The positions of a window that is moved inside."""
+    """The positions along an axis of a window that is moved inside."""
     first = F.clip(cast(start, INT64), 0, F.size_value(n - size))
     return first + F.arange(F.size_value(size), dtype="int64")
 
 
 @PRIMITIVES.define("dynamic_update_slice")
 def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> Value:
-    """An array with a window of it written anew."""
+    """An array in which one window is overwritten."""
     sizes, shape = v.type.shape, x.type.shape
     axes = [a for a in range(x.type.rank) if not equal(sizes[a], shape[a])]
     if not axes:
@@ -328,7 +336,7 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
 
 
 def _write(x: Value, v: Value, places: Places, how: str) -> Value:
-    """`x` with `v` at places; the axes of `v` are in the order of `_read`."""
+    """`x` with `v` written at `places`; the axes of `v` are ordered as by `_read`."""
     order = places.front(x.type.rank)
     arrays = _spread(places)
     if places.held is not None:  # points not held are written past the end: nowhere
@@ -360,7 +368,8 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         known = indexing.known()
         if known is not None:
             return _written_part(x, v, known, sizes, dropped, how)
-        # The gradient of `x[i]` promises too; if i is outside, JAX writes nothing.
+        # The gradient of `x[i]` makes the same promise; if i is outside, JAX writes
+        # nothing.
         places = indexing.places(DROPPED if mode is PROMISED else mode)
         if not places.axes:
             raise Unsupported("scatter: whole arrays written many times")
@@ -372,7 +381,7 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
 
 
 def _with_applied(eqn: Equation, *inputs: Value) -> Value:
-    """An array with a function applied to some elements, as by `x.at[i].apply`."""
+    """Apply a function to some elements of an array, as `x.at[i].apply` does."""
     params = eqn.params
     if not params["unique_indices"]:
         problem = "it applies a function to elements that may be one and the same"
@@ -401,7 +410,7 @@ def _with_applied(eqn: Equation, *inputs: Value) -> Value:
 
 
 def _is_second(jaxpr: "Jaxpr | ClosedJaxpr") -> bool:
-    """Whether a jaxpr of an element and what is written there gives the latter."""
+    """Whether a jaxpr of an old and a new element returns the new one."""
     if jaxpr is None:
         return True
     inner, _ = opened(jaxpr)
@@ -416,14 +425,14 @@ def _written_part(
     dropped: Sequence[int],
     how: str,
 ) -> Value:
-    """`x` with one window written, whose place is known."""
+    """Write one window of `x` whose position is known."""
     items = [*map(_item_of_window, starts, sizes, x.type.shape)]
     new = F.expand_dims(v, tuple(dropped)) if dropped else v
     return getattr(x.at[tuple(items)], how)(new) if items else new
 
 
 def _item_of_window(start: Size, size: Size, n: Size) -> slice:
-    """The index of a window along an axis of `n`, all of which stays as it is."""
+    """The slice of a window along an axis of size `n`."""
     if equal(size, n):
         return slice(None)
     return slice(F.size_value(start), F.size_value(start + size))
@@ -441,6 +450,6 @@ for _name, _how in {
 
 @PRIMITIVES.define("scatter-sub")
 def _scatter_sub(eqn: Equation, x: Value, indices: Value, v: Value) -> Value:
-    """The negative is added; of integers of all kinds, modulo their range."""
+    """Add the negative, which is right for all integers, since they wrap around."""
     added: Value = PRIMITIVES.find("scatter-add")(eqn, x, indices, F.negative(v))
     return added

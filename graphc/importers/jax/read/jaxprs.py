@@ -1,4 +1,4 @@
-"""Jaxprs and their equations, by JAX's public extension API."""
+"""Access to jaxprs and their equations by JAX's public extension API."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -14,17 +14,17 @@ from graphc.ir.graph.accepted import DTypeLike
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
 
-    # Of jaxlib, which has no types.
+    # A type of jaxlib, which has no annotations.
     PyTreeDef: TypeAlias = jax.tree_util.PyTreeDef  # pyright: ignore[reportInvalidTypeForm]
 
 
 def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
-    """A jaxpr, closed or not, and its constants."""
+    """Return a jaxpr, which may be closed, without and with its constants."""
     return getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ())
 
 
 def equations(jaxpr: "Jaxpr | ClosedJaxpr") -> Iterator[JaxprEqn]:
-    """The equations of a jaxpr, and of those inside of it, each of them once."""
+    """The equations of a jaxpr and of all jaxprs inside it; each jaxpr counts once."""
     stack, seen = [opened(jaxpr)[0]], set[int]()
     while stack:
         inner = stack.pop()
@@ -37,7 +37,7 @@ def equations(jaxpr: "Jaxpr | ClosedJaxpr") -> Iterator[JaxprEqn]:
 
 
 def bound(eqn: JaxprEqn, inputs: Sequence[object]) -> list[object]:
-    """The results of an equation of other inputs, which may be traced."""
+    """Apply an equation to other inputs, which may be traced."""
     primitive: Any = eqn.primitive
     with eqn.ctx.manager:
         results = primitive.bind(*inputs, **primitive.get_bind_params(eqn.params))
@@ -45,20 +45,20 @@ def bound(eqn: JaxprEqn, inputs: Sequence[object]) -> list[object]:
 
 
 def is_array_type(aval: object) -> bool:
-    """Whether a type of JAX is that of arrays; else of a token, or a reference."""
+    """Whether a type of JAX is an array's, rather than a token's or a reference's."""
     return isinstance(aval, jax.core.ShapedArray)
 
 
 def is_key(dtype: DTypeLike) -> bool:
-    """Whether a dtype of JAX is that of keys."""
+    """Whether a dtype of JAX is that of random keys."""
     return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 def words_of(array: Any) -> Any:
-    """An array; of keys, their words."""
+    """The array itself or, for keys, their words."""
     return jax.random.key_data(array) if is_key(array.dtype) else array
 
 
 def array_of(words: Any, aval: Any) -> Any:
-    """An array as JAX takes it for such a value: words as keys."""
+    """Turn words into keys if `aval` is of keys; other arrays stay as they are."""
     return jax.random.wrap_key_data(words) if is_key(aval.dtype) else words

@@ -1,9 +1,9 @@
 """Rules of primitives that libraries define, which do not depend on sizes.
 
-Libraries are not asked for: their primitives are known by name. Some of them, and
-those of JAX's sparse matrices, are lowered by a function of JAX, which is then read in
-their place. Among their params are sizes in whatever form, and functions that know
-them: traces at several sizes are put together when these equations have been replaced.
+The libraries are not imported: their primitives are known by name. Some of these
+primitives, and those of JAX's sparse matrices, are lowered by a JAX function, which is
+read in their place. Their params hold sizes in various forms, and functions that know
+sizes. So before traces at several sizes are combined, such equations are replaced.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,9 +42,9 @@ def _sparse_product(
     lhs_spinfo: Any,
     preferred_element_type: Any,
 ) -> JaxArray:
-    """A matrix of `numbers` at places, others 0, times a dense array.
+    """Multiply a matrix, which is 0 except for `numbers` at `places`, by a dense array.
 
-    Places outside are none: they fill up.
+    Places out of bounds are padding and count for nothing.
     """
     (mine, theirs), (many, _) = dimension_numbers
     if many or places.ndim != 2 or numbers.ndim != 1:
@@ -80,43 +80,43 @@ PRIMITIVES.define("custom_partitioning")(called_of("call"))
 
 @PRIMITIVES.define("nonbatchable", "nontraceable", "nondifferentiable_backward")
 def _as_it_is(_: Equation, x: Value) -> Value:
-    """The value, of which equinox forbids transformations that are done by now."""
+    """The value itself: equinox forbids some transformations, which are done by now."""
     return x
 
 
 @PRIMITIVES.define("select_if_vmap")
 def _select_if_vmap(_: Equation, _keeps: Value, new: Value, _old: Value) -> Value:
-    """The new value: under `vmap`, equinox has made it a choice already."""
+    """The new value: under `vmap`, equinox has already turned this into a choice."""
     return new
 
 
 @PRIMITIVES.define("unvmap_all")
 def _unvmap_all(_: Equation, x: Value) -> Value:
-    """Whether all examples hold, of equinox."""
+    """Whether the condition holds in all examples; a primitive of equinox."""
     return F.all(x)
 
 
 @PRIMITIVES.define("unvmap_any")
 def _unvmap_any(_: Equation, x: Value) -> Value:
-    """Whether any example holds, of equinox."""
+    """Whether the condition holds in any example; a primitive of equinox."""
     return F.any(x)
 
 
 @PRIMITIVES.define("unvmap_max")
 def _unvmap_max(_: Equation, x: Value) -> Value:
-    """The largest value of all examples, of equinox."""
+    """The largest value in all examples; a primitive of equinox."""
     return F.max(x)
 
 
 @PRIMITIVES.define("maybe_set")
 def _maybe_set(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """A buffer of equinox, written to at an index, by what that is done with."""
+    """Write into a buffer of equinox at an index, as JAX lowers this primitive."""
     return with_own_rule(eqn, _computed(eqn, inputs), inputs)
 
 
 @PRIMITIVES.define(*LOWERED)
 def _solved(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """The results of lineax, of a primitive under `vmap`, or of sparse matrices."""
+    """Read a solver of lineax, a primitive under `vmap`, or one of sparse arrays."""
     if eqn.reader.keeps_rules:
         raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
     eqn.need_own_functions()
@@ -124,14 +124,14 @@ def _solved(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 
 def _computed(eqn: Equation, inputs: Sequence[Value]) -> list[Value]:
-    """The results of the function of JAX that a primitive is lowered by."""
+    """Read the JAX function that a primitive is lowered by."""
     return eqn.body(_function_of(eqn.eqn), inputs)
 
 
 def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
-    """The function of JAX that the primitive of an equation is lowered by.
+    """Trace the JAX function that the primitive of an equation is lowered by.
 
-    Raises Unsupported where it is no such function.
+    Raises Unsupported if it is not a function of JAX.
     """
     primitive: Any = eqn.primitive
     operands = [struct_of(atom.aval) for atom in eqn.invars]
@@ -145,14 +145,14 @@ def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
     called: Any = jaxpr
     while len(eqns := opened(called)[0].eqns) == 1 and "jaxpr" in eqns[0].params:
         called = eqns[0].params["jaxpr"]
-    if [e.primitive for e in eqns] == [primitive]:  # other ones may solve parts of it
+    if [e.primitive for e in eqns] == [primitive]:  # with others, it may solve parts
         problem = f"{primitive.name}: it calls what is no function of JAX"
         raise Unsupported(problem, place_of(eqn))
     return jaxpr
 
 
 def lowered(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
-    """A trace at numbers, in which functions stand for primitives that are lowered."""
+    """Replace primitives in a trace at numbers with the functions that lower them."""
     if any(map(_is_lowered, equations(jaxpr))):
         new: ClosedJaxpr = _Lowering().param(jaxpr)
         return new
@@ -160,13 +160,13 @@ def lowered(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
 
 
 class _Lowering:
-    """Replaces equations in a jaxpr; what is one and the same there stays that."""
+    """Replaces equations in a jaxpr; a jaxpr that is used repeatedly stays shared."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, Any]] = {}  # by identity, kept alive
 
     def param(self, param: Any) -> Any:
-        """A param with what is in it replaced."""
+        """Return a param with the equations in it replaced."""
         if isinstance(param, (tuple, list)) and not hasattr(param, "_fields"):
             return type(param)(map(self.param, param))
         if hasattr(param, "_fields"):
@@ -192,6 +192,6 @@ class _Lowering:
 
 
 def _is_lowered(eqn: JaxprEqn) -> bool:
-    """Whether a function stands for a primitive; also for one of several of JAX."""
+    """Whether a function replaces a primitive, or its expansion by JAX does."""
     expands = hasattr(eqn.params.get("_prim"), "expand")
     return eqn.primitive.name in LOWERED or expands

@@ -21,9 +21,9 @@ from graphc.ir.types import is_inexact
 
 
 def _require_default(eqn: Equation, *inputs: Value) -> None:
-    """Raise Unsupported where a product is asked for in another precision.
+    """Raise Unsupported for a product in another precision or dtype than usual.
 
-    On CPUs there is one only; elsewhere there is that which JAX is set to.
+    CPUs have only one precision; elsewhere the usual one is what JAX is set to.
     """
     if not _is_on_cpu():
         _require_usual_precision(eqn)
@@ -45,7 +45,7 @@ def _require_usual_precision(eqn: Equation) -> None:
 
 
 def _of_both(precision: object) -> object:
-    """The precision of both operands, which JAX may say twice, or not at all."""
+    """The precision of both operands, which JAX may give twice or not at all."""
     if isinstance(precision, tuple) and len(set(precision)) == 1:
         return precision[0]
     return Precision.DEFAULT if precision is None else precision
@@ -53,8 +53,8 @@ def _of_both(precision: object) -> object:
 
 @lru_cache(16)
 def _precision_set_to(setting: str | None) -> object:
-    """The precision of products while JAX has this setting."""
-    del setting  # JAX reads it for itself
+    """The precision that products have under this setting of JAX."""
+    del setting  # JAX reads it itself
     row = np.ones(1, "float32")
     (eqn,) = jax.make_jaxpr(jax.lax.dot)(row, row).eqns
     return _of_both(eqn.params["precision"])
@@ -65,9 +65,9 @@ def _is_on_cpu() -> bool:
 
 
 def _widened(eqn: Equation, *inputs: Value) -> list[Value]:
-    """The inputs in the dtype of the result, where that has all of their numbers.
+    """Convert the inputs to the result's dtype if it can represent all their numbers.
 
-    CPUs multiply in that dtype, others have products of narrow numbers.
+    CPUs multiply in that dtype; other devices can multiply narrow numbers.
     """
     dtype = eqn.result.dtype
     holds_all = all(jnp.promote_types(v.dtype, dtype) == dtype for v in inputs)
@@ -77,7 +77,7 @@ def _widened(eqn: Equation, *inputs: Value) -> list[Value]:
 
 @PRIMITIVES.define("dot_general")
 def _dot_general(eqn: Equation, x: Value, y: Value) -> Value:
-    """The sum of products over pairs of axes, for each element of others."""
+    """Sum products over pairs of axes, for each element of the other axes."""
     x, y = _widened(eqn, x, y)
     _require_default(eqn, x, y)
     (mine, theirs), (many, others) = eqn.params["dimension_numbers"]
@@ -99,7 +99,7 @@ def _dot_general(eqn: Equation, x: Value, y: Value) -> Value:
 
 
 def _outer(x: Value, y: Value) -> Value:
-    """Each element of one with each of the other."""
+    """Multiply each element of one array by each element of the other."""
     new = tuple(range(x.type.rank, x.type.rank + y.type.rank))
     return F.multiply(F.expand_dims(x, new) if new else x, y)
 
@@ -112,13 +112,13 @@ _OF_CONVOLUTIONS = (
 
 @PRIMITIVES.define("conv_general_dilated", sizes=_OF_CONVOLUTIONS)
 def _conv(eqn: Equation, x: Value, kernel: Value) -> Value:
-    """A kernel moved over the spatial axes of an array."""
+    """Convolve an array with a kernel over its spatial axes."""
     _require_default(eqn, x, kernel)
     numbers = eqn.params["dimension_numbers"]
     moved = F.transpose(x, numbers.lhs_spec)
     turned = F.transpose(kernel, numbers.rhs_spec)
     params, of_batch = _conv_params(eqn), eqn.size("batch_group_count")
-    if not equal(of_batch, 1):  # of which each has channels of its own
+    if not equal(of_batch, 1):  # each group has channels of its own
         moved, params["groups"] = _batch_as_channels(moved, of_batch), of_batch
     convolved = OPS["conv"](moved, turned, **params)
     order = numbers.out_spec
@@ -126,7 +126,7 @@ def _conv(eqn: Equation, x: Value, kernel: Value) -> Value:
 
 
 def _batch_as_channels(x: Value, groups: Size) -> Value:
-    """Groups of examples as groups of channels."""
+    """Turn groups of examples into groups of channels."""
     batch, channels, *points = x.type.shape
     split = F.reshape(x, (groups, batch // groups, channels, *points))
     joined = F.swapaxes(split, 0, 1)

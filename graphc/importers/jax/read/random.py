@@ -1,8 +1,7 @@
-"""Rules of random numbers. A key is an array of two words, in its last axis.
+"""Rules of random numbers. The last axis of a key holds its two words.
 
-A draw of floats is made in JAX of random bits: put into the mantissa of a number
-between 1 and 2. This number is one more than what `gt.random.uniform` draws, exactly,
-and so it is read.
+JAX draws a float by putting random bits into the mantissa of a number between 1 and 2.
+The number is exactly one more than what `gt.random.uniform` draws, and is read as such.
 """
 
 from collections.abc import Callable
@@ -32,7 +31,7 @@ PRIMITIVES.define("random_wrap", "random_unwrap")(_same)
 
 
 def _for_each(key: Value, draw: Callable[[Value], Value]) -> Value:
-    """The draw of a key, or those of several keys."""
+    """Draw from one key, or from each of several."""
     if key.type.rank == 1:
         return draw(key)
     node = draw(_one_of(key, 1)).node
@@ -41,7 +40,7 @@ def _for_each(key: Value, draw: Callable[[Value], Value]) -> Value:
 
 
 def _one_of(values: Value, rank: int) -> Value:
-    """A variable for one of several values that have so many axes."""
+    """A variable for one of several values that have `rank` axes each."""
     shape = values.type.shape[values.type.rank - rank :]
     return variable("one", TensorType(values.dtype, shape))
 
@@ -55,8 +54,8 @@ def _require_draws_one_by_one(eqn: Equation) -> None:
 
 @PRIMITIVES.define("random_seed")
 def _random_seed(eqn: Equation, seed: Value) -> Value:
-    """The key of an integer, or those of several."""
-    if offsets_seeds():  # the seed has it already
+    """Make a key of an integer, or a key of each of several."""
+    if offsets_seeds():  # JAX has added the offset to the seed
         raise Unsupported("random_seed: jax_random_seed_offset is set")
     key = F.random.key
     for _ in range(seed.type.rank):
@@ -66,7 +65,7 @@ def _random_seed(eqn: Equation, seed: Value) -> Value:
 
 @PRIMITIVES.define("random_split", sizes=("shape",))
 def _random_split(eqn: Equation, key: Value) -> Value:
-    """Several keys of one."""
+    """Split a key into several."""
     _require_draws_one_by_one(eqn)
     shape = tuple(map(F.size_value, eqn.shape("shape")))
     return _for_each(key, lambda one: F.random.split(one, shape))
@@ -74,7 +73,7 @@ def _random_split(eqn: Equation, key: Value) -> Value:
 
 @PRIMITIVES.define("random_fold_in")
 def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
-    """The key of a key and an integer; of several, of one or both, those of each."""
+    """Fold an integer into a key; either may be several, matched one to one."""
     data = cast(data, UINT32)
     ranks = key.type.rank - 1, data.type.rank
     if not any(ranks):
@@ -90,7 +89,7 @@ def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
 
 @PRIMITIVES.define("random_bits", sizes=("shape",))
 def _random_bits(eqn: Equation, key: Value) -> Value:
-    """Unsigned integers."""
+    """Draw unsigned integers."""
     _require_draws_one_by_one(eqn)
     shape = tuple(map(F.size_value, eqn.shape("shape")))
     dtype = eqn.result.dtype
@@ -99,7 +98,7 @@ def _random_bits(eqn: Equation, key: Value) -> Value:
 
 @PRIMITIVES.define("random_gamma")
 def _random_gamma(eqn: Equation, key: Value, a: Value) -> Value:
-    """Gamma variates, or their logarithms; each key has parameters of its own."""
+    """Draw gamma variates or their logarithms; each key has its own parameters."""
     if eqn.reader.differentiates or eqn.reader.keeps_rules:
         raise Unsupported("random_gamma: JAX knows its derivative")
     _require_draws_one_by_one(eqn)
@@ -113,9 +112,9 @@ def _random_gamma(eqn: Equation, key: Value, a: Value) -> Value:
 
 @PRIMITIVES.define("bitcast_convert_type")
 def _bitcast(eqn: Equation, x: Value) -> Value:
-    """The same bits as elements of another dtype.
+    """Reinterpret bits as elements of another dtype.
 
-    Random bits with the exponent of 1 are floats between 1 and 2.
+    Random bits with the exponent of 1 become floats between 1 and 2, drawn as such.
     """
     dtype = eqn.result.dtype
     if {x.dtype.kind, dtype.kind} <= {"i", "u"} and x.dtype.itemsize == dtype.itemsize:
@@ -130,9 +129,9 @@ def _bitcast(eqn: Equation, x: Value) -> Value:
 
 
 def _same_bits(x: Value, dtype: DType) -> Value:
-    """The bits of an array as another dtype.
+    """Reinterpret the bits of an array as another dtype.
 
-    An element that is taken apart has an axis of parts, the lowest bits first.
+    An element that is split gets an axis for its parts, the lowest bits first.
     """
     wide, narrow = _words_of(x.dtype), _words_of(dtype)
     bits = x if x.dtype == wide else F.bits_as(x, wide)
@@ -149,7 +148,7 @@ def _same_bits(x: Value, dtype: DType) -> Value:
 
 
 def _words_of(dtype: DType) -> DType:
-    """The unsigned integers that are as wide."""
+    """The dtype of unsigned integers of the same width."""
     if dtype.kind in "bc":
         problem = f"of {dtype.name} there is no op for it here"
         raise Unsupported(f"bitcast_convert_type: {problem}")
@@ -157,7 +156,7 @@ def _words_of(dtype: DType) -> DType:
 
 
 def _mantissa(x: Value, shift: int, exponent: int) -> Value | None:
-    """The random bits of which `x` has the first as a mantissa; None without."""
+    """The random bits whose leading bits form the mantissa of `x`, or None."""
     if x.node.primitive is not OP.bitwise_or:
         return None
     moved, one = x.node.inputs

@@ -1,4 +1,4 @@
-"""From a jaxpr to values of a graph: one rule per equation."""
+"""Read a jaxpr as values of a graph, with one rule per equation."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,31 +26,31 @@ from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import DTYPES, ConcreteArray, DType, TensorType, dtype_of
 from graphc.ops.effects.foreign import foreign
 
-KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
-source_info_util.register_exclusion(OWN_FILES)  # their lines are none of the user's
+KEY_WORDS = 2  # words in a key of JAX's default generator, uint32 each
+source_info_util.register_exclusion(OWN_FILES)  # lines in our files are not the user's
 _SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \((.*)\))?$")
 Found = TypeVar("Found")
 
 
 class _Known(NamedTuple):
-    """The types and the line of an equation, which is kept alive."""
+    """The result types and the line of an equation, which is kept alive."""
 
     eqn: JaxprEqn
     types: list[TensorType]
     place: SourceLocation
 
 
-PulledRules = dict[int, tuple[JaxprEqn, Any]]  # by equations, which are kept alive
+PulledRules = dict[int, tuple[JaxprEqn, Any]]  # by ids of equations, kept alive
 
 
 class Reader:
     """Reads jaxprs whose symbolic sizes are those of `sizes`.
 
-    Where it `differentiates`, functions keep derivative rules of their own; where it
-    `keeps_rules`, JAX runs these functions, so that it sees the rules; `pulled` are
-    the traces of rules so far, which call code of the user's. Equations
-    that have no rule are foreign functions, as they stand in the `origin`; `foreign`
-    tells them.
+    If it `differentiates`, functions keep their own derivative rules. If it
+    `keeps_rules`, JAX runs such functions, so that JAX sees the rules. `pulled` holds
+    the rules traced so far, since tracing a rule calls the user's code. Equations
+    without a rule become foreign functions, as found in the `origin`, and `foreign`
+    lists them.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class Reader:
         self.origin = origin
         self.keeps_rules = keeps_rules
         self.foreign: list[str] = []
-        self.within: tuple[str, ...] = ()  # the functions whose equations are read
-        self.place: SourceLocation = user_place()  # where they are called
-        self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
-        # The token of the last call that acts.
+        self.within: tuple[str, ...] = ()  # functions whose equations are being read
+        self.place: SourceLocation = user_place()  # the line that calls them
+        self.fed: dict[int, Value] = {}  # of constants and literals, by identity
+        # The token of the last call with effects.
         self.token: Value = constant(np.asarray(0, "int32"))
         self._recipes = Recipes()
-        # of what may be read again, by identity
+        # Facts about equations that may be read again, by identity.
         self._known: dict[Any, _Known] = {}
         self._literals: dict[int, tuple[Literal, Value]] = {}
 
     def type_of(self, aval: Any) -> TensorType:
-        """The type of a value of JAX here; keys are arrays of words."""
+        """The type here of a JAX value; keys become arrays of words."""
         if not is_array_type(aval):
             raise Unsupported(f"a value is no array: {aval}")
         shape = tuple(self.sizes.of(n) for n in aval.shape)
@@ -88,7 +88,7 @@ class Reader:
         return TensorType(_dtype_of(aval.dtype), shape)
 
     def known(self, eqn: JaxprEqn) -> "_Known":
-        """The types of the results of an equation, and its line."""
+        """The types of an equation's results, and its line."""
         key = id(eqn), self.within, self.place
         facts = self._known.get(key)
         if facts is None:
@@ -104,10 +104,10 @@ class Reader:
     def read(
         self, jaxpr: Jaxpr, consts: Sequence[Value], inputs: Sequence[Value]
     ) -> list[Value]:
-        """The outputs of a jaxpr, of these values.
+        """Read the outputs of a jaxpr for these constants and inputs.
 
-        Raises Unsupported, with the user's line, where an equation has no rule and JAX
-        cannot run it in a program either.
+        Raises Unsupported, with the user's line, if an equation has no rule and JAX
+        cannot run it inside a program either.
         """
         known: dict[Var, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
         known.update(zip(jaxpr.invars, inputs, strict=True))
@@ -123,15 +123,15 @@ class Reader:
         return [value(atom) for atom in jaxpr.outvars]
 
     def called(self, jaxpr: Any, inputs: Sequence[Value]) -> list[Value]:
-        """The outputs of a jaxpr with its constants, which may be called again."""
+        """Read the outputs of a jaxpr, with its constants; it may be called again."""
         inner, consts = opened(jaxpr)
 
         def read(values: Sequence[Value]) -> list[Value]:
             return self.read(inner, [self.constant(c) for c in consts], values)
 
-        if inner.effects:  # each time after other ones
+        if inner.effects:  # each call follows the one before
             return read(inputs)
-        stands = all(map(_line_of, inner.eqns))  # in lines of its own
+        stands = all(map(_line_of, inner.eqns))  # have lines of their own
         where = self.within, NOWHERE if stands else self.place
         return self._recipes.results(jaxpr, where, read, inputs)
 
@@ -153,9 +153,9 @@ class Reader:
         try:
             return self._by_rule(eqn, inputs, place)
         except Unsupported as error:
-            del self.foreign[count:]  # of what is inside, which JAX runs as a whole
+            del self.foreign[count:]  # for parts inside: JAX runs it as a whole
             why = Unsupported(error.reason, error.place or place)
-        except Exception as error:  # JAX does what a rule has not foreseen
+        except Exception as error:  # raised by a rule that did not foresee the case
             line = (str(error).strip().splitlines() or [raised(error)])[0]
             why = Unsupported(f"{eqn.primitive.name}: {line}", place)
         try:
@@ -181,13 +181,13 @@ class Reader:
         place: SourceLocation,
         why: Unsupported,
     ) -> list[Value]:
-        """The results of an equation that JAX runs in the program."""
+        """Let JAX run an equation inside the program; raise `why` without an origin."""
         if self.origin is None:
             raise why
         types = Equation(eqn, self).results
         function = self.origin.foreign(eqn, types)
         if not types:
-            return []  # it has no effects, so it does nothing
+            return []  # has no effects either, so does nothing
         names = () if function.by_element else self.origin.names
         sizes = [self.sizes.named(name) for name in names]
         with standing_at(place):
@@ -197,7 +197,7 @@ class Reader:
 
 
 class Equation:
-    """An equation of a jaxpr as rules see it."""
+    """An equation of a jaxpr, as rules see it."""
 
     def __init__(self, eqn: JaxprEqn, reader: Reader) -> None:
         self.eqn = eqn
@@ -206,42 +206,42 @@ class Equation:
 
     @property
     def results(self) -> list[TensorType]:
-        """The types of its results."""
+        """The types of the results."""
         return self.reader.known(self.eqn).types
 
     @property
     def result(self) -> TensorType:
-        """The type of the one value that it gives."""
+        """The type of the first result, which is often the only one."""
         return self.results[0]
 
     @property
     def of_keys(self) -> bool:
-        """Whether its first input is of keys, whose words are one axis more here."""
+        """Whether the first input has keys, whose words form one more axis here."""
         aval: Any = self.eqn.invars[0].aval
         return is_key(aval.dtype)
 
     def size(self, name: str) -> Size:
-        """The size that a param is."""
+        """The size in a param."""
         return self.reader.sizes.of(self._sizes_among_params(name))
 
     def shape(self, name: str) -> tuple[Size, ...]:
-        """The sizes in a param; none where it is None."""
+        """The sizes in a param; () if the param is None."""
         sizes = self._sizes_among_params(name) or ()
         return tuple(map(self.reader.sizes.of, sizes))
 
     def shapes(self, name: str) -> list[tuple[Size, ...]]:
-        """The sizes in the tuples in a param, one for each axis."""
+        """The sizes in a param that holds tuples, one for each axis."""
         of = self.reader.sizes.of
         return [tuple(map(of, sizes)) for sizes in self._sizes_among_params(name)]
 
     def _sizes_among_params(self, name: str) -> Any:
-        """A param that holds sizes, as the rule is defined to say."""
+        """A param that holds sizes; the rule must have declared it."""
         if name not in PRIMITIVES.sizes_of(self.eqn.primitive.name):
             raise ValueError(f"{self.eqn.primitive.name}: {name} is said to be no size")
         return self.params[name]
 
     def body(self, jaxpr: object, values: Sequence[Value]) -> list[Value]:
-        """The results of a jaxpr among the params, of these values."""
+        """Read the results of a jaxpr among the params, for these values."""
         reader = self.reader
         outer = reader.within, reader.place
         name = self.params.get("name")
@@ -253,39 +253,39 @@ class Equation:
             reader.within, reader.place = outer
 
     def token(self) -> list[Value]:
-        """The token of what acts before this equation; none where it does not act."""
+        """The token of earlier effects, in a list; empty if this has no effects."""
         return [self.reader.token] if self.eqn.effects else []
 
     def go_on(self, token: Sequence[Value]) -> None:
-        """Let what acts from here on come after a token, where there is one."""
+        """Make later effects come after a token, if one is given."""
         for value in token:
             self.reader.token = value
 
     def body_after(
         self, token: Sequence[Value], jaxpr: object, values: Sequence[Value]
     ) -> list[Value]:
-        """The token that a jaxpr leaves which starts with one, then its results."""
+        """Read a jaxpr after a token; return the new token, then the results."""
         self.go_on(token)
         results = self.body(jaxpr, values)
         return [*self.token(), *results]
 
     def need_own_functions(self) -> None:
-        """Raise Unsupported where functions among the params know other sizes."""
+        """Raise Unsupported if functions among the params hold sizes of one trace."""
         if self.reader.origin is not None and self.reader.origin.sampled:
             name = self.eqn.primitive.name
             raise Unsupported(f"{name}: its rule is known at single sizes only")
 
     def require(self, name: str, *allowed: object) -> None:
-        """Raise Unsupported unless a param is one of these, or is not there."""
+        """Raise Unsupported unless a param is absent or one of the `allowed`."""
         param = self.params.get(name)
         if param is not None and not any(param == a for a in allowed):
             problem = f"{self.eqn.primitive.name}: {name}={param} is not known here"
             raise Unsupported(problem)
 
     def checked(self, values: Sequence[Value]) -> list[Value]:
-        """The values that a rule gives, which must have the types that JAX says.
+        """Return a rule's results, which must have the types that JAX gives.
 
-        Sizes that cannot be proved equal are stated, and so tested at each call.
+        Sizes that cannot be proved equal are asserted, and so checked at each call.
         """
         pairs = zip(values, self.results, strict=True)
         return [self._stated(value, type) for value, type in pairs]
@@ -304,7 +304,7 @@ class Equation:
 
 
 def constant_of(array: ConcreteArray) -> Value:
-    """An array, or a key, of JAX as a constant."""
+    """Turn an array or a key of JAX into a constant."""
     if is_key(getattr(array, "dtype", np.dtype("bool"))):
         _require_default_keys(array.dtype)
         array = words_of(array)
@@ -323,7 +323,7 @@ def _literal(atom: Literal) -> Value:
 
 @cache
 def _dtype_of(dtype: DTypeLike) -> DType:
-    """A dtype of JAX here; what is no cotangent of integers counts as bools."""
+    """The dtype here of a JAX dtype; float0, of missing cotangents, becomes bool."""
     numpy_dtype = np.dtype("bool") if dtype == jax.dtypes.float0 else np.dtype(dtype)
     if numpy_dtype.name not in DTYPES:
         raise Unsupported(f"there is no dtype {numpy_dtype} here")
@@ -341,7 +341,7 @@ _OF_KEYS = {
 
 
 def _require_known_for_keys(eqn: JaxprEqn) -> None:
-    """Raise Unsupported where a rule does not expect the words of keys as an axis."""
+    """Raise Unsupported if a rule does not expect the words of keys as an axis."""
     avals: list[Any] = [atom.aval for atom in eqn.invars]
     if eqn.primitive.name not in _OF_KEYS and any(is_key(a.dtype) for a in avals):
         raise Unsupported(f"{eqn.primitive.name}: of keys there is no op here")
@@ -353,15 +353,15 @@ def _require_default_keys(dtype: DTypeLike) -> None:
 
 
 def _line_of(eqn: JaxprEqn) -> re.Match[str] | None:
-    """The file, the line and the function of the user that JAX knows of an equation."""
+    """The user's file, line and function that JAX records for an equation."""
     return _SUMMARY.match(source_info_util.summarize(eqn.source_info))
 
 
 def place_of(eqn: JaxprEqn, within: Sequence[str] = ()) -> SourceLocation | None:
-    """The user's line that an equation comes from, in functions of these names.
+    """The user's line that an equation comes from, in the functions `within`.
 
-    Where there are none, it is in the function that the line stands in. None where JAX
-    knows no line, as in functions of its own that it has traced before.
+    Without such names, the function is the one that contains the line. Returns None if
+    JAX knows no line, as in its own functions that it traced earlier.
     """
     line = _line_of(eqn)
     if line is None:
@@ -371,7 +371,7 @@ def place_of(eqn: JaxprEqn, within: Sequence[str] = ()) -> SourceLocation | None
 
 
 def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
-    """A rule that calls a function of the graph on the inputs."""
+    """Return a rule that calls a function of graphs on the inputs."""
 
     def rule(_: Equation, *inputs: Value) -> Found:
         return function(*inputs)
@@ -380,6 +380,6 @@ def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
 
 
 def known_size(x: Value) -> Size | None:
-    """The integer that a scalar holds, where it is known as a size."""
+    """The integer that a scalar holds, if known as a size, else None."""
     size: Any = None if x.type.rank else known_sizes(x)
     return None if size is None else size[()]

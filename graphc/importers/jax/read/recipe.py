@@ -1,8 +1,8 @@
-"""Functions that are called again and again: read once, then made of other values.
+"""Functions that are called repeatedly: read once, then copied for other values.
 
-Rules decide by types, and by what is known of integers. A function of which no integer
-is known has the same nodes wherever it is called with values of the same types, none of
-them twice: these are made without asking any rule.
+Rules decide by types and by known integers. If none of a function's integers are known,
+the function gives the same nodes wherever it is called with distinct values of the same
+types. Such nodes are copied without asking any rule.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -13,32 +13,32 @@ from graphc.ir.graph.build import CONSTANT, variable
 from graphc.ir.graph.nodes import Node, Value, known_sizes
 from graphc.ir.graph.replay import copied, region_between, symbols_of
 
-READ = 2  # times, before it is worth to read a function for all further calls
+READ = 2  # readings, after which a recipe for all further calls pays
 
 Reading = Callable[[Sequence[Value]], list[Value]]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The nodes that a function has made, of these inputs."""
+    """The nodes that a function made of these inputs."""
 
     inputs: Sequence[Value]
     outputs: Sequence[Value]
     nodes: Sequence[Node]
 
     def of(self, inputs: Sequence[Value]) -> list[Value]:
-        """The results for other inputs, of the same types."""
+        """Copy the results for other inputs of the same types."""
         new = dict(zip(self.inputs, inputs, strict=True))
         return copied(self.outputs, new, self.nodes)
 
 
 @dataclass
 class Recipes:
-    """The recipes of functions, by identity and by what else tells calls apart."""
+    """Recipes by the identity of the function and whatever else distinguishes calls."""
 
     _times: dict[Hashable, int] = field(default_factory=dict)
     _known: dict[Hashable, Recipe | None] = field(default_factory=dict)
-    _alive: dict[int, Any] = field(default_factory=dict)  # so that no id is another's
+    _alive: dict[int, Any] = field(default_factory=dict)  # keeps ids from being reused
 
     def results(
         self,
@@ -47,7 +47,7 @@ class Recipes:
         read: Reading,
         inputs: Sequence[Value],
     ) -> list[Value]:
-        """The results of `read`, which is that of the function, for these inputs."""
+        """Return what `read` gives for these inputs, by a recipe if there is one."""
         self._alive[id(function)] = function
         key = id(function), where, tuple([v.type for v in inputs])
         times = self._times[key] = self._times.get(key, 0) + 1
@@ -61,12 +61,12 @@ class Recipes:
 
 
 def _is_plain(value: Value) -> bool:
-    """Whether nothing is known of a value but its type."""
+    """Whether only the type of a value is known."""
     return value.node.primitive is not CONSTANT and known_sizes(value) is None
 
 
 def _recipe(read: Reading, like: Sequence[Value]) -> Recipe | None:
-    """The recipe of a function of such inputs; None where values decide about nodes."""
+    """Make a recipe for such inputs; None if values influence the nodes."""
     inputs = [variable(f"input_{i}", v.type) for i, v in enumerate(like)]
     outputs = read(inputs)
     nodes = region_between(outputs, inputs)
@@ -76,7 +76,7 @@ def _recipe(read: Reading, like: Sequence[Value]) -> Recipe | None:
 
 
 def _is_same_anywhere(node: Node) -> bool:
-    """Whether a node is about no integer that is known as a size."""
+    """Whether a node involves no integer that is known as a size."""
     followed = any(v.sizes is not None for v in node.outputs)
     computed = any(s.origin is not None for s in symbols_of(node))
     return node.primitive.interned and not followed and not computed

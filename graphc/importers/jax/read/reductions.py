@@ -1,4 +1,4 @@
-"""Rules of reductions, running ones included, and of windows."""
+"""Rules of reductions, including cumulative ones, and of windows."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,9 +33,10 @@ def _reduction(function: ReduceFunction, **options: object) -> ReduceFunction:
 def _extreme(
     function: ReduceFunction, name: str, neutral: Callable[[DType], Element]
 ) -> ReduceFunction:
-    """Of complex numbers the op alone: JAX passes over NaN in imaginary parts.
+    """Return a rule for a maximum or minimum.
 
-    Of no elements, JAX gives the real part of what is `neutral`.
+    Complex numbers use the bare op, since JAX ignores NaN in imaginary parts. For no
+    elements, JAX gives the real part of the `neutral` element.
     """
 
     def rule(eqn: Equation, x: Value) -> Value:
@@ -68,7 +69,7 @@ PRIMITIVES.define("reduce_prod")(_of_same_dtype(F.prod))
 
 
 def _over_examples(name: str) -> Callable[..., list[Value]]:
-    """A collective as `vmap` leaves it: its axes are those of arrays, not of a mesh."""
+    """Return a rule for a collective under `vmap`: its axes are those of arrays."""
 
     def rule(eqn: Equation, *inputs: Value) -> list[Value]:
         if not all(isinstance(axis, int) for axis in eqn.params["axes"]):
@@ -90,7 +91,7 @@ def _is_odd(x: Value, axis: tuple[int, ...]) -> Value:
 
 
 def _of_bits(function: ReduceFunction) -> ReduceFunction:
-    """A rule for bools; of integers, for each of their bits."""
+    """Return a rule that reduces bools, or each bit of integers."""
 
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
@@ -110,7 +111,7 @@ PRIMITIVES.define("reduce_xor")(_of_bits(_is_odd))
 
 
 def _joining(eqn: Equation) -> Callable[..., list[Value]]:
-    """The function of an equation that joins elements, for arrays of them."""
+    """Return the function by which an equation joins elements, mapped over arrays."""
 
     def of_elements(*elements: Value) -> list[Value]:
         return eqn.body(eqn.params["jaxpr"], elements)
@@ -130,7 +131,7 @@ def _spread(start: Value, shape: Sequence[Size]) -> Value:
 
 @PRIMITIVES.define("reduce")
 def _reduce(eqn: Equation, *inputs: Value) -> list[Value]:
-    """Elements joined one after another by a function, of one or several arrays."""
+    """Join the elements of one or several arrays by a function, one after another."""
     count, join = len(eqn.results), _joining(eqn)
     axes = tuple(eqn.params["dimensions"])
     shape = eqn.result.shape
@@ -184,7 +185,7 @@ OF_WINDOWS = *UNDILATED, "window_dilation"
 
 
 def _windows(eqn: Equation, x: Value) -> dict[str, Any]:
-    """The params of windows over the last axes, after those where they have size 1."""
+    """The params of windows over the last axes; windows of earlier axes do nothing."""
     rank = x.type.rank
     eqn.require("base_dilation", (1,) * rank)
     window = eqn.shape("window_dimensions")
@@ -204,7 +205,7 @@ PLAIN = (1, 1, 0, 0)
 
 
 def _is_plain(*window: Size) -> bool:
-    """Whether a window, its stride and what is added before and after do nothing."""
+    """Whether a window, its stride and its padding leave an axis unchanged."""
     return all(equal(n, plain) for n, plain in zip(window, PLAIN, strict=True))
 
 
@@ -224,7 +225,7 @@ _POSITIONS = {"ge": "max_pool_positions", "le": "min_pool_positions"}
 
 
 def _selected(eqn: Equation, x: Value) -> tuple[Value, int]:
-    """Where each window has the element that is selected, over so many last axes."""
+    """The position each window selects, and the number of last axes it spans."""
     name = eqn.params["select_prim"].name
     params = _windows(eqn, x)
     return OPS[_POSITIONS[name]](x, **params), len(params["window"])
@@ -232,22 +233,22 @@ def _selected(eqn: Equation, x: Value) -> tuple[Value, int]:
 
 @PRIMITIVES.define("select_and_scatter_add", sizes=UNDILATED)
 def _select_and_scatter_add(eqn: Equation, source: Value, x: Value) -> Value:
-    """The elements of `source`, added where the windows of `x` have their extremes."""
+    """Add the elements of `source` where the windows of `x` have their extremes."""
     return put_at(source, x, *_selected(eqn, x))
 
 
 @PRIMITIVES.define("select_and_gather_add", sizes=OF_WINDOWS)
 def _select_and_gather_add(eqn: Equation, source: Value, x: Value) -> Value:
-    """The elements of `source` where the windows of `x` have their extremes."""
+    """Read the elements of `source` where the windows of `x` have their extremes."""
     return taken_at(source, *_selected(eqn, x))
 
 
-MOST_POINTS = 128  # of a window whose elements are joined one by one
+MOST_POINTS = 128  # in a window whose elements are joined one by one
 
 
 @PRIMITIVES.define("reduce_window", sizes=OF_WINDOWS)
 def _reduce_window(eqn: Equation, *inputs: Value) -> list[Value]:
-    """The elements of each window joined by a function, of one or several arrays."""
+    """Join the elements of each window by a function, for one or several arrays."""
     rank, count = inputs[0].type.rank, len(eqn.results)
     eqn.require("base_dilation", (1,) * rank)
     eqn.require("consts", ())
@@ -268,7 +269,7 @@ def _reduce_window(eqn: Equation, *inputs: Value) -> list[Value]:
 
 
 def _around(x: Value, pads: Sequence[tuple[Size, ...]], start: Value) -> Value:
-    """An array with elements that change nothing around it."""
+    """Pad an array with the start value, which changes no result."""
     if all(equal(n, 0) for pair in pads for n in pair):
         return x
     widths = [tuple(map(F.size_value, pair)) for pair in pads]
@@ -282,7 +283,7 @@ def _every(
     strides: Sequence[Size],
     dilations: Sequence[Size],
 ) -> Value:
-    """The element of each window that is at one point of it."""
+    """The element at one point of each window."""
     starts = [at * by for at, by in zip(point, dilations, strict=True)]
     steps = zip(starts, shape, strides, strict=True)
     limits = [maximum(a + (n - 1) * step + 1, a) for a, n, step in steps]

@@ -1,4 +1,4 @@
-"""A table of rules: one per primitive of JAX, or the reason why there is none."""
+"""The table of rules: one per primitive of JAX, or the reason why there is none."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -10,11 +10,11 @@ ONE_DEVICE = "graphs know nothing of several devices"
 
 
 class RulesByName:
-    """Rules by name: of no version of JAX are all primitives there.
+    """Rules by primitive name, since no version of JAX has all of these primitives.
 
-    Each name has one rule, or is refused with a reason. Integers in its params that
-    are sizes are in those that the rule names; others are numbers of axes, counts,
-    exponents. It names the one that is a function of the user, called on the host.
+    Each name has one rule, or is refused with a reason. A rule names the params that
+    hold sizes; integers in other params are axes, counts or exponents. A rule also
+    names the param that is a function of the user, called on the host.
     """
 
     def __init__(self) -> None:
@@ -26,9 +26,9 @@ class RulesByName:
     def define(
         self, *names: str, sizes: Iterable[str] = (), called: str = ""
     ) -> Callable[[JaxRule], JaxRule]:
-        """Decorator: the rule of these names, and the params in which sizes stand.
+        """Decorator: define the rule of these names, and the params that hold sizes.
 
-        The param that is `called` is a function of the user, or a text.
+        The param named by `called` is a function of the user, or a text.
         """
 
         def join(rule: JaxRule) -> JaxRule:
@@ -42,13 +42,13 @@ class RulesByName:
         return join
 
     def refuse(self, reason: str, *names: str) -> None:
-        """Declare that there is no rule of these names, and why."""
+        """Declare that there is no rule for these names, and why."""
         for name in names:
             self._require_new(name)
             self._refused[name] = reason
 
     def find(self, name: str) -> JaxRule:
-        """The rule of a name. Raises Unsupported, with the reason, where none is."""
+        """The rule of a name. Raises Unsupported with the reason if there is none."""
         rule = self._rules.get(name)
         if rule is None:
             reason = self._refused.get(name, "this primitive is not known here")
@@ -56,15 +56,15 @@ class RulesByName:
         return rule
 
     def sizes_of(self, name: str) -> frozenset[str]:
-        """The params in which sizes stand, of a name that has a rule."""
+        """The params that hold sizes, for a name that has a rule."""
         return self._sizes[name]
 
     def called_by(self, name: str) -> str:
-        """The param that is a function of the user, of a name that has a rule."""
+        """The param that is a function of the user, for a name that has a rule."""
         return self._called[name]
 
     def has_rule(self, name: str) -> bool:
-        """Whether a name has a rule, and is not refused."""
+        """Whether a name has a rule, rather than being refused or unknown."""
         return name in self._rules
 
     def __contains__(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Settings of JAX by which the trace of a function differs."""
+"""Settings of JAX that change how a function is traced."""
 
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
@@ -25,49 +25,50 @@ _IN_CONTEXT = (
 )
 _TRACED_BY = _BESIDE if _CONTEXT is not None else (*_BESIDE, *_IN_CONTEXT)
 
-# Whether sizes that are numbers here are those of one call of many. It is a setting, as
-# JAX keeps traces of inner functions, of which there are others then.
+# Whether numbers given as sizes here stand for one call of many. This is a setting of
+# JAX so that JAX, which caches traces of inner functions, keeps separate ones for this
+# case.
 _make_context: Any = jax.make_user_context
 _IS_FOR_MANY: Any = _make_context(default_value=False)
 
 
 def for_many_sizes() -> AbstractContextManager[None]:
-    """Trace here at numbers as at symbols: the trace is compared with one of these."""
+    """Trace at numbers here as at symbols, since the two traces are compared."""
     context: AbstractContextManager[None] = _IS_FOR_MANY(True)
     return context
 
 
 def is_for_many_sizes() -> bool:
-    """Whether a trace at numbers is to have the steps of one at symbols."""
+    """Whether a trace at numbers must take the steps of one at symbols."""
     is_for_many: bool = _IS_FOR_MANY.value
     return is_for_many
 
 
 def is_wide() -> bool:
-    """Whether numbers have 64 bits where nothing else is said."""
+    """Whether numbers have 64 bits unless specified otherwise."""
     wide: bool = _CONFIG.jax_enable_x64
     return wide
 
 
 def draws_one_by_one() -> bool:
-    """Whether a random number of an array is the same in one of another size."""
+    """Whether each random number is independent of how many are drawn."""
     apart: bool = getattr(_CONFIG, "jax_threefry_partitionable", True)
     return apart
 
 
 def offsets_seeds() -> bool:
-    """Whether JAX adds a number to the seeds of keys, where it makes these."""
+    """Whether JAX adds an offset to the seeds from which it makes keys."""
     return bool(getattr(_CONFIG, "jax_random_seed_offset", 0))
 
 
 def runs_plainly() -> bool:
-    """Whether JAX is told to run functions op by op, uncompiled."""
+    """Whether JAX is set to run functions op by op, uncompiled."""
     plainly: bool = _CONFIG.jax_disable_jit
     return plainly
 
 
 def guards_transfers() -> bool:
-    """Whether JAX refuses numbers that nobody has put on a device, as sizes."""
+    """Whether JAX refuses numbers from the host, such as sizes."""
     guard = _CONFIG.jax_transfer_guard_host_to_device
     return guard in ("disallow", "disallow_explicit")
 
@@ -78,22 +79,22 @@ def _by_states() -> Callable[[], bool]:
     return lambda: state(convention="graphc") == outside
 
 
-# Whether JAX is tracing no function in this thread.
+# Whether JAX is not tracing any function in this thread.
 traces_nothing: Callable[[], bool] = private_jax.traces_nothing(jax) or _by_states()
 
 
 def settings() -> Hashable:
-    """The settings that hold now."""
+    """The current settings that traces depend on."""
     if _CONTEXT is None:
         return _settings(_HOLDERS)
     return _CONTEXT(), _settings(_HOLDERS)
 
 
 def _reading() -> tuple[object, Callable[[object], Hashable]]:
-    """Those that hold settings, and the function that reads all of them.
+    """The objects that hold settings, and the function that reads them all.
 
-    Most have a context manager in `jax`, whose value is read faster than that in
-    `config`. A version of JAX may lack some.
+    Most settings have a context manager in `jax`, whose value is faster to read than
+    the one in `config`. A version of JAX may lack some of them.
     """
     holders, paths = SimpleNamespace(config=_CONFIG), []
     for name in _TRACED_BY:

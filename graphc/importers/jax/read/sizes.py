@@ -1,4 +1,4 @@
-"""Sizes of JAX, from their text, as sizes of a graph."""
+"""Translate sizes of JAX, by their text, into sizes of a graph."""
 
 import ast
 import operator
@@ -25,28 +25,28 @@ _CALLS: dict[str, Callable[..., Size]] = {
 }
 
 
-_NAME = re.compile(r"[^\W\d]\w*(?!\w|\s*\()")  # of a symbol, not of a function
+_NAME = re.compile(r"[^\W\d]\w*(?!\w|\s*\()")  # a symbol, not a function
 
 
 def names_in(text: str) -> list[str]:
-    """The symbols in the text of a size, each once."""
+    """The symbols in the text of a size, each listed once."""
     return list(dict.fromkeys(_NAME.findall(text)))
 
 
 class JaxSizes:
-    """The sizes that stand for JAX's symbols, each symbol by its name."""
+    """The sizes that JAX's symbols stand for, by the symbols' names."""
 
     def __init__(self, named: Mapping[str, Size]) -> None:
         self._named = named
         self._known: dict[str, Size] = {}
-        self._seen: dict[int, tuple[Any, Size]] = {}  # by identity: text takes long
+        self._seen: dict[int, tuple[Any, Size]] = {}  # by identity: making text is slow
 
     def named(self, name: str) -> Size:
         """The size that stands for a symbol."""
         return self._named[name]
 
     def of(self, size: Any) -> Size:
-        """The size that JAX writes as `size`: an integer, or a symbolic dimension."""
+        """The size that JAX gives as `size`: an integer, or a symbolic dimension."""
         if not jax.export.is_symbolic_dim(size):
             return int(size)
         seen = self._seen.get(id(size))
@@ -55,13 +55,13 @@ class JaxSizes:
         return seen[1]
 
     def number(self, size: int | str) -> int:
-        """The number of a size or of its text, where all symbols are numbers."""
+        """The number of a size or of its text, if all symbols stand for numbers."""
         number = self.text(size) if isinstance(size, str) else size
         assert isinstance(number, int)
         return number
 
     def text(self, text: str) -> Size:
-        """The size of a text, in the names of symbols."""
+        """Parse the text of a size, in the names of symbols."""
         if text not in self._known:
             tree = ast.parse(text.replace("^", "**"), mode="eval")
             self._known[text] = self._read(tree.body)

@@ -1,4 +1,4 @@
-"""Rules of primitives that make arrays, and move their elements about."""
+"""Rules of primitives that make arrays or rearrange their elements."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from graphc.ir.sizes.dims import Size, equal, maximum
 
 @PRIMITIVES.define("dim_as_value", sizes=("dim",))
 def _dim_as_value(eqn: Equation) -> Value:
-    """A size as a number."""
+    """Return a size as a value."""
     number = as_value(F.size_value(eqn.size("dim")))
     return cast(number, eqn.result.dtype)
 
@@ -34,14 +34,14 @@ def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
 
 @PRIMITIVES.define("reshape", sizes=("new_sizes",))
 def _reshape(eqn: Equation, x: Value, *_: Value) -> Value:
-    """The same elements in another shape, taken in an order of the axes."""
+    """Reshape an array whose elements are taken in a given order of the axes."""
     if eqn.params["dimensions"] is not None:
         x = F.transpose(x, eqn.params["dimensions"])
     shape = eqn.result.shape
     ones = [i for i, n in enumerate(x.type.shape) if equal(n, 1)]
     other_sizes = [n for i, n in enumerate(x.type.shape) if i not in ones]
     places = [i for i, n in enumerate(shape) if not equal(n, 1)]
-    if _same(other_sizes, [shape[i] for i in places]):  # axes of size 1 come and go
+    if _same(other_sizes, [shape[i] for i in places]):  # only axes of size 1 differ
         thin = F.squeeze(x, tuple(ones)) if ones else x
         new = tuple(i for i in range(len(shape)) if i not in places)
         return F.expand_dims(thin, new) if new else thin
@@ -54,34 +54,34 @@ def _same(a: Sequence[Size], b: Sequence[Size]) -> bool:
 
 @PRIMITIVES.define("transpose")
 def _transpose(eqn: Equation, x: Value) -> Value:
-    """The axes in another order; words of keys stay the last one."""
+    """Reorder the axes; the words of keys stay last."""
     order = [*map(int, eqn.params["permutation"])]
     return F.transpose(x, (*order, *range(len(order), x.type.rank)))
 
 
 @PRIMITIVES.define("squeeze")
 def _squeeze(eqn: Equation, x: Value) -> Value:
-    """Without some axes of size 1."""
+    """Remove some axes of size 1."""
     axes = eqn.params["dimensions"]
     return F.squeeze(x, tuple(axes)) if axes else x
 
 
 @PRIMITIVES.define("rev")
 def _rev(eqn: Equation, x: Value) -> Value:
-    """The order of some axes turned round."""
+    """Reverse the order along some axes."""
     axes = eqn.params["dimensions"]
     return F.flip(x, tuple(axes)) if axes else x
 
 
 @PRIMITIVES.define("empty2")
 def _empty(eqn: Equation, *_: Value) -> Value:
-    """An array whose elements nobody asks for."""
+    """An array whose elements are never read."""
     return F.zeros(tuple(map(F.size_value, eqn.result.shape)), eqn.result.dtype)
 
 
 @PRIMITIVES.define("iota", sizes=("shape",))
 def _iota(eqn: Equation, *_: Value) -> Value:
-    """The position along one axis."""
+    """The position along one axis, for each element."""
     type, axis = eqn.result, eqn.params["dimension"]
     positions = cast(
         F.arange(F.size_value(type.shape[axis]), dtype="int64"), type.dtype
@@ -94,7 +94,7 @@ def _iota(eqn: Equation, *_: Value) -> Value:
 
 @PRIMITIVES.define("slice", sizes=("start_indices", "limit_indices", "strides"))
 def _slice(eqn: Equation, x: Value) -> Value:
-    """A part of each axis, by constant bounds."""
+    """A slice along each axis, with constant bounds."""
     starts = eqn.shape("start_indices")
     limits = eqn.shape("limit_indices")
     steps = eqn.shape("strides") or (1,) * len(starts)
@@ -104,7 +104,7 @@ def _slice(eqn: Equation, x: Value) -> Value:
 def part(
     x: Value, starts: Sequence[Size], limits: Sequence[Size], steps: Sequence[Size]
 ) -> Value:
-    """A slice of the first axes; one of which all is taken stays as it is."""
+    """A slice along the first axes; an axis that is taken whole stays as it is."""
     items: list[Any] = [slice(None)] * x.type.rank
     bounds = zip(x.type.shape, starts, limits, steps, strict=False)
     cut = []
@@ -116,14 +116,14 @@ def part(
 
 
 def _slice_of(start: Size, limit: Size, step: Size) -> object:
-    """Bounds that count from the start: JAX has no negative ones, sizes here may be."""
+    """Bounds counted from the start: in JAX none is negative, but sizes here may be."""
     bounds = maximum(start, 0), maximum(limit, 0), step
     return slice(*map(F.size_value, bounds))
 
 
 @PRIMITIVES.define("split", sizes=("sizes",))
 def _split(eqn: Equation, x: Value) -> list[Value]:
-    """Parts of one axis, one after another."""
+    """Split one axis into consecutive parts."""
     axis, parts, at = eqn.params["axis"], [], 0
     ones, zeros = [1] * x.type.rank, [0] * x.type.rank
     for size in eqn.shape("sizes"):
@@ -137,32 +137,32 @@ def _split(eqn: Equation, x: Value) -> list[Value]:
 
 @PRIMITIVES.define("concatenate")
 def _concatenate(eqn: Equation, *arrays: Value) -> Value:
-    """The arrays one after another."""
+    """Join the arrays along an axis."""
     return F.concatenate(arrays, eqn.params["dimension"])
 
 
 @PRIMITIVES.define("stack")
 def _stack(eqn: Equation, *arrays: Value) -> Value:
-    """The arrays along a new axis."""
+    """Join the arrays along a new axis."""
     return F.stack(arrays, eqn.params["axis"])
 
 
 @PRIMITIVES.define("unstack")
 def _unstack(eqn: Equation, x: Value) -> list[Value]:
-    """The elements of one axis."""
+    """The slices along one axis, each without that axis."""
     axis = eqn.params["axis"]
     return [F.take(x, i, axis=axis) for i in range(len(eqn.results))]
 
 
 @PRIMITIVES.define("tile", sizes=("reps",))
 def _tile(eqn: Equation, x: Value) -> Value:
-    """The array several times along each axis."""
+    """Repeat the array along each axis."""
     return F.tile(x, tuple(map(F.size_value, eqn.shape("reps"))))
 
 
 @PRIMITIVES.define("pad", sizes=("padding_config",))
 def _pad(eqn: Equation, x: Value, fill: Value) -> Value:
-    """Elements `fill` around an array, or less of it, and between its elements."""
+    """Put `fill` around an array and between its elements; negative widths crop it."""
     config = eqn.shapes("padding_config")
     for axis, (_, _, between) in enumerate(config):
         x = x if equal(between, 0) else _spread(x, fill, axis, between)
@@ -171,7 +171,7 @@ def _pad(eqn: Equation, x: Value, fill: Value) -> Value:
 
 
 def _spread(x: Value, fill: Value, axis: int, between: Size) -> Value:
-    """With `between` elements between any two of an axis."""
+    """Put `between` elements `fill` between any two elements along an axis."""
     shape = [*x.type.shape]
     shape[axis] = maximum((shape[axis] - 1) * (between + 1) + 1, 0)
     every = slice(None, None, F.size_value(between + 1))
@@ -181,5 +181,5 @@ def _spread(x: Value, fill: Value, axis: int, between: Size) -> Value:
 
 @PRIMITIVES.define("dce_sink")
 def _dce_sink(eqn: Equation, *_: Value) -> Sequence[Value]:
-    """No results: JAX is to keep what computes a value."""
+    """No results: the primitive only makes JAX keep the computation of a value."""
     return ()

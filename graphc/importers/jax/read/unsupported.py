@@ -1,4 +1,4 @@
-"""The exception for functions of JAX that cannot be read as graphs."""
+"""The exception for JAX functions that cannot be read as graphs."""
 
 import re
 import traceback
@@ -8,13 +8,13 @@ from pathlib import PurePath
 
 from graphc.errors import GraphError, SourceLocation, is_user_file
 
-_SIZE_OF_JAX = r"'_DimExpr'(?: object)?"  # in messages, as of range(n)
+_SIZE_OF_JAX = r"'_DimExpr'(?: object)?"  # as in errors of range(n)
 
 
 class Unsupported(Exception):
-    """A function that cannot be imported; JAX itself has to compile it.
+    """A function that cannot be imported, so that JAX itself must compile it.
 
-    `place` is the user's line, None where it is not known.
+    `place` is the user's line, or None if it is unknown.
     """
 
     def __init__(self, reason: str, place: SourceLocation | None = None) -> None:
@@ -24,7 +24,7 @@ class Unsupported(Exception):
 
 
 def raised(error: Exception) -> str:
-    """An exception in one line: its message, or else the lines that it came from."""
+    """Describe an exception in a line: its message, or else where it was raised."""
     name = type(error).__name__
     message = re.sub(_SIZE_OF_JAX, "a size that varies", str(error).strip())
     if message:
@@ -36,7 +36,7 @@ def raised(error: Exception) -> str:
 
 
 def users_place(error: Exception) -> SourceLocation | None:
-    """The innermost line of the user's that an exception came from."""
+    """The innermost line of the user's code that an exception came from."""
     lines = [
         SourceLocation(frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -51,9 +51,9 @@ def _shown(frame: traceback.FrameSummary) -> str:
 
 @contextmanager
 def reading() -> Generator[None]:
-    """Take an error that nobody has foreseen for a function that cannot be read.
+    """Turn unforeseen errors within into Unsupported: the function cannot be read.
 
-    JAX compiles it then, and the warning tells the error.
+    JAX compiles the function then, and the warning shows the error.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Decisions about sizes in `graphc.jit`, from other processes and for them."""
+"""Exchange decisions about sizes in `graphc.jit` with other processes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """The name that a function is known by in a file of decisions."""
+    """The name of a function in a file of decisions."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def inputs_at(
     names: Sequence[str], pattern: SizePattern, specs: Sequence[Spec]
 ) -> tuple[DecidedInput, ...]:
-    """The arguments of a function, at sizes that are numbers or names."""
+    """Describe the arguments of a function, at sizes that are numbers or names."""
     return tuple(
         DecidedInput(name, str(spec.dtype), tuple(shape), spec.weak)
         for name, shape, spec in zip(names, pattern.shapes, specs, strict=True)
@@ -40,7 +40,7 @@ def inputs_at(
 def decisions_in(
     families: "Iterable[SizeFamily[ManySizes, OneSize]]",
 ) -> SavedDecisions:
-    """The decisions of the programs for many sizes of a function."""
+    """The decisions of a function's programs for many sizes."""
     return SavedDecisions().merged(*map(_of_family, families))
 
 
@@ -62,12 +62,15 @@ def known_pattern(
     specs: Sequence[Spec],
     sizes: ShapesOfCall,
 ) -> tuple[SizePattern | None, Mapping[str, Policy]]:
-    """The pattern of calls like one of these sizes, and its policies, as is decided."""
+    """The pattern and policies that were decided for calls of these sizes.
+
+    The pattern is None if no decided program has such arguments.
+    """
     latest: tuple[SizePattern | None, Mapping[str, Policy]] = None, {}
     for program in () if decisions is None else decisions.programs:
         pattern = SizePattern(tuple(one.shape for one in program.inputs))
         if [*map(len, pattern.shapes)] != [*map(len, sizes)]:
-            continue  # of other arguments
+            continue  # has other arguments
         alike = inputs_at(names, pattern, specs) == program.inputs
         if alike and pattern.has(sizes):
             latest = pattern, program.policies  # the last is the most general
@@ -77,9 +80,10 @@ def known_pattern(
 def schedules_for(
     pattern: SizePattern, calls: Iterable[ShapesOfCall], options: Options
 ) -> dict[str, Policy]:
-    """The capacities of the sizes that vary, by those that calls had; {} of one call.
+    """Choose capacities for the sizes that vary, by the sizes of earlier calls.
 
-    Axes that vary together have one schedule. Of several that do not, nothing is said.
+    Axes that vary together share one schedule. If several vary independently, there is
+    none. Returns {} after a single call.
     """
     symbols = {name: Symbol(name) for name in pattern.names}
     seen = Seen(list(symbols.values()))

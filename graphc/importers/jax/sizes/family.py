@@ -1,4 +1,4 @@
-"""Calls that differ in sizes alone: compiled exactly, or by one program for many."""
+"""Calls that differ only in sizes: compiled exactly, or by one program for many."""
 
 import warnings
 from abc import ABC, abstractmethod
@@ -45,20 +45,21 @@ from graphc.runtime.driver.stance import CompilationLimit, Refused
 from graphc.runtime.function import Function
 from graphc.warning_kinds import GraphWarning
 
-CHECKED = 3  # sizes at which programs are compared with what is said, or traced
-MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
+CHECKED = 3  # sizes at which a program is compared with `shapes` or a trace
+MOST_PROGRAMS = 8  # per pattern, for sizes that the function decides differently
 FEWER = "Let it treat fewer of them otherwise, or compute with the size as a number."
-RECENT = 2  # sizes that siblings served, by which a new program knows what varies
+RECENT = 2  # sizes of siblings that show a new program what varies
 
 
 class FallbackWarning(GraphWarning):
-    """A function of JAX that is compiled once for each size after all.
+    """Warns of a JAX function that is compiled once for each size after all.
 
     >>> import graphc, warnings
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", graphc.FallbackWarning)  # to find the line
 
-    Or one whose arguments are not donated, as was asked for, where their sizes vary.
+    It also warns of a function that was asked to donate arguments and does not, since
+    their sizes vary.
     """
 
     entry = "fallback"
@@ -70,23 +71,24 @@ OneT = TypeVar("OneT", bound=OneSize)
 
 @dataclass
 class SizeFamily(ABC, Generic[ManyT, OneT]):
-    """The calls of one function that differ in nothing but sizes.
+    """The calls of one function that differ only in sizes.
 
-    `compiled` are programs for single sizes, `programs` those for many; `pinned` are
-    facts that leave single sizes alone. Programs for single sizes are `also_for` calls
-    of these patterns, which differ in sizes that nothing reads. It is `foretold` why
-    there will be no program for many, where that is all but known.
+    `compiled` holds programs for single sizes, and `programs` those for many. `pinned`
+    holds facts that are true of single sizes only. A program for a single size is
+    `also_for` calls of the patterns listed there, which differ in sizes that nothing
+    reads. `foretold` says why there will be no program for many sizes, if that is all
+    but certain.
     """
 
     function: Callable[..., Any]
-    call: JaxCall  # the first
+    call: JaxCall  # of the first call
     specs: list[Spec]
     shapes: Any
     options: Options
     refused: str = ""  # why there is no program for many sizes
-    foretold: str = ""  # that, with the warning
-    left: list[str] = field(default_factory=list)  # why some calls are not for one
-    programs: list[ManyT] = field(default_factory=list)  # the last one is in use
+    foretold: str = ""  # the same, once the user has been warned
+    left: list[str] = field(default_factory=list)  # why some calls are left to JAX
+    programs: list[ManyT] = field(default_factory=list)  # the last is in use
     compiled: dict[ShapesOfCall, OneT] = field(default_factory=dict)
     seen: list[ShapesOfCall] = field(default_factory=list)
     exactly: set[ShapesOfCall] = field(default_factory=set)
@@ -96,24 +98,24 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     pinned: dict[ShapesOfCall, list[str]] = field(default_factory=dict)
     also_for: dict[ShapesOfCall, dict[str, None]] = field(default_factory=dict)
     whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
-    has_many: bool = False  # programs, so that other sizes are exact
-    started: SizePattern | None = None  # what other processes know to vary
-    small: SmallAxes = ()  # in all calls, where such calls are a family of their own
+    has_many: bool = False  # whether a limit was reached, so that more sizes are exact
+    started: SizePattern | None = None  # the pattern that other processes know
+    small: SmallAxes = ()  # in all calls, if these form a family of their own
     like: "SizeFamily[ManyT, OneT] | None" = None
-    otherwise = ""  # how that is done, in a warning
+    otherwise = ""  # how sizes are then compiled, in a warning
 
     @property
     def program(self) -> ManyT | None:
-        """The program for many sizes, where there is one."""
+        """The program for many sizes that is in use, if any."""
         return self.programs[-1] if self.programs else None
 
     @property
     def exact_because(self) -> str:
-        """Why each size is compiled by itself, where that is so."""
+        """Why each size is compiled alone; "" if that is not so."""
         return self.refused or self.foretold
 
     def wants_program(self, sizes: ShapesOfCall) -> bool:
-        """Whether a call of these sizes is one for a program for many."""
+        """Whether a call of these sizes needs a program for many."""
         if sizes in self.exactly:
             return False
         if self.shapes is not None and not self.seen and not self._starts_at(sizes):
@@ -127,7 +129,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return chosen
 
     def _starts_at(self, sizes: ShapesOfCall) -> bool:
-        """Whether other processes tell what varies in calls of these sizes."""
+        """Whether saved decisions tell what varies in calls of these sizes."""
         decisions = self.options.decisions
         self.started, policies = known_pattern(
             decisions, self.names(), self.specs, sizes
@@ -139,9 +141,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return True
 
     def options_for(self, pattern: SizePattern) -> Options:
-        """The options of a program: decisions are about the pattern that they name.
+        """The options for a program; saved decisions apply only to their own pattern.
 
-        Where all sizes are padded, capacities suit those of the calls so far.
+        If all sizes are padded, capacities are chosen to suit the calls so far.
         """
         if pattern == self.started:
             return self.options
@@ -156,10 +158,10 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         sizes: ShapesOfCall,
         like: "SizeFamily[ManyT, OneT] | None",
     ) -> None:
-        """Know what varies in families that differ in the axes of one element or none.
+        """Learn what varies from families whose axes of at most one element differ.
 
-        This one begins with a call of `sizes`, of which all calls have the small ones.
-        Its sizes have the names that they have in the family that it is `like`.
+        This family begins with a call of `sizes`; all of its calls have the same small
+        axes. Its sizes take their names from the family it is `like`.
         """
         self.small, self.like = small_axes(sizes), like
         if self.options.decisions is None:
@@ -168,18 +170,18 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             self.seen += dict.fromkeys(call for call in at_small if call != sizes)
 
     def names_small(self, sizes: ShapesOfCall) -> bool:
-        """Whether its program names the sizes of a call, of which some are small."""
+        """Whether the program's pattern names the sizes of a call with small ones."""
         pattern = None if self.program is None else self.program.pattern
         if pattern is None or pattern.sizes(sizes) is None:
             return False
         return not pattern.has(sizes)
 
     def _known_calls(self) -> list[ShapesOfCall]:
-        """Calls so far, by which a new program knows what varies."""
+        """The calls so far that show a new program what varies."""
         return [*self.seen, *list(self.served)[-RECENT:]]
 
     def _is_small(self, sizes: ShapesOfCall) -> bool:
-        """Whether an axis that varies has no more than one element."""
+        """Whether an axis that varies is shorter than programs for many sizes allow."""
         if self.shapes is not None or self.like is not None:
             pattern = self._said(sizes)
             if self.small and not pattern.names:
@@ -194,7 +196,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return any(n < least for n in varying_sizes)
 
     def _said(self, sizes: ShapesOfCall) -> SizePattern:
-        """The pattern that is said, with small sizes as numbers."""
+        """The pattern from `shapes` or `like`, with numbers for small sizes."""
         if self.like is not None and self.like.program is not None:
             pattern = self.like.program.pattern
         else:
@@ -204,9 +206,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return pattern
 
     def results(self, sizes: ShapesOfCall, results: object) -> object:
-        """The results of a call, of whose first sizes they are checked.
+        """Return the results of a call, after checking those at the first few sizes.
 
-        Raises GraphError where `shapes` says something else of them.
+        Raises GraphError if their shapes are not those that `shapes` gives.
         """
         known = self.whose_results_fit
         if len(known) == CHECKED or sizes in known:
@@ -223,19 +225,20 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
 
     def described(self, shapes: Sequence[SpecShape]) -> str:
-        """The shapes of the arguments, with their names."""
+        """Show the shapes of the arguments, with their names."""
         return shown(self.names(), shapes)
 
     def names_of_axes(self, shapes: Sequence[SpecShape]) -> dict[str, str]:
-        """Sizes as users call them, `x.shape[0]`; none where they named them."""
+        """Map sizes to axes such as `x.shape[0]`; {} if the user named the sizes."""
         if self.shapes is not None:
             return {}
         return SizePattern(tuple(shapes)).axes(self.names())
 
     def axes_named(self, pattern: SizePattern) -> dict[str, str]:
-        """The names of sizes that policies may be for, each with its first axis.
+        """The names of sizes that `dims` may use, each with its first axis.
 
-        Names that follow when more axes vary are among them, without an axis.
+        They include the names that would come next if more axes varied, without an
+        axis.
         """
         if self.like is not None and self.like.program is not None:
             pattern = self.like.program.pattern
@@ -247,14 +250,14 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return axes | {name: "" for name in names if name not in axes}
 
     def sizes_by_axis(self, sizes: ShapesOfCall) -> dict[str, int]:
-        """The sizes of a call, of all axes, or of those that `shapes` gives names."""
+        """The sizes of a call by axis, or by the names that `shapes` gives."""
         if self.shapes is not None:
             return pattern_of(self.shapes, self.call.form, sizes).sizes(sizes) or {}
         axes = zip(self.names(), sizes, strict=True)
         return {f"{x}.shape[{i}]": n for x, s in axes for i, n in enumerate(s)}
 
     def names(self) -> list[str]:
-        """The names of the inputs of graphs, after the parameters of the function."""
+        """The names of a graph's inputs, taken from the function's parameters."""
         return self.call.names(self.function)
 
     def functions(self) -> list[Function]:
@@ -262,7 +265,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return [program.compiled for program in self.programs]
 
     def expect(self, sizes: ShapesOfCall, beside: bool = False) -> None:
-        """Calls of these sizes and of others will come, `beside` those seen."""
+        """Expect calls of these and of other sizes, or `beside` those seen so far."""
         if self.shapes is None and (beside or not self.seen):
             self.seen += [sizes] * (sizes not in self.seen)
 
@@ -274,7 +277,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             raise Refused(limit)
 
     def program_at(self, sizes: ShapesOfCall) -> ManyT | None:
-        """The program for a call of these sizes; None where it is to be exact."""
+        """The program for a call of these sizes; None if it is compiled exactly."""
         program = self.served.get(sizes)
         if program is not None:
             return program
@@ -303,12 +306,13 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return None
 
     def _fitting(self, sizes: ShapesOfCall) -> ManyT | None:
-        """The program that serves these sizes, or a new one; None where they are exact.
+        """The program that serves these sizes, perhaps new; None if they are exact.
 
-        A new one is for a more general pattern, where the sizes do not fit the last.
+        If the sizes do not fit the last pattern, the new program has a more general
+        one.
         """
         siblings = self._siblings(sizes)
-        for sibling in reversed(siblings):  # the newest may do what older ones do
+        for sibling in reversed(siblings):  # the newest may cover what older ones do
             if self._serves(sibling, sizes):
                 return sibling
         if siblings:
@@ -331,27 +335,27 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return program
 
     def _siblings(self, sizes: ShapesOfCall) -> list[ManyT]:
-        """The programs of the most general pattern so far, where the sizes fit it."""
+        """The programs of the most general pattern so far, if the sizes fit it."""
         newest = self.program
         if newest is None or not newest.pattern.has(sizes):
             return []
         return [p for p in self.programs if p.pattern == newest.pattern]
 
     def _serves(self, program: ManyT, sizes: ShapesOfCall) -> bool:
-        """Whether a program is one for a call whose shapes fit its pattern."""
+        """Whether a program serves a call whose shapes fit its pattern."""
         return self.fits(program)
 
     def fits(self, program: ManyT) -> bool:
-        """Whether a program has been made of what the function takes from outside."""
+        """Whether what the function captures is unchanged since a program was made."""
         return self.captured[id(program)].is_current()
 
     def snapshot(self) -> Snapshot:
-        """All that the function and its static arguments take from outside now."""
+        """A snapshot of all that the function and its static arguments capture now."""
         return Snapshot.of(self.function, *(static for _, static in self.call.statics))
 
     @contextmanager
     def settling(self) -> Generator[None]:
-        """Within, the function is traced: it may count that, or keep what it makes."""
+        """Accept changes of captures that tracing within makes, such as counts."""
         stale = {id(p) for p in self.programs if not self.fits(p)}
         yield
         for i in {id(p) for p in self.programs} - stale:
@@ -359,30 +363,30 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     @abstractmethod
     def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> ManyT | None:
-        """The program for a pattern, for these sizes and others; None for no others.
+        """Return a program for a pattern; None if these sizes must stay alone.
 
-        Raises Unsupported, or GraphError, where there is none.
+        Raises Unsupported or GraphError if the function has no such program.
         """
 
     @abstractmethod
     def looked_at(self, one: OneT) -> tuple[Function, str]:
-        """The function of the graph of a program for single sizes, and a remark.
+        """The function of the graph of a program for a single size, and a remark.
 
-        Raises Unsupported, or GraphError, where there is none.
+        Raises Unsupported or GraphError if there is no graph.
         """
 
     @abstractmethod
     def _require(self, sizes: ShapesOfCall) -> None:
-        """Raise the error of the function itself at these sizes, if it has one."""
+        """Raise the error that the function itself raises at these sizes, if any."""
 
     @abstractmethod
     def _check(self, program: ManyT, sizes: ShapesOfCall) -> None:
-        """Raise Unsupported where the program is not the function at some sizes."""
+        """Raise Unsupported if the program differs from the function at some sizes."""
 
     def _is_alone(self, pattern: SizePattern, sizes: ShapesOfCall) -> bool:
         """Whether decisions by these sizes leave them to a program of their own.
 
-        Only these sizes have the facts, or there are too many programs.
+        Either the facts hold for these sizes only, or there are too many programs.
         """
         siblings = self._siblings(sizes)
         for known in (sibling.decisions for sibling in siblings):
@@ -395,7 +399,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return len(siblings) >= MOST_PROGRAMS
 
     def _pin(self, sizes: ShapesOfCall, facts: list[str]) -> None:
-        """Compile these sizes by themselves, as is asked by facts about them."""
+        """Compile these sizes exactly, because of facts that hold for them alone."""
         self.pinned[sizes] = facts
         if len(self.pinned) > MOST_PROGRAMS and not self.has_many:
             self.has_many = True
@@ -406,7 +410,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             )
 
     def _tell_limit(self, siblings: list[ManyT], sizes: ShapesOfCall) -> None:
-        """Warn, once, that sizes are exact since there are too many programs."""
+        """Warn once that sizes are compiled exactly because programs are too many."""
         if self.has_many:
             return
         self.has_many = True
@@ -426,23 +430,23 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         )
 
     def _refuse(self, sizes: ShapesOfCall, error: Unsupported) -> None:
-        """Compile these sizes exactly from now on, or all where there is no program."""
+        """Compile these sizes exactly from now on, and all if there is no program."""
         self.exactly.add(sizes)
         program = self.program
         if program is not None and program.pattern.has(sizes):
-            return  # it does the others
+            return  # serves the other sizes
         self.refused = str(error)
         if not self.foretold:
             self._warn(f"is compiled once for each size{self.otherwise}: {error}")
 
     def _warn(self, problem: str) -> None:
-        """Tell the user about the function, at the line of the call."""
+        """Warn the user about the function, at the line of the call."""
         name = getattr(self.function, "__name__", "the function")
         text, place = f"{name} {problem}", user_place()
         warnings.warn_explicit(FallbackWarning(text), None, place.filename, place.line)
 
     def forget(self, sizes: ShapesOfCall) -> None:
-        """Forget a call that raised, unless the function is known to do its sizes."""
+        """Forget a call that raised, unless a program for its sizes is known."""
         if sizes in self.served or sizes in self.compiled:
             return
         self.exactly.discard(sizes)
@@ -450,5 +454,5 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             self.seen.remove(sizes)
 
     def failed(self, sizes: ShapesOfCall) -> None:
-        """The program could not do a call of these sizes: one of their own does."""
+        """Compile these sizes exactly from now on, since the program failed on them."""
         self.exactly.add(sizes)

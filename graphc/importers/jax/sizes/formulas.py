@@ -1,4 +1,4 @@
-"""Integers of several traces as formulas in the sizes that they were traced at."""
+"""Express integers that vary between traces as formulas in the traces' sizes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,17 +9,17 @@ from typing import Any
 from graphc.importers.jax.read.unsupported import Unsupported
 
 SMALL_DIVISORS = range(2, 17)
-LARGEST_MULTIPLE = 8  # of a size that is divided
+LARGEST_MULTIPLE = 8  # of a size before a division
 BLOCKS = (20, 24, 25, 32, 48, 50, 64, 96, 100, 128, 192, 256, 512, 1000, 1024)
 
 
 @dataclass(frozen=True)
 class Formula:
-    """`shift` and so many times each product of sizes; then divided, rounded down.
+    """A sum of multiples of products of sizes, divided and rounded down.
 
-    `parts` are the names of a product, and how many times it is taken. Where it is
-    `modulo`, the rest of the division is taken. `after` is added to either, of which
-    there may be `blocks` first.
+    The sum consists of `shift` and the `parts`: the names in each product, and its
+    factor. The sum is divided by `divisor` or, if `modulo` is set, the remainder is
+    taken. A quotient is then multiplied by `blocks`. Finally `after` is added.
     """
 
     shift: int
@@ -30,7 +30,7 @@ class Formula:
     blocks: int = 1
 
     def at(self, sizes: Mapping[str, object]) -> Any:
-        """Its value for these sizes, numbers or symbols."""
+        """Evaluate the formula for these sizes, which are numbers or symbols."""
         total: Any = self.shift
         for names, times in self.parts:
             product: Any = times
@@ -43,10 +43,10 @@ class Formula:
         return whole * self.blocks + self.after
 
     def bounds(self, name: str) -> tuple[int | None, int | None]:
-        """The least and the largest size of this name for which it is not negative.
+        """The least and the largest size of this name that give no negative value.
 
-        None is for no bound that is known: it is to be a multiple of the size alone,
-        and a number.
+        A bound is None if it is unknown: bounds are known only for a multiple of this
+        size alone, plus a number.
         """
         is_plain = self.divisor == self.blocks == 1 and not self.modulo
         if not is_plain or len(self.parts) != 1 or self.parts[0][0] != (name,):
@@ -56,9 +56,9 @@ class Formula:
 
 
 def fitted(column: Sequence[int], samples: Sequence[Mapping[str, int]]) -> Formula:
-    """The simplest formula that gives these numbers for these sizes.
+    """Return the simplest known formula that gives `column` at these sizes.
 
-    Raises Unsupported where none is found.
+    Raises Unsupported if none is found.
     """
     if len(set(column)) == 1:
         return Formula(column[0])
@@ -92,7 +92,7 @@ def _candidates(
     products = [*combinations(names, 2), *((name, name) for name in names)]
     for product in products:
         yield from _multiples(product, column, samples)
-    for name in names:  # of triangles
+    for name in names:  # triangular numbers
         for sign in (1, -1):
             base = Formula(0, (((name, name), 1), ((name,), sign)), 2)
             yield Formula(0, base.parts, 2, False, first - base.at(sizes))
@@ -103,18 +103,18 @@ def _candidates(
 def _linear(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
-    """Formulas that divide nothing; sizes themselves first, as arguments have them."""
+    """Formulas without division: first the sizes alone, as arguments have them."""
     for name in names:
         yield Formula(0, (((name,), 1),))
     yield from _sums(column, samples, names)
-    for name in names:  # of samples that tell no sums
+    for name in names:  # for samples that determine no sum
         yield from _multiples((name,), column, samples)
 
 
 def _of_blocks(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
-    """So many numbers for each block that there is of a size."""
+    """Multiples of the number of blocks in a size."""
     for blocks_of_size in (
         blocks_of_size for name in names for blocks_of_size in _in_blocks(name)
     ):
@@ -127,7 +127,7 @@ def _of_blocks(
 def _quotients(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
-    """So many times a multiple of a size, divided and rounded down, and a number."""
+    """A multiple of a rounded quotient, of a multiple of a size, plus a number."""
     pairs = [(k, d) for k in range(1, LARGEST_MULTIPLE + 1) for d in SMALL_DIVISORS]
     for times, divisor in pairs:
         for name in names if gcd(times, divisor) == 1 else ():
@@ -139,9 +139,9 @@ def _quotients(
 def _quotients_of_sums(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
-    """So many times a sum of sizes, divided and rounded down, and a number.
+    """A multiple of a rounded quotient, of a sum of sizes, plus a number.
 
-    They are two or three sizes; of two, either may be taken twice, or from the other.
+    A sum has two or three sizes; of two, one may be doubled or subtracted.
     """
     sums = [
         tuple(((name,), 1) for name in summed)
@@ -161,7 +161,7 @@ def _quotients_of_sums(
 def _scaled(
     formula: Formula, column: Sequence[int], samples: Sequence[Mapping[str, int]]
 ) -> Iterator[Formula]:
-    """So many times a formula, and a number, where two of its values tell how many."""
+    """A multiple of a formula plus a number, if two values determine the factor."""
     values = [formula.at(sizes) for sizes in samples]
     for n, value in zip(column[1:], values[1:], strict=True):
         if value != values[0]:
@@ -173,7 +173,7 @@ def _scaled(
 
 
 def _in_blocks(name: str) -> Iterator[Formula]:
-    """A size in whole blocks, rounded up or down, and what is missing or left then."""
+    """A size in whole blocks, the number of blocks, or how much is missing or left."""
     size = (((name,), 1),)
     for divisor in (*SMALL_DIVISORS, *BLOCKS):
         for shift in (divisor - 1, 0):
@@ -188,7 +188,7 @@ def _multiples(
     column: Sequence[int],
     samples: Sequence[Mapping[str, int]],
 ) -> Iterator[Formula]:
-    """So many times a product, and a number."""
+    """A multiple of a product of sizes, plus a number."""
     multiple = Formula(0, ((product, 1),))
     values = [multiple.at(sizes) for sizes in samples]
     for n, value in zip(column[1:], values[1:], strict=True):
@@ -201,10 +201,10 @@ def _multiples(
 def _sums(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
-    """So many times each size, and a number.
+    """A sum of multiples of all sizes, plus a number.
 
-    Samples tell how many times, of which one differs from the first in one size, or in
-    one and those of which that is told.
+    The factor of a size follows from a sample that differs from the first in that size
+    alone, or otherwise only in sizes whose factors are known.
     """
     first, pairs = samples[0], list(zip(column[1:], samples[1:], strict=True))
     factors: dict[str, int] = {}

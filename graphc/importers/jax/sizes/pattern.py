@@ -1,4 +1,4 @@
-"""Which axes of a function's arguments vary, and together with which others."""
+"""Find which axes of a function's arguments vary, and which vary together."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ from itertools import groupby
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
 
-LEAST = 2  # JAX traces an axis of one element, or of none, otherwise than longer ones
-MOST_SHOWN = 4  # arrays whose shapes are all listed, where nothing varies in them
+LEAST = 2  # JAX traces axes of one element or none differently from longer ones
+MOST_SHOWN = 4  # arrays up to which every shape is listed, varying or not
 ShapesOfCall = tuple[tuple[int, ...], ...]
-SmallAxes = tuple[tuple[int, int, int], ...]  # arguments, places, sizes below `LEAST`
+SmallAxes = tuple[tuple[int, int, int], ...]  # argument, axis, and a size below `LEAST`
 _Column = tuple[int, ...]  # the sizes of an axis, call by call
 
 
@@ -19,8 +19,8 @@ _Column = tuple[int, ...]  # the sizes of an axis, call by call
 class SizePattern:
     """The shape of each argument: numbers, and names of the sizes that vary.
 
-    Other sizes are formulas in the names, as JAX reads them: "n + 1". A size that
-    varies is `least` at least.
+    Other sizes are formulas in the names, as JAX reads them: "n + 1". Sizes that vary
+    are at least `least`.
     """
 
     shapes: tuple[SpecShape, ...]
@@ -33,7 +33,7 @@ class SizePattern:
         return list(dict.fromkeys(name for text in texts for name in names_in(text)))
 
     def sizes(self, shapes_of_call: ShapesOfCall) -> dict[str, int] | None:
-        """The sizes of the names in a call; None where its shapes do not fit."""
+        """The sizes that the names have in a call; None if its shapes do not fit."""
         by_name: dict[str, int] = {}
         formulas = dict[str, int]()
         for shape, call_shape in zip(self.shapes, shapes_of_call, strict=True):
@@ -46,23 +46,23 @@ class SizePattern:
         return by_name if not formulas or solved(formulas, by_name) else None
 
     def has(self, shapes_of_call: ShapesOfCall) -> bool:
-        """Whether the shapes of a call fit, and no size that varies is too small."""
+        """Whether the shapes of a call fit, with no varying size too small."""
         by_name = self.sizes(shapes_of_call)
         varying_sizes = [*(by_name or {}).values(), *self.varying(shapes_of_call)]
         return by_name is not None and all(n >= self.least for n in varying_sizes)
 
     def varying(self, shapes_of_call: ShapesOfCall) -> list[int]:
-        """The sizes that vary, of a call whose ranks fit."""
+        """The sizes of the axes that vary, in a call whose ranks fit."""
         pairs = zip(self.shapes, shapes_of_call, strict=True)
         axes = (axis for pair in pairs for axis in zip(*pair, strict=True))
         return [m for n, m in axes if isinstance(n, str)]
 
     def shown(self, shapes: ShapesOfCall) -> str:
-        """The sizes of the names in a call, as text."""
+        """Show the sizes that the names have in a call."""
         return text_of_sizes(self.sizes(shapes) or {})
 
     def axes(self, arrays: Sequence[str]) -> dict[str, str]:
-        """The first axis of each name, of arrays of these names: `x.shape[0]`."""
+        """Map each name to its first axis, as in `x.shape[0]`; `arrays` are names."""
         first_axes: dict[str, str] = {}
         for array, shape in zip(arrays, self.shapes, strict=True):
             for i, n in enumerate(shape):
@@ -71,12 +71,12 @@ class SizePattern:
         return first_axes
 
     def specs(self, like: Sequence[Spec]) -> list[Spec]:
-        """Arguments of these shapes, otherwise as given."""
+        """Arguments with the shapes of the pattern, and otherwise like these."""
         pairs = zip(self.shapes, like, strict=True)
         return [Spec(shape, one.dtype, one.weak) for shape, one in pairs]
 
     def fixed(self, name: str, size: int) -> "SizePattern":
-        """The pattern with a number in the place of a name."""
+        """The pattern with a number in place of a name."""
         shapes = tuple(
             tuple(_with_number(n, name, size) for n in shape) for shape in self.shapes
         )
@@ -104,7 +104,7 @@ def shapes_of(specs: Sequence[Spec]) -> ShapesOfCall:
 
 
 def small_axes(sizes: ShapesOfCall) -> SmallAxes:
-    """The axes that JAX traces otherwise than longer ones."""
+    """The axes that are so short that JAX traces them differently from longer ones."""
     if all(min(shape, default=LEAST) >= LEAST for shape in sizes):
         return ()
     return tuple(
@@ -116,7 +116,7 @@ def small_axes(sizes: ShapesOfCall) -> SmallAxes:
 
 
 def with_small_axes(sizes: ShapesOfCall, of_call: ShapesOfCall) -> ShapesOfCall:
-    """The sizes, but for those axes that are small in another call."""
+    """The sizes, with those of `of_call` on the axes that are small there."""
     return tuple(
         tuple(m if m < LEAST else n for n, m in zip(*pair, strict=True))
         for pair in zip(sizes, of_call, strict=True)
@@ -124,7 +124,7 @@ def with_small_axes(sizes: ShapesOfCall, of_call: ShapesOfCall) -> ShapesOfCall:
 
 
 def _with_number(size: int | str, name: str, number: int) -> int | str:
-    """A size with a number in the place of a name."""
+    """Put a number in place of a name in a size."""
     if isinstance(size, int) or name not in names_in(size):
         return size
     if names_in(size) == [name]:
@@ -133,7 +133,7 @@ def _with_number(size: int | str, name: str, number: int) -> int | str:
 
 
 def solved(formulas: Mapping[str, int], known: dict[str, int]) -> bool:
-    """Whether formulas have these values; names that follow from them become known."""
+    """Whether formulas can have these values; names that follow are put in `known`."""
     left = dict(formulas)
     while left:
         unknown = {text: {*names_in(text)} - {*known} for text in left}
@@ -145,7 +145,7 @@ def solved(formulas: Mapping[str, int], known: dict[str, int]) -> bool:
 
 
 def _solved(text: str, value: int, names: list[str], known: dict[str, int]) -> bool:
-    """As `solved`, of one formula in which no more than one name is not known."""
+    """Solve one formula as `solved` does; at most one of its names is unknown."""
     if names:
         (name,) = names
         at_0, at_1 = (JaxSizes({**known, name: n}).number(text) for n in (0, 1))
@@ -158,9 +158,10 @@ def _solved(text: str, value: int, names: list[str], known: dict[str, int]) -> b
 
 
 def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
-    """The pattern of several calls: axes that were always equal have one name.
+    """The pattern of several calls: axes that were always equal share a name.
 
-    So have those that always differed by one number, or by one factor: "n", "n + 1".
+    Axes that always differed by the same number or the same factor share one as well:
+    "n", "n + 1".
     """
     columns: list[list[_Column]] = [
         [tuple(sizes) for sizes in zip(*shapes, strict=True)]
@@ -176,7 +177,7 @@ def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
 
 
 def _related(columns: list[_Column]) -> dict[_Column, tuple[_Column, str]]:
-    """Columns of sizes that follow from a smaller one, and how."""
+    """Map each column that follows from a smaller one to that one and its relation."""
     relations_by_column: dict[_Column, tuple[_Column, str]] = {}
     bases: list[_Column] = []
     for column in sorted(columns):
@@ -190,7 +191,7 @@ def _related(columns: list[_Column]) -> dict[_Column, tuple[_Column, str]]:
 
 
 def _relation(base: _Column, column: _Column) -> str:
-    """How one column follows from another, with {} for it; "" if it does not."""
+    """How a column follows from `base`, written as {}; "" if it does not."""
     pairs = list(zip(base, column, strict=True))
     if len({b - a for a, b in pairs}) == 1:
         return f"{{}} + {column[0] - base[0]}"
@@ -200,13 +201,13 @@ def _relation(base: _Column, column: _Column) -> str:
 
 
 def names_of_sizes(count: int) -> list[str]:
-    """The first names that sizes get where `shapes` says none."""
+    """The default names of sizes, in order, for use if `shapes` gives none."""
     letters = "nmkpqrst"
     return [letters[i] if i < len(letters) else f"n{i}" for i in range(count)]
 
 
 def varying(shapes_of_call: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[int]:
-    """The sizes of a call, of those axes whose size has been another."""
+    """The sizes of a call on those axes where an earlier call differed."""
     varying_sizes = []
     for i, shape in enumerate(shapes_of_call):
         for j, n in enumerate(shape):
@@ -216,9 +217,10 @@ def varying(shapes_of_call: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[
 
 
 def shown(names: Sequence[str], shapes: Sequence[SpecShape]) -> str:
-    """The shapes of arguments: `x (n, 3), w (3,)`.
+    """Show the shapes of arguments: `x (n, 3), w (3,)`.
 
-    Of many, those in which something varies, or else the first and the last.
+    If there are many, only those in which something varies are shown, or else the first
+    few and the last.
     """
     texts = [f"{name} {_tuple(s)}" for name, s in zip(names, shapes, strict=True)]
     if len(shapes) > MOST_SHOWN:

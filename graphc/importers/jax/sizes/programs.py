@@ -1,4 +1,4 @@
-"""Programs of a function for many sizes, or for one, as families of calls hold them."""
+"""A function's programs for many sizes or for one, as families of calls hold them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -21,7 +21,7 @@ class ManySizes(Protocol):
 
     @property
     def compiled(self) -> Function:
-        """The function that runs it."""
+        """The function that runs the program."""
         ...
 
     @property
@@ -31,46 +31,46 @@ class ManySizes(Protocol):
 
     @property
     def facts(self) -> list[str]:
-        """The facts about sizes that it holds for, with the lines that ask for them."""
+        """The facts about sizes that the program relies on, with the lines that ask."""
         ...
 
     @property
     def opaque(self) -> SourceLocation | None:
-        """The line that asks for more of a size than facts, where one does."""
+        """The line that asks more about a size than facts can tell, or None."""
         ...
 
     def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
-        """The arguments of the graph after the leaves of a call of these sizes."""
+        """The graph's arguments that follow the leaves in a call of these sizes."""
         ...
 
     @property
     def asked(self) -> Sequence[Decision]:
-        """The questions about sizes by whose answers it is chosen."""
+        """The questions about sizes whose answers choose this program."""
         ...
 
     @property
     def is_compared(self) -> bool:
-        """Whether it serves sizes only after a comparison, each by itself."""
+        """Whether each new size is compared with its own trace before it is served."""
         ...
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """Equations that JAX runs in it, and why."""
+        """The equations that JAX runs inside the program, and why."""
         ...
 
 
 class OneSize(Protocol):
-    """A program for single sizes."""
+    """A program for a single size."""
 
     @property
     def source(self) -> str:
-        """Its text."""
+        """The text of the program."""
         ...
 
     def compilations(self) -> list[Compilation]:
-        """Each of them."""
+        """The compilations of the program."""
         ...
 
     def report(self, full: bool) -> Iterator[str]:
-        """Lines about how it is compiled, the first after the sizes."""
+        """Yield lines on how the program is compiled; the first follows its sizes."""
         ...

@@ -1,12 +1,13 @@
-"""Traces of a function at several sizes, as far as they take the same steps.
+"""Traces of a function at several sizes, insofar as they take the same steps.
 
-A function may do something else at some sizes. The sizes of a call are put together
-with others that are done alike; for those that are not, there is another program.
+A function may take different steps at some sizes. A call's trace is combined with
+traces at other sizes that take the same steps; sizes that take different ones get
+another program.
 
-Others are sought at multiples of the sizes first. A number that a size is rounded up
-to, as to the next power of two, follows no formula there, but is one number for the
-sizes around; so is the number of steps that a logarithm tells. So others are sought
-near the sizes then.
+Multiples of the call's sizes are tried first. Some numbers follow no formula there,
+such as a size rounded up to the next power of two, or a number of steps that depends on
+a logarithm. But such a number is the same for all sizes nearby, so those are tried
+next.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -19,15 +20,15 @@ from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
 
 UNLIKE = "its steps depend on the sizes"
-PERIOD = 24  # two sizes this far apart are alike in the rests by its divisors
-NEAR = 3  # so many sizes next to one tell a number that a size is rounded to
-ENOUGH = 2  # of them, where another takes other steps
+PERIOD = 24  # sizes this far apart have equal remainders by its divisors
+NEAR = 3  # neighbours of a size that show what it is rounded to
+ENOUGH = 2  # neighbours, if the next one takes other steps
 
 
 class Unlike(Unsupported):
-    """A function whose steps at some sizes are those at no others that were tried.
+    """Raised for a function whose steps at some sizes were found at no other size.
 
-    Each of these has other steps `everywhere`, where no two of them are alike either.
+    `everywhere` is set if no two of the other sizes tried take the same steps either.
     """
 
     def __init__(self, everywhere: bool = False) -> None:
@@ -45,27 +46,27 @@ class Sample:
 
 
 def sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
-    """The trace at sizes that are numbers. Raises Unsupported where it fails."""
+    """Trace the function at these sizes. Raises Unsupported if that fails."""
     try:
         return subject.comparable(subject.read(specs))
-    except Exception as error:  # whatever Python code does with a size
+    except Exception as error:  # whatever Python code raises for a size
         shown = ", ".join(str(s.shape) for s in specs)
         reason = f"it cannot be traced for {shown}: {raised(error)}"
         raise Unsupported(reason) from error
 
 
 class _Samples:
-    """The first sample, and those of other sizes that take its steps."""
+    """The first sample, and samples at other sizes that take the same steps."""
 
     def __init__(self, subject: Subject, specs: Sequence[Spec], first: Sample) -> None:
         self.alike = [first]
         self._failed: Unsupported | None = None
-        self._others: list[list[Hashable]] = []  # steps that are not those
+        self._others: list[list[Hashable]] = []  # the steps of traces that differ
         self._subject, self._specs = subject, specs
         self._steps = steps_of(first.trace.jaxpr)
 
     def try_at(self, sizes: Mapping[str, int], seen: bool = False) -> bool:
-        """Trace the function at these sizes, and keep it where it takes the steps."""
+        """Trace the function at these sizes; keep the trace if its steps agree."""
         if any(sizes == sample.sizes for sample in self.alike):
             return True
         try:
@@ -81,14 +82,14 @@ class _Samples:
         return steps == self._steps
 
     def why(self) -> Unsupported:
-        """Why there are not enough samples."""
+        """The reason why there are too few samples, as an error."""
         if self._failed is not None:
             return self._failed
         pairs = combinations(self._others, 2)
         return Unlike(len(self.alike) == 1 and all(a != b for a, b in pairs))
 
     def varies(self, name: str) -> bool:
-        """Whether a size has several numbers in the samples."""
+        """Whether a size has more than one value in the samples."""
         return _varies(name, self.alike)
 
 
@@ -98,10 +99,10 @@ def _varies(name: str, samples: Iterable[Sample]) -> bool:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a function is traced at other sizes than those of a call.
+    """How a function is traced at sizes other than those of a call.
 
-    None is below the `least`; `symbols` are those of JAX, by name. Sizes next to those
-    of the call are tried first where they are `near_first`, and last elsewhere.
+    No size is below `least`. `symbols` maps names to JAX's symbols. Sizes next to those
+    of the call are tried first if `near_first` is set, else last.
     """
 
     subject: Subject
@@ -111,9 +112,9 @@ class Sampling:
     near_first: bool = False
 
     def template(self, first: Sample, seen: Iterable[Mapping[str, int]]) -> Template:
-        """The template of a sample and of others, some perhaps at sizes `seen`.
+        """Make a template of a sample and of others, perhaps at sizes `seen` before.
 
-        Raises Unsupported where there is none.
+        Raises Unsupported if the traces do not fit together.
         """
         with reading():
             if self.near_first:
@@ -128,9 +129,9 @@ class Sampling:
             return far if self._is_confirmed(far, first) else self._near(first) or far
 
     def _far(self, first: Sample, seen: Iterable[Mapping[str, int]]) -> Template:
-        """The template of samples at multiples, and at sizes `seen`; each size varies.
+        """Make a template of samples at multiples and at `seen`; each size varies.
 
-        Raises Unsupported where none others are found, or sizes follow no formula.
+        Raises Unsupported if no other samples are found, or if sizes follow no formula.
         """
         samples = _Samples(self.subject, self.specs, first)
         for name, n in first.sizes.items():
@@ -144,9 +145,9 @@ class Sampling:
         return _of_most(samples.alike, self.symbols)
 
     def _is_confirmed(self, template: Template, first: Sample) -> bool:
-        """Whether a template foretells a trace at other sizes, unless that fails.
+        """Whether a template predicts a trace at other sizes, or that trace fails.
 
-        Formulas that divide fit two sizes in many ways.
+        This matters for formulas that divide: they fit two sizes in many ways.
         """
         if not template.divides:
             return True
@@ -158,7 +159,10 @@ class Sampling:
         return template.describes(trace.jaxpr, sizes)
 
     def _near(self, first: Sample) -> Template | None:
-        """The template of samples just above, or below: where fewer sizes divide."""
+        """Make a template of samples just above or below, preferring fewer divisions.
+
+        Returns None if there are too few samples, or if sizes follow no formula.
+        """
         templates = []
         for direction in (1, -1):
             samples = _Samples(self.subject, self.specs, first)
@@ -176,7 +180,7 @@ class Sampling:
         return min(templates, key=lambda template: template.divides, default=None)
 
     def _try_near(self, samples: _Samples, name: str, direction: int) -> bool:
-        """Whether enough sizes next to the first, of this name, take its steps."""
+        """Whether enough sizes of this name next to the first take the same steps."""
         sizes = samples.alike[0].sizes
         for distance in range(1, NEAR + 1):
             n = sizes[name] + direction * distance
@@ -186,10 +190,10 @@ class Sampling:
 
 
 def _of_most(samples: Sequence[Sample], symbols: Mapping[str, object]) -> Template:
-    """The template of samples: of all, or else without those of other calls.
+    """Make a template of all samples, or else of those not from other calls.
 
-    These may differ in sizes by a decision that changes no steps. Raises Unsupported
-    where there is none.
+    Samples of other calls may have different sizes, due to a decision that changes no
+    steps. Raises Unsupported if neither works.
     """
     first = [sample for sample in samples if not sample.seen]
     try:

@@ -1,10 +1,11 @@
-"""One jaxpr for all sizes, put together from traces at several.
+"""One jaxpr for all sizes, combined from traces at several sizes.
 
 Python code may need a size as a number: `np.arange(n)`, `math.sqrt(n)`, `int(n)`. Then
-the function is traced at several sizes. If these traces differ in integers and in
-numbers only, the integers that are sizes become formulas; numbers and arrays become
-inputs, of which each call has those of its own trace, which is tested for a fit. So do
-functions that are called on the host, and texts that are printed there.
+the function is traced at several sizes. If the traces differ only in integers and in
+other numbers, the integers that are sizes become formulas. Numbers and arrays become
+inputs, and each call passes the ones from its own trace, which must fit the template.
+Functions that are called on the host, and texts that are printed there, become inputs
+too.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
     from jax.core import AbstractValue
     from jax.extend.core import ClosedJaxpr
 
-PLAIN = type(None), bool, str, float, complex, np.dtype, Enum  # which may be an int
+PLAIN = type(None), bool, str, float, complex, np.dtype, Enum  # an Enum may be an int
 
 
 class JaxprParts:
-    """A jaxpr taken apart: what must be equal, its integers, its numbers and arrays.
+    """A jaxpr taken apart: parts that must be equal, integers, numbers and arrays.
 
-    It is rebuilt on the way, with `size` of each integer, and `number` of the position
-    of each number, and of it. Functions within it that are one and the same here need
-    not be that in another trace: each call is taken apart.
+    The jaxpr is rebuilt on the way. `size` replaces each integer, given its value, and
+    `number` each number, given its position and value. A jaxpr that is called twice
+    here may be two different ones in another trace, so each call is taken apart.
     """
 
     def __init__(
@@ -49,13 +50,13 @@ class JaxprParts:
     ) -> None:
         self.form: list[Hashable] = []
         self.sizes: list[int] = []
-        self.lengths: list[int] = []  # positions of sizes that are those of axes
+        self.lengths: list[int] = []  # positions of the sizes that belong to axes
         self.numbers: list[Any] = []
         self.avals: list[Any] = []  # of the numbers
         self._size, self._number = size, number
         self._numbers = count()
         self._variables: dict[Var, tuple[int, Var]] = {}
-        self._made: list[Any] = []  # what `size` and `number` gave
+        self._made: list[Any] = []  # results of `size`, and ids of those of `number`
         self._done: dict[Hashable, Any] = {}
         self.jaxpr: object = self._jaxpr(jaxpr)
 
@@ -119,7 +120,7 @@ class JaxprParts:
         self.form.append(name)
         invars = [self._atom(atom) for atom in eqn.invars]
         params = eqn.params
-        if PRIMITIVES.has_rule(name):  # else JAX runs it, as it is in another trace
+        if PRIMITIVES.has_rule(name):  # else JAX runs it, with another trace's params
             sizes, called = PRIMITIVES.sizes_of(name), PRIMITIVES.called_by(name)
             params = {
                 k: self._placed(v, OfEachTrace.aval)
@@ -150,21 +151,22 @@ class JaxprParts:
 
 
 def _shown(param: object) -> str:
-    """A param that holds no sizes as text, the same in all traces."""
+    """Show a param that holds no sizes so that the text is the same in all traces."""
     if callable(param):
         return f"function {getattr(param, '__qualname__', type(param).__name__)}"
     return str(param)
 
 
 def _apart(jaxpr: "Jaxpr | ClosedJaxpr") -> JaxprParts:
-    """The parts of a jaxpr, which is left as it is."""
+    """Take a jaxpr apart without changing it."""
     return JaxprParts(jaxpr, lambda size: size, lambda _, number: number)
 
 
 class _Places:
-    """Stand-ins for numbers that differ: an object of its own for each.
+    """Stand-ins for numbers that vary: a separate object for each.
 
-    `changing` are their positions, each with the first that holds the same number.
+    `changing` maps the positions of these numbers to the first position with the same
+    number.
     """
 
     def __init__(self, changing: Mapping[int, int]) -> None:
@@ -172,7 +174,7 @@ class _Places:
         self.objects: dict[int, Any] = {}
 
     def __call__(self, i: int, number: ConcreteArray) -> object:
-        """The object at a position where there is a number."""
+        """Return the stand-in at a position, or the number itself if it is constant."""
         first = self._changing.get(i)
         if first is None:
             return number
@@ -191,18 +193,18 @@ def _copied(number: ConcreteArray) -> object:
 
 
 def steps_of(jaxpr: "Jaxpr | ClosedJaxpr") -> list[Hashable]:
-    """The steps of a jaxpr: all but the sizes and the numbers in it."""
+    """The steps of a jaxpr: everything except its sizes and numbers."""
     return _apart(jaxpr).form
 
 
 @dataclass(frozen=True)
 class Template:
-    """The traces of a function at all sizes, as far as is known from some.
+    """The traces of a function at all sizes, as inferred from a few of them.
 
-    `jaxpr` has symbols of JAX for sizes; `changing` are the positions of numbers that
-    differ, each with the first that holds the same. These are constants of it, or
-    literals: `fed` are those, with their types. The traces may be of sizes that are
-    `near` each other.
+    `jaxpr` has JAX's symbols for sizes. `changing` maps the positions of numbers that
+    vary to the first position with the same number. These numbers are constants or
+    literals of `jaxpr`, listed with their types in `fed`. `near` is set if the traces
+    were made at sizes close to each other.
     """
 
     jaxpr: Any
@@ -213,7 +215,7 @@ class Template:
     near: bool = False
 
     def bounds(self, name: str) -> tuple[int | None, int | None]:
-        """The least and the largest size of this name for which no axis is negative."""
+        """The least and the largest size of this name that make no axis negative."""
         axes = {self.formulas[i] for i in self.parts.lengths}
         lowest, highest = zip(*(axis.bounds(name) for axis in axes), strict=True)
         return (
@@ -227,11 +229,11 @@ class Template:
 
     @property
     def divides(self) -> int:
-        """How many sizes follow formulas that divide."""
+        """The number of sizes whose formulas divide."""
         return sum(formula.divisor > 1 for formula in self.formulas)
 
     def describes(self, jaxpr: "Jaxpr", sizes: Mapping[str, int]) -> bool:
-        """Whether the trace at some sizes is as the template says."""
+        """Whether the template describes the trace at some sizes."""
         try:
             self.numbers(jaxpr, sizes)
         except Unsupported:
@@ -239,9 +241,9 @@ class Template:
         return True
 
     def numbers(self, jaxpr: "Jaxpr", sizes: Mapping[str, int]) -> list[NDArray]:
-        """The arrays that differ, of a trace at some sizes.
+        """The arrays from a trace at some sizes that the template takes as inputs.
 
-        Raises Unsupported where the template does not describe it.
+        Raises Unsupported if the template does not describe the trace.
         """
         parts = _apart(jaxpr)
         expected_sizes = [formula.at(sizes) for formula in self.formulas]
@@ -258,7 +260,7 @@ class Template:
 
 
 def _fed(number: ConcreteArray, place: object) -> NDArray:
-    """A number of a trace as the input that has its place."""
+    """Turn a number of a trace into the input that stands for it."""
     if isinstance(place, OfEachTrace):
         return np.asarray(place.number_of(number), place.aval.dtype)
     return _array(number)
@@ -278,11 +280,11 @@ def _differ(a: ConcreteArray, b: ConcreteArray) -> bool:
         identity = whole_identity(a)
         return identity is None or identity != whole_identity(b)
     a, b = _array(a), _array(b)
-    return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 is not -0.0
+    return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 differs from -0.0
 
 
 def _is_of_user(number: object) -> bool:
-    """Whether it is a function that is called on the host, or a text printed there."""
+    """Whether this is a function called on the host, or a text printed there."""
     return callable(number) or isinstance(number, str)
 
 
@@ -295,10 +297,10 @@ def template(
     samples: Sequence[Mapping[str, int]],
     symbols: Mapping[str, object],
 ) -> Template:
-    """The template of jaxprs at several sizes; `symbols` are those of JAX, by name.
+    """Make a template of jaxprs at several sizes; `symbols` are JAX's, by name.
 
-    They differ in sizes and numbers only. Raises Unsupported where sizes follow no
-    formula.
+    The jaxprs may differ only in sizes and numbers. Raises Unsupported if sizes follow
+    no formula.
     """
     parts = [_apart(trace) for trace in traces]
     first = parts[0]

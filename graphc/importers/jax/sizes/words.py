@@ -1,4 +1,4 @@
-"""`shapes="n d, d -> n"`: which axes vary, in words."""
+"""Read `shapes="n d, d -> n"`, which tells in words which axes vary."""
 
 import ast
 import re
@@ -19,13 +19,13 @@ _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "
 
 @dataclass(frozen=True)
 class Word:
-    """A part of what is said, and where it starts in the text of the whole."""
+    """A part of the text in `shapes`, and where it starts in the whole text."""
 
     text: str
     start: int
 
     def words(self) -> "list[Word]":
-        """The words in it, one after another."""
+        """The single words that it consists of."""
         matches = re.finditer(r"\S+", self.text)
         return [Word(m[0], self.start + m.start()) for m in matches]
 
@@ -33,16 +33,15 @@ class Word:
 def pattern_of(
     shapes: object, form: object, argument_shapes: ShapesOfCall
 ) -> SizePattern:
-    """The pattern that `shapes` says, for arguments of this structure.
+    """The pattern that `shapes` describes, for arguments of this structure.
 
-    It is one text with a group of words per array, in the order of JAX's leaves (the
-    keys of dicts are sorted), or a pytree of such groups like the positional arguments.
-    A word is a name, a number, a formula in names as "n+1", or "_" for an axis that
-    does not vary; "..." stands for any such axes in front. The text after "->"
-    describes the results; see
-    `check_results`.
+    `shapes` is one text with a group of words per array, in the order of JAX's leaves
+    (the keys of dicts are sorted), or a pytree of such groups like the positional
+    arguments. A word is a name, a number, a formula in names such as "n+1", or "_" for
+    an axis that does not vary; "..." stands for any number of such axes in front. The
+    text after "->" describes the results; see `check_results`.
 
-    Raises GraphError where it does not fit the arguments.
+    Raises GraphError if `shapes` does not fit the arguments.
     """
     places = sorted_places(form)
     ordered = tuple(argument_shapes[i] for i in places)
@@ -54,7 +53,7 @@ def pattern_of(
 def pattern_of_specs(
     specs: Sequence[Spec], shapes: object, form: object
 ) -> SizePattern:
-    """The pattern of types that may name sizes; where none does, that of `shapes`."""
+    """The pattern of types that may name sizes; if none does, that of `shapes`."""
     shapes_of_types = tuple(tuple(s.shape) for s in specs)
     pattern = SizePattern(shapes_of_types)
     if shapes is None or pattern.names:
@@ -64,16 +63,17 @@ def pattern_of_specs(
 
 
 def describes_results(shapes: object) -> bool:
-    """Whether `shapes` says of which shapes the results are."""
+    """Whether `shapes` describes the shapes of results."""
     return isinstance(shapes, str) and _ARROW in shapes
 
 
 def check_results(
     shapes: str, form: object, argument_shapes: ShapesOfCall, results: ShapesOfCall
 ) -> None:
-    """Raise GraphError where results do not have the shapes that are said after "->".
+    """Raise GraphError if results do not have the shapes given after "->".
 
-    Names are those of the arguments; others stand for sizes that results alone have.
+    Names refer to sizes of the arguments; new names stand for sizes of the results
+    alone.
     """
     known: dict[str, int] = {}
     ordered = tuple(argument_shapes[i] for i in sorted_places(form))
@@ -88,7 +88,7 @@ def _sizes(
     array_shapes: ShapesOfCall,
     known: dict[str, int],
 ) -> tuple[SpecShape, ...]:
-    """The sizes that groups of words say of arrays, whose names become `known`."""
+    """The sizes that groups of words give to arrays; names are put in `known`."""
     for group in groups:
         if "(" in group.text and group.text.strip() != "()":
             problem = "an axis is a name, a number or a formula as n+1: no brackets"
@@ -99,7 +99,7 @@ def _sizes(
         raise _misfit(shapes, problem, *extra)
     pairs = zip(groups, array_shapes, strict=True)
     words = [_axes(shapes, group, actual) for group, actual in pairs]
-    # What formulas say is compared when names are known.
+    # Formulas are compared once the names are known.
     rows = zip(words, array_shapes, strict=True)
     axes = [axis for row in rows for axis in zip(*row)]  # noqa: B905
     for word, actual in sorted(axes, key=lambda axis: not _is_plain(axis[0].text)):
@@ -115,7 +115,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _in_line(text: str, before: int) -> list[Word]:
-    """The groups of a text that starts after so many letters of the whole."""
+    """The groups of a text that starts `before` characters into the whole."""
     groups, start = [], 1 + before  # after the quotation mark
     for group in text.split(","):
         groups.append(Word(group, start))
@@ -135,7 +135,7 @@ def _groups(shapes: object, form: object) -> list[Word]:
 
 
 def _in_text(leaves: list[str], whole: str) -> list[Word]:
-    """Texts where they stand, one after another, in the text of a structure."""
+    """Locate texts, one after another, in the text of the structure that holds them."""
     words, end = [], 0
     for leaf in leaves:
         start = whole.find(repr(leaf), end)
@@ -145,7 +145,7 @@ def _in_text(leaves: list[str], whole: str) -> list[Word]:
 
 
 def _axes(shapes: object, group: Word, array_shape: tuple[int, ...]) -> list[Word]:
-    """A word for each axis of an array."""
+    """One word for each axis of an array."""
     words = [] if group.text.strip() == "()" else group.words()
     if words and words[0].text == "...":
         more = len(array_shape) - len(words) + 1
@@ -161,16 +161,16 @@ def _axes(shapes: object, group: Word, array_shape: tuple[int, ...]) -> list[Wor
 
 
 def _size(text: str, actual: int) -> int | str:
-    """The size that a word says of an axis."""
+    """The size that a word gives to an axis."""
     if text == "_":
         return actual
     return int(text) if text.isdigit() else formula(text)
 
 
 def _fit(shapes: object, word: Word, actual: int, known: dict[str, int]) -> None:
-    """Raise GraphError where an axis has another size than a word says.
+    """Raise GraphError if an axis has a different size than its word gives.
 
-    `known` are those of names so far.
+    `known` holds the sizes of the names so far, and receives new ones.
     """
     text = word.text
     if text == "_":
@@ -204,7 +204,7 @@ def _fit_formula(
 
 
 def formula(word: str) -> str:
-    """A word as JAX reads sizes; "" where it is none: names, numbers, + - * and //."""
+    """Rewrite a word as JAX reads sizes, of names, numbers, + - * and //; else ""."""
     try:
         return _formula(ast.parse(word, mode="eval").body)
     except (SyntaxError, ValueError):
@@ -231,10 +231,10 @@ def _inner(node: ast.expr) -> str:
 
 
 def _misfit(shapes: object, problem: str, *parts: Word) -> GraphError:
-    """The error, with the part of the text underlined that is meant."""
+    """Return the error, underlining the parts of the text that are meant."""
     got = f"shapes={shapes!r}"
     for part in parts:
         margin = " " * (len("  got: shapes=") + part.start)
-        # A part without text is underlined where it would stand.
+        # An empty part is underlined where its text would stand.
         got += f"\n{margin}{'^' * max(len(part.text), 1)}"
     return graph_error(f"`shapes` does not fit: {problem}", op="jit", got=got)

@@ -1,6 +1,6 @@
-"""Answers to what code of the user asks of values about sizes, while it is traced.
+"""Answer questions about sizes that the user's code asks while it is traced.
 
-They are for values of a graph what recorders are for sizes of JAX: see `recorder`.
+Answers do for values of a graph what recorders do for sizes of JAX: see `recorder`.
 """
 
 import threading
@@ -15,7 +15,8 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, evaluate, less_equal
 from graphc.ir.sizes.polynomials import Symbol
 
-# The relation of a comparison, whether its sides are swapped, and if it is denied.
+# The relation of a comparison, whether its sides are swapped, and whether it is
+# negated.
 _COMPARISONS: dict[object, tuple[Relation, bool, bool]] = {
     OP.equal: ("==", False, False),
     OP.not_equal: ("==", False, True),
@@ -28,7 +29,7 @@ _SizeQuestion = tuple[Size, Relation, Size]
 
 
 class Answers:
-    """Answers to questions about sizes for those of one call, and their record."""
+    """Answers questions about sizes by those of one call, and records the answers."""
 
     def __init__(
         self,
@@ -41,9 +42,9 @@ class Answers:
         self._taken: dict[_SizeQuestion, Decision] = {}
 
     def of(self, condition: Value) -> bool | None:
-        """Whether a condition is true in the call; None where data decide that.
+        """Whether a condition is true in the call; None if that depends on data.
 
-        It is recorded where other sizes may have another answer.
+        The answer is recorded if it may differ at other sizes.
         """
         asked = _question(condition)
         if asked is None:
@@ -56,7 +57,7 @@ class Answers:
             return known is not is_denied
         try:
             one, other = (evaluate(side, self._numbers) for side in (left, right))
-        except GraphError:  # of a size that depends on data, or is divided by 0
+        except GraphError:  # the size depends on data, or is divided by 0
             return None
         answer = one == other if is_equality else one >= other
         if question not in self._taken:
@@ -70,9 +71,9 @@ class Answers:
 
 
 def _question(condition: Value) -> tuple[_SizeQuestion, bool] | None:
-    """The question about two sizes that a condition asks, and whether it denies it.
+    """The question about two sizes that a condition asks, and whether it is negated.
 
-    A number is asked whether it is 0, and denies it. None where data are compared.
+    A number is compared with 0, and negated. Returns None if data are compared.
     """
     node = condition.node
     comparison = _COMPARISONS.get(node.primitive)
@@ -86,13 +87,13 @@ def _question(condition: Value) -> tuple[_SizeQuestion, bool] | None:
 
 
 def _size(value: Value) -> Size | None:
-    """The size that a value is; None of an array, and where data decide."""
+    """The size that a value holds; None for arrays, and values that depend on data."""
     sizes = known_sizes(value)
     return None if sizes is None or sizes.ndim else cast(Size, sizes[()])
 
 
 class _Answering(threading.local):
-    answers: Answers | None = None  # to what the function asks that is traced
+    answers: Answers | None = None  # for the function being traced
 
 
 _ANSWERING = _Answering()
@@ -100,7 +101,7 @@ _ANSWERING = _Answering()
 
 @contextmanager
 def answering(answers: Answers | None) -> Generator[None]:
-    """Within: conditions on sizes have these answers, in this thread."""
+    """Within, answer conditions on sizes in this thread by these answers."""
     outer, _ANSWERING.answers = _ANSWERING.answers, answers
     try:
         yield
@@ -109,7 +110,7 @@ def answering(answers: Answers | None) -> Generator[None]:
 
 
 def answer_to(condition: object) -> bool | None:
-    """The answer to a condition on sizes; None where there is none."""
+    """The answer to a condition on sizes, or None."""
     answers = _ANSWERING.answers
     if answers is None or not isinstance(condition, Value):
         return None

@@ -1,4 +1,4 @@
-"""Arguments of a function that JAX might jit: static ones apart, the rest flat."""
+"""Split arguments of a function, as `jax.jit` would, into static ones and leaves."""
 
 import inspect
 import operator
@@ -30,7 +30,7 @@ _OF_ONE = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_
 
 @dataclass(frozen=True)
 class JaxCall:
-    """The arguments of one call: leaves that are arrays, and what else there is."""
+    """The arguments of one call: leaves that are arrays, and everything else."""
 
     leaves: list[Any]
     form: Any
@@ -39,7 +39,7 @@ class JaxCall:
     def arguments(
         self, leaves: Iterable[object]
     ) -> tuple[list[object], dict[str, object]]:
-        """Positional and keyword arguments, with these leaves in place of its own."""
+        """Positional and keyword arguments, with `leaves` in place of the own ones."""
         args, named = jax.tree.unflatten(self.form, leaves)
         args = list(args)
         for where, static in self.statics:
@@ -50,10 +50,10 @@ class JaxCall:
         return args, named
 
     def names(self, function: Callable[..., object]) -> list[str]:
-        """An identifier for each leaf: its parameter, and where it is in that."""
+        """A unique identifier for each leaf: its parameter, and its path in it."""
         try:
             numbered = jax.tree.unflatten(self.form, range(len(self.leaves)))
-        except Exception:  # of a class of the user's, which looks at what it holds
+        except Exception:  # raised by a user's class that checks its contents
             return [f"x_{i}" for i in range(len(self.leaves))]
         parameters = _parameters(function)
         paths = [path for path, _ in jax.tree.flatten_with_path(in_order(numbered))[0]]
@@ -68,13 +68,14 @@ class JaxCall:
         return list(names)
 
     def specs(self) -> list[Spec]:
-        """The types of the leaves. Raises TypeError for a leaf that is no array."""
+        """The types of the leaves. Raises TypeError for a leaf that is not an array."""
         return [Spec.of(leaf) for leaf in self.leaves]
 
     def kind(self, specs: Iterable[Spec]) -> Hashable:
-        """All that a call is but for the sizes of its arrays; 1 and True differ.
+        """Everything that makes up a call except the sizes of its arrays.
 
-        Types come first, so that no `__eq__` compares objects of two types.
+        Types come first, so that `__eq__` never compares objects of different types,
+        and 1 is not taken for True.
         """
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
         of_statics = tuple([_beside_equality(static) for _, static in self.statics])
@@ -82,13 +83,13 @@ class JaxCall:
         return of_statics, in_form, self.form, self.statics, types, settings()
 
     def _metadata(self) -> list[object]:
-        """Keys and static fields: all that structures hold beside their leaves."""
+        """Keys and static fields: everything that structures hold besides leaves."""
         data: list[object] = []
         self.form.walk(lambda _, of_node: data.append(of_node), id, self.leaves)
         return [of_node for of_node in data if of_node is not None]
 
     def are_arrays(self, specs: Iterable[Spec]) -> bool:
-        """Whether the leaves are arrays of the very dtypes that JAX takes them for."""
+        """Whether the leaves are arrays of exactly the dtypes JAX will give them."""
         pairs = zip(self.leaves, specs, strict=True)
         return all(
             (type(leaf) is np.ndarray or isinstance(leaf, jax.Array))
@@ -99,7 +100,7 @@ class JaxCall:
 
 
 def _beside_equality(value: object, within: int = MOST_WITHIN) -> Hashable:
-    """The types and signs of zeros by which values differ that are equal."""
+    """The types, and the signs of zeros, that tell apart values comparing equal."""
     kind = type(value)
     if isinstance(value, (float, complex, np.generic)):
         return kind, repr(value)
@@ -117,7 +118,7 @@ def _beside_equality(value: object, within: int = MOST_WITHIN) -> Hashable:
 
 
 def arrays(leaves: Iterable[object], specs: Iterable[Spec]) -> list[ConcreteArray]:
-    """The leaves of a call as arrays of the dtypes that JAX takes them to have."""
+    """The leaves of a call as arrays of the dtypes that JAX gives them."""
     return [_array(leaf, spec) for leaf, spec in zip(leaves, specs, strict=True)]
 
 
@@ -128,7 +129,7 @@ def _array(leaf: object, spec: Spec) -> ConcreteArray:
 
 
 def numbers_of(positions: Positional) -> StaticNumbers | None:
-    """The positions that an option names, as `jax.jit` reads it."""
+    """The positions that an option names, read as by `jax.jit`."""
     if positions is None:
         return None
     try:
@@ -154,12 +155,12 @@ def texts_of(names: StaticNames) -> Texts | None:
 
 
 class Arguments:
-    """Which arguments of a function are static, declared as to `jax.jit`.
+    """The static arguments of a function, declared as for `jax.jit`.
 
-    Where only positions are given, the parameters there are static by name too, and the
-    other way round. A position below 0 counts from the last argument of a call, or from
-    the last positional parameter, as this JAX has it. Dicts among the arguments have
-    their keys sorted, as JAX has them, or `ordered` as the caller has.
+    If only positions are given, the parameters there are static by name too, and vice
+    versa. A position below 0 counts from the last argument of a call or from the last
+    positional parameter, depending on the version of JAX. Dicts among the arguments
+    have their keys sorted, as in JAX, or in the caller's order if `ordered` is set.
     """
 
     def __init__(
@@ -197,7 +198,7 @@ class Arguments:
         )
 
     def _static_at(self, count: int) -> list[int]:
-        """The positions that are static in a call with so many arguments."""
+        """The static positions in a call with `count` positional arguments."""
         known = (n % count for n in self._numbers if -count <= n < count)
         return list(dict.fromkeys(known))
 
@@ -207,7 +208,7 @@ class Arguments:
         return bool(self._numbers or self._names)
 
     def call(self, args: ArgumentValues, named: Mapping[str, object]) -> JaxCall:
-        """The arguments of a call. Static ones hold no leaves."""
+        """Split the arguments of a call. Static ones contribute no leaves."""
         numbers = self._static_at(len(args))
         names = [n for n in self._names if n in named]
         statics: list[tuple[int | str, Any]] = [(i, args[i]) for i in numbers]
@@ -239,7 +240,7 @@ def _counts_parameters() -> bool:
 def _from_the_start(
     function: Callable[..., object], numbers: StaticNumbers
 ) -> StaticNumbers:
-    """Positions of which none is below 0, where parameters tell which those are."""
+    """Replace positions below 0, if the parameters tell what they refer to."""
     parameters = _parameters(function)
     known = all(p.kind in _OF_ONE for p in parameters) and bool(parameters)
     if not known or min(numbers, default=0) >= 0 or not _counts_parameters():
@@ -248,7 +249,7 @@ def _from_the_start(
 
 
 def _signature(function: Callable[..., object]) -> list[inspect.Parameter]:
-    """All parameters of a function, as far as it shows them."""
+    """All parameters of a function; [] if it does not show them."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -256,13 +257,13 @@ def _signature(function: Callable[..., object]) -> list[inspect.Parameter]:
 
 
 def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
-    """The parameters of a function for positional arguments, where it shows them."""
+    """The parameters of a function that take positional arguments, if it shows them."""
     kinds = (*_OF_ONE, inspect.Parameter.VAR_POSITIONAL)
     return [p for p in _signature(function) if p.kind in kinds]
 
 
 def parameter_names(function: Callable[..., object], count: int) -> list[str]:
-    """The names of so many positional arguments."""
+    """The names of the first `count` positional arguments."""
     parameters = _parameters(function)
     return [_name_at(parameters, i) for i in range(count)]
 

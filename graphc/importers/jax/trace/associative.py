@@ -1,11 +1,12 @@
 """`jax.lax.associative_scan` along an axis whose size is a symbol.
 
-JAX halves the axis in Python until one element is left: its steps depend on the size.
-In a trace for many sizes one loop stands in its place, whose steps combine the same
-elements in the same order (Brent and Kung, A regular layout for parallel adders, 1982):
-blocks of 2, 4, 8 ..., then each element with the blocks before it. So functions that
-are not associative have the same results, too. All these combinations are
-equations, each by those before it; the derivative is the solution of the linear ones.
+JAX halves the axis in Python until one element is left, so its steps depend on the
+size. In a trace for many sizes, one loop replaces the halvings. Its steps combine the
+same elements in the same order (Brent and Kung, A regular layout for parallel adders,
+1982): blocks of 2, 4, 8 ..., then each element with the blocks before it. So even
+functions that are not associative give the same results. For derivatives, all the
+combinations are written as equations in those before them, and the derivative solves
+the linearized equations.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,15 +32,15 @@ Elements = Sequence[JaxArray]
 _Inputs = tuple[Elements, Elements, Sequence[Elements]]
 _Rows = list[JaxArray]
 _Widths = tuple[JaxArray, JaxArray, list[JaxArray]]
-_Slopes = tuple[list[JaxArray], list[JaxArray]]  # of values, and their tangents
+_Slopes = tuple[list[JaxArray], list[JaxArray]]  # of values, and of their tangents
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class _Combine:
-    """The function that combines elements: `jaxpr` is that of one slice of each array.
+    """The function that combines elements: `jaxpr` takes one slice of each array.
 
-    The size of its axis is 1. Values from outside of the function come first.
+    The size of the `axis` is 1 in it. Captured values come first.
     """
 
     jaxpr: Any
@@ -48,7 +49,7 @@ class _Combine:
     def of_slices(
         self, outside: Elements, before: Elements, after: Elements
     ) -> list[JaxArray]:
-        """The combined slices, whose axis is left out."""
+        """Combine slices that lack the axis."""
         inner, _ = opened(self.jaxpr)
         single = [jnp.expand_dims(x, self.axis) for x in (*before, *after)]
         combined = jax.core.eval_jaxpr(inner, outside, *single)
@@ -57,7 +58,7 @@ class _Combine:
     def of_rows(
         self, outside: Elements, before: Elements, after: Elements
     ) -> list[JaxArray]:
-        """The combined elements of arrays whose first axis is that of the scan."""
+        """Combine the elements of arrays whose first axis is the scanned one."""
         each = jax.vmap(self.of_slices, (None, 0, 0))
         return list(each(list(outside), list(before), list(after)))
 
@@ -71,7 +72,8 @@ def _running(
 ) -> _Rows:
     """All running results along the first axis.
 
-    Pairs are combined first, as by JAX, `halvings` times; a loop scans what they leave.
+    Pairs are combined first, `halvings` times, as in JAX; a loop scans the remaining
+    ones.
     """
     spare = [lax.stop_gradient(_at(x, jnp.full(1, i, "int32"))) for i in (0, 1)]
     if not halvings:
@@ -86,12 +88,12 @@ def _running(
     place = jnp.arange(n, dtype="int32")
     if halvings == 1:
         return _where(place % 2 == 1, _at(odd, place // 2), _at(even, place // 2))
-    # XLA would compute a choice of computed rows twice, and again in each halving.
+    # A choice between computed rows would make XLA compute them twice per halving.
     return _at(list(map(_in_turn, even, _at(odd, index))), place)
 
 
 def _in_turn(even: JaxArray, odd: JaxArray) -> JaxArray:
-    """Rows of the one and of the other, in turn."""
+    """Interleave the rows of two arrays."""
     pairs = jnp.stack([even, odd], axis=1)
     return pairs.reshape(2 * even.shape[0], *even.shape[1:])
 
@@ -120,15 +122,16 @@ def _prefixes(
 def _by_equations(
     combine: _Combine, outside: Elements, x: Elements, spare: Sequence[Elements]
 ) -> list[JaxArray]:
-    """The same results, as solutions of equations, which have a derivative.
+    """Compute the same results as solutions of equations, which can be differentiated.
 
-    Blocks of 2^k elements are those of a binary tree, in the order of their middles:
-    element i is block 2 i. A result is that of elements before its last block, combined
-    with this block; or the block, where there are none before.
+    Blocks of 2^k elements form a binary tree, and are numbered in the order of their
+    middles: element i is block 2 i. A result combines the result before the last block
+    with that block; without elements before, it is the block itself.
     """
     n = x[0].shape[0]
 
-    # Derivatives of these are traced later, where values from outside would be gone.
+    # Captured values are inputs: derivatives are traced later, when these would be
+    # gone.
     def blocks_of(inputs: _Inputs, now: Elements) -> list[JaxArray]:
         outside, x, spare = inputs
         place = jnp.arange(2 * n, dtype="int32")
@@ -151,7 +154,7 @@ def _by_equations(
 
 
 def _last_blocks(n: int) -> tuple[JaxArray, JaxArray]:
-    """0, 1, 2 ... of `n` elements; how many the last block up to each of them has."""
+    """The positions 0 ... n-1, and the size of the last block up to each of them."""
     index = jnp.arange(n, dtype="int32")
     return index, (index + 1) & -(index + 1)
 
@@ -165,10 +168,10 @@ def _joined(
     after: Elements,
     alone: Elements,
 ) -> list[JaxArray]:
-    """Rows that are combined where they are to be joined, and those alone elsewhere.
+    """Combine the rows that are to be joined, and take those `alone` elsewhere.
 
-    There, two `spare` rows are combined, which JAX combines too: the function takes
-    their values, and has a derivative.
+    For the latter, two `spare` rows are combined. JAX combines these too, so the
+    function accepts their values and has a derivative there.
     """
     left, right = _where(joins, before, spare[0]), _where(joins, after, spare[1])
     return _where(joins, combine.of_rows(outside, left, right), alone)
@@ -177,10 +180,11 @@ def _joined(
 def _solved(
     update: Callable[[_Inputs, Elements], list[JaxArray]], count: int
 ) -> Callable[[_Inputs], list[JaxArray]]:
-    """The values that an update of inputs leaves as they are, from their second ones.
+    """Return a function that finds the fixed point of `update`, from its second input.
 
-    It is triangular, as deep as `count` has bits. So is the linear system of tangents,
-    which is solved in the same way, and its transpose as well.
+    The update is triangular, and reaches the fixed point in as many steps as `count`
+    has bits. The linear system of tangents and its transpose are solved in the same
+    way.
     """
 
     def settled(once: Callable[[T], T], start: T) -> T:
@@ -228,7 +232,7 @@ def _no_tangent(value: JaxArray) -> Any:
 def _floats_of(
     values: Elements,
 ) -> tuple[list[JaxArray], Callable[[Elements], list[JaxArray]]]:
-    """The floats among values; and a function that joins such and the others."""
+    """The floats among values, and a function that puts new floats among the others."""
     floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in values]
 
     def join(chosen: Elements) -> list[JaxArray]:
@@ -244,7 +248,7 @@ def _at(x: Elements, index: JaxArray) -> list[JaxArray]:
 
 
 def _where(mask: JaxArray, x: Elements, y: Elements) -> list[JaxArray]:
-    """Rows of the one or the other."""
+    """Choose rows of one or the other by a mask."""
     pairs = zip(x, y, strict=True)
     return [jnp.where(_rows(mask, v), v, w) for v, w in pairs]
 
@@ -253,14 +257,14 @@ def _rows(mask: JaxArray, like: JaxArray) -> JaxArray:
     return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
 
 
-_HALVINGS = 4  # so few elements are left that a loop costs less than they did
+_HALVINGS = 4  # leave so few elements that a loop costs less than the halvings
 
 
 def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], _Rows]:
-    """The running results, with their derivative.
+    """Return the function of running results, with a derivative.
 
-    Each step of a loop goes over all elements. Alone, such steps are fused and cost
-    less than halvings; with derivatives, they cost several times as much.
+    Each step of a loop goes over all elements. On their own, such steps are fused and
+    cost less than halvings; with derivatives, they cost several times as much.
     """
 
     @jax.custom_jvp
@@ -272,7 +276,7 @@ def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], _Rows]:
         primals: tuple[Elements, Elements], tangents: tuple[Elements, Elements]
     ) -> _Slopes:
         has_many = primals[1][0].shape[0] >= 2 ** (_HALVINGS + 1)
-        halvings = _HALVINGS if has_many else 1  # two elements are left at least
+        halvings = _HALVINGS if has_many else 1  # at least two elements are left
 
         def halved(outside: Elements, x: Elements) -> _Rows:
             return _running(combine, _by_equations, outside, x, halvings)
@@ -285,13 +289,13 @@ def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], _Rows]:
 def _combine(
     fn: Callable[..., object], tree: "PyTreeDef", x: Elements, axis: int
 ) -> _Combine | None:
-    """The function of single slices; None where it does not keep their types."""
+    """The function of single slices; None if it does not preserve their types."""
 
     def flat(*slices: object) -> list[JaxArray]:
         halves = slices[: len(x)], slices[len(x) :]
         return jax.tree.leaves(fn(*(tree.unflatten(half) for half in halves)))
 
-    make: Any = jax.core.ShapedArray  # keeps 64 bits, also where x64 is off
+    make: Any = jax.core.ShapedArray  # keeps 64 bits even if x64 is off
     single = [make((*v.shape[:axis], 1, *v.shape[axis + 1 :]), v.dtype) for v in x]
     jaxpr = jax.make_jaxpr(flat)(*single, *single)
     keeps_types = _types(jaxpr.out_avals) == _types(single)
@@ -310,9 +314,9 @@ def _combine(
 
 
 def _steps(jaxpr: object) -> list[object]:
-    """The steps of a function, which promotion may make others of weak types.
+    """The steps of a function, to see whether weak types change them by promotion.
 
-    A conversion that leaves a dtype as it is counts as no step.
+    A conversion to the same dtype does not count as a step.
     """
     inner = opened(jaxpr)[0]
     numbers: dict[Var, int] = {}
@@ -351,13 +355,13 @@ def _types(arrays: Elements) -> list[tuple[object, object]]:
 
 
 def _is_plain(x: object) -> bool:
-    """Whether it is an array that loops carry as it is."""
+    """Whether this is an array that loops carry as it is."""
     aval = jax.typeof(x)
     return is_array_type(aval) and not is_key(aval.dtype)
 
 
 def _size(x: Elements, axis: int) -> object:
-    """The size of the axis, where all have it; None otherwise."""
+    """The size of the axis if all arrays share it, else None."""
     if not x or not all(map(_is_plain, x)) or axis not in range(-x[0].ndim, x[0].ndim):
         return None
     axis %= x[0].ndim
@@ -369,7 +373,7 @@ def _size(x: Elements, axis: int) -> object:
 def scanned(
     fn: Callable[..., object], elems: object, reverse: bool = False, axis: int = 0
 ) -> object:
-    """`jax.lax.associative_scan`: in a trace for many sizes, the same steps for all."""
+    """Scan as `jax.lax.associative_scan`, but with the same steps at many sizes."""
     tree: Any
     x, tree = jax.tree.flatten(elems)
     known = callable(fn) and all(isinstance(v, jax.Array) for v in x)

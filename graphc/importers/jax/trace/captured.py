@@ -1,7 +1,7 @@
-"""Values that a function takes from outside of it, which may change in between.
+"""Values that a function captures from outside, which may change between calls.
 
-JAX reads them when it traces a function: a program holds for those of that time, and a
-size that is new is traced for those of now. So it is here.
+JAX reads them when it traces a function: a program keeps the values of that time, while
+a new size is traced with the current values. The same holds here.
 """
 
 from array import array
@@ -16,14 +16,14 @@ from graphc.importers.reached import reached, spread
 from graphc.ir.types import NDArray
 
 _VALUES = bool, int, str, bytes, type(None)
-_BY_TEXT = float, complex, np.generic  # in which zeros differ by their signs
-_HOLDING = list, tuple, dict, set, frozenset, deque  # of which the items are compared
+_BY_TEXT = float, complex, np.generic  # zeros in them differ by sign
+_HOLDING = list, tuple, dict, set, frozenset, deque  # their items are compared
 _BUFFERS = bytearray, array
 Marks = tuple[object, ...]
 
 
 class _Identity:
-    """An object that is compared by being the same one; it may be gone by then."""
+    """An object that is compared by identity, and may be gone by then."""
 
     def __init__(self, item: object) -> None:
         self._item: Callable[[], object]
@@ -42,7 +42,7 @@ class _Identity:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The arrays that functions read, copies of what was in them, and all they name."""
+    """The arrays that functions read, copies of their contents, and all names."""
 
     roots: tuple[object, ...]
     arrays: tuple[NDArray, ...]
@@ -51,23 +51,24 @@ class Snapshot:
 
     @classmethod
     def of(cls, *roots: object) -> "Snapshot":
-        """The state of all that functions and static arguments name, as it is now."""
+        """Record the current state of everything that these roots name."""
         writeable = {id(a): a for a in _arrays(*roots) if a.flags.writeable}
         arrays = tuple(writeable.values())
         return cls(roots, arrays, tuple([a.copy() for a in arrays]), _marks(*roots))
 
     def is_current(self) -> bool:
-        """Whether nothing has been written since, and names stand for the same."""
+        """Whether no array was written since, and names mean the same objects."""
         return self.is_unwritten() and self.marks == _marks(*self.roots)
 
     def is_unwritten(self) -> bool:
-        """Whether nothing has been written into the arrays since."""
+        """Whether no array was written since."""
         return all(map(_same, self.arrays, self.copies))
 
     def settled(self) -> "Snapshot":
-        """The same, where names have changed while the function was traced.
+        """The same snapshot, accepting names that changed while tracing.
 
-        A count of traces, say, is no change: the program is for all that was there.
+        A count of traces, for example, is no change: the program was made from all the
+        rest.
         """
         return replace(self, marks=_marks(*self.roots))
 
@@ -81,14 +82,14 @@ def _bytes(array: NDArray) -> NDArray:
 
 
 def _arrays(*roots: object) -> Iterator[NDArray]:
-    """The arrays that a function names, by other functions and by objects too."""
+    """The arrays that a function names, also through other functions and objects."""
     for part in reached(*roots):
         if isinstance(part, np.ndarray) and part.dtype != object:
             yield part
 
 
 def _marks(*roots: object) -> Marks:
-    """A mark for each name: the value, the number of items, or the object behind it."""
+    """A mark for each name: the value, the number of items, or the object itself."""
     return tuple([_mark(part) for parts in spread(*roots) for part in parts])
 
 

@@ -1,4 +1,4 @@
-"""The options of `graphc.jit` that speak of sizes: whether they say something."""
+"""Check the options of `graphc.jit` that concern sizes."""
 
 import re
 from collections.abc import Container, Mapping
@@ -30,15 +30,15 @@ _NAMES = 'shapes="n _" names axes: a word for each, of each array'
 
 @dataclass(frozen=True)
 class Options:
-    """How `graphc.jit` compiles; see there."""
+    """How `graphc.jit` compiles; its docstring explains the options."""
 
     dims: Any
     rewrites: Rules
     backend: Backend
     decisions: SavedDecisions | None = None  # of other processes
-    check: Checking = False  # of what NumPy would raise for
-    decided: Mapping[str, Policy] = field(default_factory=dict)  # of one program
-    name: str = ""  # of the function, as JAX has it in its logs
+    check: Checking = False  # for what NumPy would raise
+    decided: Mapping[str, Policy] = field(default_factory=dict)  # for one program
+    name: str = ""  # of the function, for JAX's logs
 
     @property
     def mesh(self) -> DeviceMesh | None:
@@ -47,7 +47,7 @@ class Options:
 
 
 class CallersError(Exception):
-    """Raised for an `error` of the caller, so that nothing takes it for another."""
+    """Raised for an `error` of the caller, so that no handler takes it for another."""
 
     def __init__(self, error: GraphError) -> None:
         super().__init__(str(error))
@@ -55,7 +55,7 @@ class CallersError(Exception):
 
 
 def compiled_by(options: Options, graph: Graph, jit: Jit = "auto") -> Function:
-    """The function of a graph, with the options of `jit`."""
+    """Compile a graph with the options of `jit`."""
     return function(
         list(graph.inputs),
         list(graph.outputs),
@@ -72,16 +72,16 @@ def compiled_by(options: Options, graph: Graph, jit: Jit = "auto") -> Function:
 
 
 def check_frontend(frontend: object) -> None:
-    """Raise GraphError for what says not by whose names a function is written."""
+    """Raise GraphError unless `frontend` says whose names functions are written in."""
     if frontend not in ("jax", "numpy"):
         problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
         raise graph_error(problem, op="jit", expected=expected)
 
 
 def checking_of(check: Checking | None, frontend: str) -> Checking:
-    """Whether programs look for what NumPy raises for: as it does, those of NumPy.
+    """Whether programs check for what NumPy raises; by default only those for NumPy.
 
-    Raises GraphError for what says nothing, and for checks in functions of JAX.
+    Raises GraphError for an unknown choice, and for checks in functions of JAX.
     """
     if check is None:
         return frontend == "numpy"
@@ -97,10 +97,10 @@ def checking_of(check: Checking | None, frontend: str) -> Checking:
 
 
 def check_choices(options: Options, shapes: object, counts: bool) -> None:
-    """Raise GraphError, at the line that decorates, for options that say nothing.
+    """Raise GraphError, at the line that decorates, for options without meaning.
 
-    Where a function has `counts`, sizes that depend on data, these have names of their
-    own, which its graph shows.
+    If a function has `counts`, which are sizes that depend on data, these have names of
+    their own, shown by its graph.
     """
     check_options("jit", options.backend, options.rewrites, options.dims)
     names = names_said(shapes)
@@ -123,7 +123,7 @@ def check_choices(options: Options, shapes: object, counts: bool) -> None:
 
 
 def names_said(shapes: object) -> list[str]:
-    """The names of sizes in `shapes`. Raises GraphError where it is no text."""
+    """The names of sizes in `shapes`. Raises GraphError if `shapes` is not text."""
     leaves = jax.tree.leaves(shapes)
     if not all(isinstance(leaf, str) for leaf in leaves):
         raise graph_error(
@@ -137,7 +137,7 @@ def names_said(shapes: object) -> list[str]:
 
 
 def require_names(dims: object, axes: Mapping[str, str]) -> None:
-    """As `require_known`, of a call: raise CallersError."""
+    """Do what `require_known` does for a call: raise CallersError."""
     try:
         require_known(dims, axes)
     except GraphError as error:
@@ -145,7 +145,7 @@ def require_names(dims: object, axes: Mapping[str, str]) -> None:
 
 
 def require_known(dims: object, axes: Mapping[str, str]) -> None:
-    """Raise GraphError where `dims` names other sizes than those of these axes."""
+    """Raise GraphError if `dims` names sizes other than those of these axes."""
     names = dims.sizes if isinstance(dims, Budget) else dims
     for key in names if isinstance(names, Mapping) else ():
         if key.removesuffix(CAPACITY) not in axes:
@@ -159,7 +159,7 @@ def require_known(dims: object, axes: Mapping[str, str]) -> None:
 
 
 def dims_of(dims: object, names: Container[str]) -> object:
-    """The part of `dims` that is about some sizes."""
+    """The part of `dims` that concerns the sizes in `names`."""
     if isinstance(dims, Budget):
         sizes = {k: n for k, n in dims.sizes.items() if k in names}
         return replace(dims, sizes=sizes)

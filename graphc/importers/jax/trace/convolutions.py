@@ -1,7 +1,7 @@
 """`jax.lax.conv_general_dilated` with paddings that are formulas of sizes.
 
-JAX takes paddings as integers, though it would trace formulas: those of a derivative
-where windows are more than one step apart.
+JAX requires integers as paddings, although it could trace formulas. Formulas arise in
+the derivative of a convolution whose windows are more than one step apart.
 """
 
 import operator
@@ -14,11 +14,11 @@ from graphc.importers.jax.trace.dimensions import DIMENSION
 from graphc.importers.jax.trace.replaced import replaced
 from graphc.ir.types import JaxArray
 
-_CANONICAL = tuple, type(None)  # precisions as derivatives have them
+_CANONICAL = tuple, type(None)  # precisions as derivatives pass them
 
 
 def convolved(lhs: JaxArray, rhs: JaxArray, **named: Any) -> JaxArray:
-    """A convolution by the arguments of JAX's own, whose paddings may be formulas."""
+    """Convolve with the arguments of JAX's function; paddings may be formulas."""
     padding, numbers = named["padding"], named["dimension_numbers"]
     if not _has_formulas(padding) or not isinstance(named["precision"], _CANONICAL):
         result: JaxArray = _BY_JAX(lhs, rhs, **named)
@@ -36,7 +36,7 @@ def convolved(lhs: JaxArray, rhs: JaxArray, **named: Any) -> JaxArray:
 
 
 def _has_formulas(padding: object) -> bool:
-    """Whether it is pairs, as of a derivative; what else it may be is up to JAX."""
+    """Whether paddings are pairs with formulas; JAX handles any other paddings."""
     pairs = padding if isinstance(padding, (list, tuple)) else ()
     counts = [n for pair in pairs if isinstance(pair, (list, tuple)) for n in pair]
     return any(isinstance(n, DIMENSION) for n in counts)

@@ -1,13 +1,13 @@
 """Decisions by sizes that Python code takes while JAX traces it.
 
-A size that is a symbol must answer `n % 4 == 0` with yes or no, and the trace holds for
+A symbolic size must answer `n % 4 == 0` with yes or no, and the trace then holds for
 the sizes that answer alike. So each question that the symbols leave open is answered
-for the sizes of the call that is traced, and recorded with the line that asks: see
-`recorder`.
+for the sizes of the traced call, and recorded with the line that asks: see `recorder`.
 
 Code that asks for the text, the hash or the number of a size may do anything with it,
-so no list of questions describes it, and nothing sees that its identity is asked for.
-Such a trace is opaque: it has to be compared with a trace of each new size.
+so no list of questions describes that code; and nothing notices when code asks for a
+size's identity. Such a trace is opaque: it must be compared with a trace of each new
+size.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class Decision:
     right: Size
     answer: bool
     place: SourceLocation
-    by_user: bool  # not by JAX, which asks where sizes must be equal
+    by_user: bool  # rather than JAX, which asks if sizes must be equal
 
     def holds(self, sizes: Mapping[Symbol, int]) -> bool:
         """Whether the question has the same answer for these sizes."""
@@ -47,12 +47,12 @@ class Decision:
 
     @property
     def symbols(self) -> list[Symbol]:
-        """The symbols that it is about."""
+        """The symbols in both sides of the question."""
         sides = [side for side in (self.left, self.right) if isinstance(side, Dim)]
         return list(dict.fromkeys(s for side in sides for s in side.symbols))
 
     def pinned_by(self) -> Symbol | None:
-        """The symbol of which the answer leaves only one number, if there is one."""
+        """The symbol that the answer restricts to a single number, or None."""
         difference = self.left - self.right
         if self.relation != "==" or not self.answer or not isinstance(difference, Dim):
             return None
@@ -61,7 +61,7 @@ class Decision:
         return atom if isinstance(atom, Symbol) else None
 
     def text(self, words: Mapping[Symbol, str]) -> str:
-        """The fact, with words for symbols: `x.shape[0] % 4 == 0`."""
+        """Show the fact, with words for symbols: `x.shape[0] % 4 == 0`."""
         relation = self.relation if self.answer else _NEGATED[self.relation]
         sides = self.left, self.right
         if isinstance(self.left, int):
@@ -78,10 +78,10 @@ class Decision:
 
 @dataclass(frozen=True)
 class Decisions:
-    """The decisions of a trace, by the symbols of its sizes.
+    """The decisions of a trace, about the symbols of its sizes.
 
-    `opaque` is the line where something was asked that cannot be recorded, or None.
-    The user's `words` for sizes are by their names.
+    `opaque` is the line that asked something that cannot be recorded, or None. `words`
+    maps the names of sizes to the user's words for them.
     """
 
     symbols: Mapping[str, Symbol]
@@ -90,18 +90,18 @@ class Decisions:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def hold(self, sizes: Mapping[str, int]) -> bool:
-        """Whether all have the same answers for these sizes, by names."""
+        """Whether all decisions have the same answers for these sizes, by name."""
         return not self.otherwise(sizes)
 
     def otherwise(self, sizes: Mapping[str, int]) -> list[Decision]:
-        """The decisions that have another answer for these sizes."""
+        """The decisions that have a different answer for these sizes."""
         numbers = self._numbers(sizes)
         return [d for d in self.taken if not d.holds(numbers)]
 
     def pinning(self, sizes: Mapping[str, int]) -> list[Decision]:
-        """The facts that no other sizes have than these; none where others have them.
+        """The facts that hold for these sizes alone; [] if other sizes share them.
 
-        They are as answered for these sizes.
+        Each fact is answered as for these sizes.
         """
         numbers = self._numbers(sizes)
         facts = [
@@ -117,7 +117,7 @@ class Decisions:
         return {str(decision) for decision in self.taken if decision.by_user}
 
     def implied_sizes(self) -> dict[str, Size]:
-        """The sizes, with what the facts say of them: 3 * m for one that 3 divides."""
+        """The sizes as the facts imply them: 3 * m for a size that 3 divides."""
         implied: dict[Symbol, Size] = {s: symbol_dim(s) for s in self.symbols.values()}
         for fact in self.taken:
             if fact.relation != "==" or not fact.answer:
@@ -131,12 +131,12 @@ class Decisions:
         return {name: implied[symbol] for name, symbol in self.symbols.items()}
 
     def needed(self) -> list[str]:
-        """The names of sizes of which JAX takes one number only."""
+        """The names of the sizes for which JAX accepts a single number."""
         pinned = {d.pinned_by() for d in self.taken if not d.by_user}
         return [name for name, symbol in self.symbols.items() if symbol in pinned]
 
     def described(self, decisions: Iterable[Decision]) -> list[str]:
-        """Decisions in the user's words, each with its line."""
+        """Describe decisions in the user's words, each with its line."""
         words = {self.symbols[name]: text for name, text in self.words.items()}
         by_jax = {d: "" if d.by_user else ", asked by JAX" for d in decisions}
         return [f"{d.text(words)} ({d.place}{who})" for d, who in by_jax.items()]
@@ -146,7 +146,7 @@ class Decisions:
 
 
 def _multiples(size: Size) -> Iterator[tuple[Symbol, Size]]:
-    """Symbols that the size divides by a number, and multiples of it in their place."""
+    """Symbols that `size` divides by a number, each with a multiple to replace it."""
     for call in calls_in(size):
         divided, *by = call.args
         if not (isinstance(divided, Dim) and divided.is_symbol):

@@ -1,6 +1,6 @@
-"""The methods of JAX's symbolic dimensions, which a recorder answers.
+"""Methods of JAX's symbolic dimensions, answered by a recorder while it watches.
 
-They are those of JAX but for sizes of a trace that is recorded.
+For sizes of a trace that is not recorded, they do what JAX's own methods do.
 """
 
 import dis
@@ -37,11 +37,11 @@ DIMENSION: Any = type(jax.export.symbolic_shape("n")[0])
 
 @contextmanager
 def recording(recorder: Recorder, symbols: Iterable[object] = ()) -> Generator[None]:
-    """Let a recorder answer: about these symbols, or those of the time before."""
+    """Let a recorder answer about these symbols, or else about the earlier ones."""
     recorder.scope = scope_of(symbols) or recorder.scope
     if not WATCHED:
         recorder.observe(lambda: NOWHERE)
-    key = recorder.scope or recorder  # where there are no symbols, one of its own
+    key = recorder.scope or recorder  # a key of its own if there are no symbols
     outer = RECORDING.get(key)
     RECORDING[key] = recorder
     try:
@@ -55,10 +55,10 @@ def recording(recorder: Recorder, symbols: Iterable[object] = ()) -> Generator[N
 
 
 class _WatchedTypes:
-    """Lets `isinstance(n, int)` be true in the user's code while a recorder watches.
+    """Makes `isinstance(n, int)` true in the user's code while a recorder watches.
 
-    It asks for `__class__`. A method that sees all attributes slows all of them, so it
-    is there only while one watches in some thread.
+    `isinstance` asks for `__class__`. A method that intercepts all attributes slows all
+    of them down, so it is installed only while some thread watches.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class _WatchedTypes:
 
     @contextmanager
     def watched(self) -> Generator[None]:
-        """Answer for types from here on."""
+        """Answer for types within."""
         with self._lock:
             self._watching += 1
             DIMENSION.__getattribute__ = _attribute
@@ -80,7 +80,7 @@ class _WatchedTypes:
                     del DIMENSION.__getattribute__
 
 
-# Modules of Python that ask for the class as `isinstance` does, for the user.
+# Modules of Python that ask for the class on the user's behalf, as `isinstance` does.
 _ASKING_FOR_USERS = ("abc", "functools", "typing")
 
 
@@ -92,7 +92,7 @@ def _attribute(size: object, name: str) -> object:
             module = frame.f_globals.get("__name__", "").partition(".")[0]
             direct = module not in sys.stdlib_module_names
             if name in _OF_INTEGERS or not (direct or module in _ASKING_FOR_USERS):
-                recorder.observe()  # whoever catches the error decides by the type
+                recorder.observe()  # whoever catches the error decides by type
             elif name == "__class__":
                 return int
     return object.__getattribute__(size, name)
@@ -101,23 +101,24 @@ def _attribute(size: object, name: str) -> object:
 _TYPES = _WatchedTypes()
 
 
-# Comparisons of objects that hold sizes, as avals: by fields, so by sizes.
+# Comparisons of objects that hold sizes, such as avals, compare fields, and so sizes.
 _EQUALITIES = "__eq__", "__ne__"
 
 
 def _is_written(frame: FrameType) -> bool:
-    """Whether a frame compares sizes by what is written in it.
+    """Whether a frame compares sizes by a comparison written in its code.
 
-    JAX's caches compare keys from C, or by `__eq__` of what holds the sizes: to say
-    that two keys are equal would give what was traced for other sizes.
+    JAX's caches compare keys from C, or by `__eq__` of objects that hold sizes. If two
+    such keys were called equal, the cache would return what was traced for other sizes.
     """
     return frame.f_code.co_name not in _EQUALITIES and _compares(frame)
 
 
 def _is_of_cache(frame: FrameType) -> bool:
-    """Whether a comparison is one that C asks for: of keys of a cache.
+    """Whether C code asks for a comparison, for the keys of a cache.
 
-    Caches compare keys whose hashes collide, which is chance and decides nothing.
+    Caches compare keys whose hashes collide; that happens by chance and decides
+    nothing.
     """
     asking: FrameType | None = frame
     while asking is not None and asking.f_code.co_name in _EQUALITIES:
@@ -130,13 +131,13 @@ def _compares(frame: FrameType) -> bool:
     return dis.opname[code.co_code[frame.f_lasti]] in ("COMPARE_OP", "CONTAINS_OP")
 
 
-# Methods of objects of JAX that hold sizes, and that tell something of these.
+# Methods of JAX objects that hold sizes, and through which sizes are asked about.
 _OF_HOLDERS = frozenset({"__eq__", "__ne__", "__hash__", "<genexpr>", "<listcomp>"})
 _OF_TEXTS = frozenset({"__str__", "__repr__", "__format__", "str_short"})
 
 
 def _asking(frame: FrameType) -> FrameType:
-    """The frame that asks: the user's where it asks a holder of sizes, as an aval."""
+    """The frame that asks: the user's if it asks an object that holds sizes."""
     asking: FrameType | None = frame
     while asking is not None and not is_users(asking):
         if asking.f_code.co_name not in _OF_HOLDERS:
@@ -146,7 +147,7 @@ def _asking(frame: FrameType) -> FrameType:
 
 
 def _asks_for_text(frame: FrameType) -> bool:
-    """Whether the user's code asks for the text of something that holds sizes."""
+    """Whether the user's code asks for the text of an object that holds sizes."""
     entered, asking = frame, frame.f_back
     while asking is not None and not is_users(asking):
         entered, asking = asking, asking.f_back
@@ -155,7 +156,7 @@ def _asks_for_text(frame: FrameType) -> bool:
 
 @dataclass(slots=True)
 class _MethodCall:
-    """A call of a method of a dimension of JAX while a recorder watches."""
+    """A call of a method of JAX's dimensions while a recorder watches."""
 
     recorder: Recorder
     original: Callable[..., Any]
@@ -169,11 +170,11 @@ class _MethodCall:
         return self.recorder.answer(left, relation, right, self.frame)
 
 
-_Answer = Callable[..., Any]  # of a _MethodCall, and the arguments of the method
+_Answer = Callable[..., Any]  # takes a _MethodCall and the method's arguments
 
 
 def _watched(original: Callable[..., object], answer: _Answer) -> Callable[..., object]:
-    """A method of dimensions that a recorder answers, where one watches them."""
+    """Wrap a method of dimensions so that a recorder answers, if one watches."""
 
     def method(self: object, *args: object) -> object:
         recorder = recorder_of(self)
@@ -197,7 +198,7 @@ def _is_comparable(call: _MethodCall, other: object) -> bool:
 
 
 def _whole(number: Any) -> object:
-    """The integer that a number of another kind is equal to; None if there is none."""
+    """The integer that equals a number of another type, or None."""
     if isinstance(number, Complex):
         if number.imag != 0:
             return None
@@ -225,11 +226,11 @@ def _equals(call: _MethodCall, size: object, other: object) -> object:
         if not _is_of_cache(call.frame):
             call.recorder.differ(size, other)
         return False
-    if isinstance(other, DIMENSION):  # of another trace, as they are told apart
+    if isinstance(other, DIMENSION):  # another trace's, as scopes tell
         if call.is_users:
             call.recorder.observe()
         return False
-    return NotImplemented if call.is_users else False  # as of an array
+    return NotImplemented if call.is_users else False  # for an array, for example
 
 
 def _differs(call: _MethodCall, size: object, other: object) -> object:
@@ -238,7 +239,7 @@ def _differs(call: _MethodCall, size: object, other: object) -> object:
 
 
 def _order(compare: Callable[..., bool], swapped: bool, negated: bool) -> _Answer:
-    """The answer of an order, as `>=`: with the sides swapped, or negated, or both."""
+    """Answer a comparison such as `>=`, with its sides swapped, or negated, or both."""
 
     def answer(call: _MethodCall, size: object, other: object) -> object:
         if isinstance(other, Real) and not isinstance(other, Integral):
@@ -263,7 +264,7 @@ def _order(compare: Callable[..., bool], swapped: bool, negated: bool) -> _Answe
 
 
 def _division(reflected: bool) -> _Answer:
-    """The answer of a division: the user's code may ask whether there is one at all."""
+    """Answer a division: the user's code must learn if the divisor is zero."""
 
     def answer(call: _MethodCall, size: object, other: object) -> object:
         divisor = size if reflected else other
@@ -280,7 +281,7 @@ _AT_LEAST: Callable[[Any, int], bool] = DIMENSION.__ge__  # as JAX decides it
 
 
 def _may_be_zero(size: object) -> bool:
-    """Whether symbols leave open that a size is 0."""
+    """Whether the symbols do not rule out that a size is 0."""
     try:
         return not _AT_LEAST(size, 1)
     except Exception:
@@ -292,7 +293,7 @@ def _is_true(call: _MethodCall, size: object) -> bool:
 
 
 def _written(call: _MethodCall, size: object, *args: Any) -> object:
-    """The text of a size: for the user's code, that of the number."""
+    """The text of a size; for the user's code, the text of its number."""
     by_user = call.is_users or _asks_for_text(call.frame)
     if not (by_user and call.recorder.sizes):
         return call.original(size, *args)
@@ -301,14 +302,14 @@ def _written(call: _MethodCall, size: object, *args: Any) -> object:
 
 
 def _opaque(call: _MethodCall, size: object, *args: object) -> object:
-    """The number of a size, as JAX has it: it may be used for anything."""
+    """The number of a size, as JAX gives it: the user may do anything with it."""
     if call.is_users:
         call.recorder.observe()
     return call.original(size, *args)
 
 
 def _hashed(call: _MethodCall, size: object) -> object:
-    """The hash of a size: what is found by it may be anything."""
+    """The hash of a size, by which the user's code may find anything."""
     if call.is_users:
         call.recorder.observe(tells=False)
     return call.original(size)
@@ -319,9 +320,9 @@ def _itself(_: object, size: object, *args: object) -> object:
 
 
 def _as_array(call: _MethodCall, size: object) -> object:
-    """The array of a size, which JAX makes of its number: it must fit a named dtype.
+    """The array that JAX makes of a size's number, which must fit a named dtype.
 
-    Raises OverflowError as JAX does where it does not.
+    Raises OverflowError, as JAX does, if it does not fit.
     """
     dtype = _named_dtype(call.frame)
     if dtype is not None and dtype.kind in "iu":
@@ -329,7 +330,7 @@ def _as_array(call: _MethodCall, size: object) -> object:
         questions: list[tuple[object, object]] = []
         if dtype.kind == "u" or dtype.itemsize < _LONGEST:
             questions.append((size, low))
-        if dtype.itemsize < _LONGEST:  # no axis is too long for others
+        if dtype.itemsize < _LONGEST:  # no axis is too long for wider ones
             questions.append((high, size))
         for larger, smaller in questions:
             known = _is_known(larger, smaller)
@@ -340,12 +341,12 @@ def _as_array(call: _MethodCall, size: object) -> object:
     return call.original(size)
 
 
-_LONGEST = 4  # bytes of integers that count the elements of any axis
+_LONGEST = 4  # bytes of the integers that can count any axis
 
 
 def _named_dtype(frame: FrameType | None) -> np.dtype[Any] | None:
-    """The dtype that `jnp.array` is to make an array of, if one is named."""
-    for _ in range(2):  # from a comprehension in it, perhaps
+    """The dtype that was passed to `jnp.array`, or None."""
+    for _ in range(2):  # perhaps from a comprehension in it
         if frame is not None and frame.f_code is not _ARRAY:
             frame = frame.f_back
     if frame is None or frame.f_code is not _ARRAY:
@@ -358,7 +359,7 @@ _ARRAY = getattr(inspect.unwrap(jnp.array), "__code__", None)
 
 
 def _is_known(larger: Any, smaller: Any) -> bool:
-    """Whether the symbols alone say that one size is at least the other."""
+    """Whether the symbols alone prove that one size is at least the other."""
     try:
         return _AT_LEAST(larger - smaller, 0)
     except Exception:
@@ -366,7 +367,7 @@ def _is_known(larger: Any, smaller: Any) -> bool:
 
 
 def _refusal(kind: str) -> Callable[..., object]:
-    """Raises TypeError as Python does where there is no method."""
+    """Return a method that raises TypeError, as Python does if there is none."""
 
     def refuse(size: object, *args: object) -> object:
         name = type(size).__name__
@@ -375,8 +376,8 @@ def _refusal(kind: str) -> Callable[..., object]:
     return refuse
 
 
-# The methods of a dimension of JAX that tell something of it. Those that it has not got
-# are given as Python understands their absence.
+# The methods of JAX's dimensions that reveal something about a size. For the methods
+# that dimensions lack, `_ABSENT` has what Python does in their absence.
 _ANSWERS: dict[str, _Answer] = {
     "__eq__": _equals,
     "__ne__": _differs,
@@ -414,9 +415,9 @@ for _name in ("and", "or", "xor", "lshift", "rshift"):
 
 
 def _watch_dimensions() -> bool:
-    """Let recorders answer for dimensions; False where this JAX has other methods.
+    """Let recorders answer for dimensions; False if this JAX has other methods.
 
-    Where there is no recorder, the methods do what they did.
+    Without a recorder, the methods do what they did before.
     """
     methods = vars(DIMENSION)
     if not methods.keys() >= _ANSWERS.keys():
@@ -429,4 +430,4 @@ def _watch_dimensions() -> bool:
 
 
 WATCHED = _watch_dimensions()
-_OF_INTEGERS = frozenset(dir(int)).difference(dir(DIMENSION))  # which sizes have not
+_OF_INTEGERS = frozenset(dir(int)).difference(dir(DIMENSION))  # which dimensions lack

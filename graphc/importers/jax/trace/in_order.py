@@ -1,7 +1,8 @@
-"""Structures whose dicts keep the order of their keys, which JAX sorts.
+"""Structures whose dicts keep the order of their keys, which JAX would sort.
 
-Code of NumPy sees a dict in the order in which it was written. A dict stands in a
-structure as a dict of a class that JAX does not sort, and comes out of it as it was.
+Code for NumPy sees a dict in the order in which it was written. Inside a structure,
+each dict is replaced by one of a class that JAX does not sort; when taken out, it is a
+plain dict again.
 """
 
 from collections import defaultdict
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class InOrder(dict[Hashable, Any]):
-    """A dict whose keys are in the order of the caller, as a node of structures."""
+    """A dict whose keys keep the caller's order, as a node of structures."""
 
 
 class InOrderByDefault(defaultdict[Hashable, Any]):
-    """A `defaultdict` whose keys are in the order of the caller."""
+    """A `defaultdict` whose keys keep the caller's order."""
 
 
 _Keys = tuple[Hashable, ...]
@@ -29,7 +30,7 @@ _PLAIN = dict, defaultdict
 
 
 def in_order(tree: object) -> object:
-    """A structure in which each dict is one that keeps its order."""
+    """Replace each dict in a structure by one that keeps its order."""
     leaves, form = jax.tree.flatten(tree, is_leaf=_is_plain)
     if not any(map(_is_plain, leaves)):
         return tree
@@ -39,7 +40,7 @@ def in_order(tree: object) -> object:
 def keywords_in_order(
     named: Mapping[str, object], parameters: Iterable[str]
 ) -> Mapping[Any, object]:
-    """Keyword arguments: those beside the parameters keep the order of the caller."""
+    """Keyword arguments: parameters sorted, then others in the caller's order."""
     known = [name for name in sorted(parameters) if name in named]
     others = [name for name in named if name not in known]
     inner = InOrder((name, in_order(named[name])) for name in [*known, *others])
@@ -47,7 +48,7 @@ def keywords_in_order(
 
 
 def sorted_places(form: "PyTreeDef", first: int = 0) -> list[int]:
-    """The numbers of the leaves, with the keys of all dicts sorted as JAX does."""
+    """The positions of the leaves, with the keys of all dicts sorted as in JAX."""
     node = form.node_data()
     if node is None:
         return [first]
@@ -64,7 +65,7 @@ def sorted_places(form: "PyTreeDef", first: int = 0) -> list[int]:
 
 
 def with_keys_sorted(form: "PyTreeDef") -> object:
-    """The form that JAX has for such a structure."""
+    """The form that JAX gives such a structure."""
     if not _keeps_order(form):
         return form
     return jax.tree.structure(form.unflatten(range(form.num_leaves)))
@@ -81,7 +82,7 @@ def _is_plain(node: object) -> bool:
 
 
 def _kept(node: object) -> object:
-    """The node; a plain dict as one of a class that keeps its order."""
+    """The node itself, or, for a plain dict, one that keeps its order."""
     if isinstance(node, defaultdict) and _is_plain(node):
         items = {key: in_order(item) for key, item in node.items()}
         return InOrderByDefault(node.default_factory, items)

@@ -1,8 +1,9 @@
 """The derivative of `jnp.prod` along axes whose sizes are symbols.
 
-JAX halves an axis in Python until one element is left: its steps depend on the size. In
-a trace for many sizes running products stand in their place: the slope of an element is
-the product of those before it and of those after it, so that zeros are divided by none.
+JAX halves an axis in Python until one element is left, so its steps depend on the size.
+In a trace for many sizes, running products replace the halvings. The slope of an
+element is the product of those before it and those after it, so nothing is divided by
+zero.
 """
 
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ ProductAndSlope = tuple[JaxArray, JaxArray]
 def _sloped(
     primals: Sequence[Any], tangents: Sequence[Any], **params: Any
 ) -> ProductAndSlope:
-    """A product and its tangent, in the same steps for all sizes in such a trace."""
+    """A product and its tangent, with the same steps for all sizes of such a trace."""
     (x,), (slopes,), axes = primals, tangents, params["axes"]
     if not any(is_of_many(x.shape[axis]) for axis in axes):
         result: ProductAndSlope = _BY_JAX(primals, tangents, **params)

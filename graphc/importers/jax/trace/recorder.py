@@ -1,7 +1,7 @@
-"""Recorders: they answer what is asked about sizes while JAX traces, and write it down.
+"""Recorders answer questions about sizes while JAX traces, and record the answers.
 
-JAX by itself answers an open `==` with no, "which is really unsound" as its source
-says, and an open `>=` with an exception.
+JAX itself answers an open `==` with no, "which is really unsound" as its source says,
+and an open `>=` with an exception.
 """
 
 import threading
@@ -18,15 +18,15 @@ from graphc.importers.jax.trace.decisions import Decision, Decisions, Relation
 from graphc.ir.sizes.dims import equal, less_equal, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 
-_Question = tuple[Any, Relation, Any]  # of dimensions of JAX, or integers
+_Question = tuple[Any, Relation, Any]  # about dimensions of JAX, or integers
 
 
 class Recorder:
-    """Answers open questions for the sizes of one call, and writes them down.
+    """Answers open questions for the sizes of one call, and records the answers.
 
-    JAX asks for order where it could also do without the answer, so its own questions
-    about order stay open, unless the recorder `answers_jax`; `was_silent` tells whether
-    there were any. It knows the sizes of the `scope` of a trace.
+    JAX asks about order even where it could do without the answer. So its own questions
+    about order stay open unless the recorder `answers_jax`; `was_silent` tells whether
+    there were any. The recorder knows the sizes in the `scope` of a trace.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Recorder:
         self._has_text = False
 
     def knows(self, size: Any) -> bool:
-        """Whether a dimension of JAX is made of the symbols of the trace."""
+        """Whether a dimension of JAX consists of symbols of the trace."""
         return size.scope is self.scope
 
     def number(self, size: object) -> int:
-        """The number that a size is in the call."""
+        """The number that a size has in the call."""
         number = self._numbers.of(size)
         assert isinstance(number, int)
         return number
@@ -59,7 +59,7 @@ class Recorder:
     def answer(
         self, left: object, relation: Relation, right: Any, frame: FrameType
     ) -> bool:
-        """The answer to a question, recorded where the symbols leave it open."""
+        """Answer a question, and record the answer if the symbols leave it open."""
         question = left, relation, right
         answer = self._answers.get(question)
         if answer is None:
@@ -72,20 +72,20 @@ class Recorder:
         return answer
 
     def holds(self, larger: object, smaller: object, frame: FrameType) -> bool:
-        """Whether an order holds without which JAX raises an error."""
+        """Whether `larger >= smaller`; otherwise JAX raises an error."""
         return self.answer(larger, ">=", smaller, frame)
 
     def differ(self, left: object, right: Any) -> None:
-        """Sizes were said to differ in the call; they may not."""
+        """Note that two sizes were said to differ, which may be wrong in the call."""
         if self.number(left - right) == 0:
             self.observe()
 
     def observe(
         self, place: Callable[[], SourceLocation] = user_place, tells: bool = True
     ) -> None:
-        """Note that something is asked that cannot be recorded.
+        """Note that something was asked that cannot be recorded.
 
-        A hash `tells` nobody the size.
+        `tells` is false for a hash, which reveals the size to nobody.
         """
         self._has_text = self._has_text or tells
         if self._opaque is None:
@@ -98,11 +98,14 @@ class Recorder:
 
     @property
     def how_shared(self) -> tuple[bool, bool]:
-        """Whether functions on the host may be those of all sizes; if all counts."""
+        """Whether host functions may serve all sizes, and if their contents count.
+
+        The answers are the `is_allowed` and `whole` of `callbacks.sharing`.
+        """
         return not self._has_text, self.is_opaque
 
     def decisions(self, symbols: Mapping[str, Symbol]) -> Decisions:
-        """The decisions by the symbols of a graph, but for those that these decide."""
+        """The decisions in a graph's symbols, except those that symbols settle."""
         sizes = JaxSizes({name: symbol_dim(symbol) for name, symbol in symbols.items()})
         taken = []
         for question, asked in self._open.items():
@@ -117,7 +120,7 @@ class Recorder:
 
 
 class Undecided(Exception):
-    """Raised where user code decides by sizes of which no number is known."""
+    """Raised when user code decides by sizes whose numbers are unknown."""
 
     def __init__(self, question: str, place: SourceLocation) -> None:
         super().__init__(question)
@@ -126,9 +129,9 @@ class Undecided(Exception):
 
 
 class NoNumbers(Recorder):
-    """Refuses open questions of the user's code: the trace is to hold for all sizes.
+    """Refuses open questions of the user's code: the trace must hold for all sizes.
 
-    Questions by JAX are answered as JAX does, which takes sizes to be 1 or more.
+    Questions by JAX are answered as JAX does, which takes sizes to be at least 1.
     """
 
     def __init__(self) -> None:
@@ -143,16 +146,16 @@ class NoNumbers(Recorder):
         raise Undecided(f"{left} {relation} {right}", user_place())
 
     def holds(self, larger: object, smaller: object, frame: FrameType) -> bool:
-        """Raise Undecided: JAX raises an error for some sizes."""
+        """Raise Undecided, since JAX raises an error for some sizes."""
         raise Undecided(f"{larger} >= {smaller}", user_place())
 
     def differ(self, left: object, right: object) -> None:
-        """Do nothing: no number is known."""
+        """Do nothing, since no number is known."""
 
     def observe(
         self, place: Callable[[], SourceLocation] = user_place, tells: bool = True
     ) -> None:
-        """Do nothing: there is one trace, with nothing to compare it with."""
+        """Do nothing, since there is no other trace to compare with."""
 
 
 def _never_equal(left: Any, right: Any) -> bool:
@@ -166,18 +169,18 @@ def _never_equal(left: Any, right: Any) -> bool:
 
 
 class _Thread(threading.local):
-    is_answering = False  # a recorder compares sizes itself
+    is_answering = False  # whether a recorder itself compares sizes
 
 
 THREAD = _Thread()
-RECORDING: dict[Any, Recorder] = {}  # by the scopes of the sizes that are traced now
+RECORDING: dict[Any, Recorder] = {}  # by the scopes of sizes being traced
 
 
 def recorder_of(size: Any) -> Recorder | None:
-    """The recorder of a dimension of JAX, while it is recorded what is asked of it.
+    """The recorder of a dimension of JAX, if questions about it are recorded.
 
-    It is found by the size: code may ask in another thread than that of the trace, or
-    in a trace within the trace.
+    The recorder is found by the size: code may ask in a different thread from that of
+    the trace, or in a trace within the trace.
     """
     if not RECORDING or THREAD.is_answering:
         return None
@@ -185,5 +188,5 @@ def recorder_of(size: Any) -> Recorder | None:
 
 
 def scope_of(symbols: Iterable[Any]) -> object:
-    """The scope that symbols of JAX have in common; None where there are none."""
+    """The common scope of JAX's symbols; None if there are no symbols."""
     return next((symbol.scope for symbol in symbols), None)

@@ -1,4 +1,4 @@
-"""References to memory that a function makes: where none is left, arrays do as well."""
+"""Replace references to memory that a function makes with arrays."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
-    """A trace in which arrays stand for the references that the function makes.
+    """Return a trace in which arrays replace the references that the function makes.
 
-    It stays as it is where the function takes or captures some: what is written there
-    is seen elsewhere.
+    A trace of a function that takes or captures references stays as it is, since writes
+    to them are visible elsewhere.
     """
     inner = opened(jaxpr)[0]
     if not inner.effects:
@@ -26,7 +26,7 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
         return jaxpr
     try:
         pure: ClosedJaxpr = discharge(jaxpr)
-    except NotImplementedError:  # of a primitive for which JAX knows no such form
+    except NotImplementedError:  # for some primitive, JAX cannot do so
         return jaxpr
     return pure
 

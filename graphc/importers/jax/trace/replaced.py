@@ -1,7 +1,7 @@
-"""Functions of JAX that take other steps for each size, and what takes their place.
+"""Replace functions of JAX that take different steps for each size.
 
-They count these steps in Python. In a trace for many sizes a function is called that
-takes the same steps for all of them.
+Such functions count their steps in Python. In a trace for many sizes, a replacement is
+called that takes the same steps for all of them.
 """
 
 import inspect
@@ -15,18 +15,18 @@ from graphc.importers.jax.trace.recorder import recorder_of
 
 
 def is_of_many(size: object) -> bool:
-    """Whether there are to be the same steps for this size as for others."""
+    """Whether the steps for this size must be the same as for others."""
     if isinstance(size, DIMENSION):
         return is_for_many_sizes() or recorder_of(size) is not None
     return type(size) is int and size > 1 and is_for_many_sizes()
 
 
 def replaced(public: Any, instead: Any) -> Callable[..., Any]:
-    """JAX's own function, whose name means `instead` from now on.
+    """Make JAX's function run `instead`, and return a copy of the original.
 
-    Its code is replaced, so that it is found by whatever name it was imported: code
-    that sees the names of JAX's module, and no others. A function with other arguments,
-    of another JAX, is left as it is.
+    The code of the function is replaced, so that this works under whatever name the
+    function was imported. The new code sees the names of JAX's module and no others. A
+    function with other arguments, from another version of JAX, is left as it is.
     """
     original: Any = inspect.unwrap(public)
     if not isinstance(original, FunctionType) or original.__closure__:

@@ -1,7 +1,7 @@
 """`jnp.searchsorted` in a table whose size is a symbol.
 
-JAX halves a range so many times as the size has bits, which it counts in Python. In a
-trace for many sizes the bits are counted while it runs.
+JAX halves a range as many times as the size has bits, and counts the bits in Python. In
+a trace for many sizes, the program counts the bits when it runs.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from graphc_serving import private_jax
 def searched(
     table: JaxArray, queries: JaxArray, side: str, dtype: DTypeLike, unrolled: bool
 ) -> JaxArray:
-    """Where elements would go in a sorted table, in the same steps for all sizes."""
+    """The positions of queries in a sorted table, by the same steps for all sizes."""
     is_complex = jnp.issubdtype(table.dtype, jnp.complexfloating)
     if is_complex or not is_of_many(table.shape[0]):
         places: JaxArray = _BY_JAX(table, queries, side, dtype, unrolled)
@@ -38,7 +38,7 @@ def searched(
 
 
 def _is_before(x: JaxArray, y: JaxArray, *, or_equal: bool) -> JaxArray:
-    """Whether elements are sorted before others: NaN is the last, and equals itself."""
+    """Whether x sorts before y; NaN comes last and equals itself."""
     is_last = jnp.isnan(y) if or_equal else jnp.isnan(y) & ~jnp.isnan(x)
     return (x <= y if or_equal else x < y) | is_last
 

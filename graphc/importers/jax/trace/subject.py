@@ -1,4 +1,4 @@
-"""A function as it is read: traced by JAX, and differentiated where that is asked."""
+"""A function as it is read: traced by JAX, and differentiated if it is a gradient."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from graphc.transform.derivatives.gradients import grad, jacobian
 class Subject:
     """A function, and the call whose leaves are its flat arguments.
 
-    Where it `keeps_rules`, JAX finds derivative rules of functions in what is made.
+    If it `keeps_rules`, JAX must find the derivative rules of functions in the result.
     """
 
     function: Callable[..., Any]
@@ -39,7 +39,7 @@ class Subject:
 
     @cached_property
     def flat(self) -> Callable[..., object]:
-        """The function of leaves."""
+        """The function, taking the leaves."""
         return self._of_leaves(self.function)
 
     def read(
@@ -48,14 +48,14 @@ class Subject:
         least: int | None = None,
         recorder: Recorder | None = None,
     ) -> TracedFunction:
-        """The trace that the graph is made of: of the cost, where there is one."""
+        """Trace what the graph is made of; for a gradient, the original function."""
         how = self.differentiated
         read = self.flat if how is None else self._of_leaves(how.function)
         with for_many_sizes():
             return traced(read, specs, least, recorder)
 
     def comparable(self, trace: TracedFunction) -> TracedFunction:
-        """A trace at numbers in a form that holds sizes where they are to be found."""
+        """A trace at numbers in which every size is in a known place."""
         if self.keeps_rules or self.differentiated is not None:
             return trace
         return replace(trace, jaxpr=lowered(trace.jaxpr))
@@ -66,12 +66,12 @@ class Subject:
 
     @property
     def differentiated(self) -> Differentiated | None:
-        """The function, where it is a gradient that is taken here."""
+        """The function if it is a derivative to be taken here, else None."""
         is_gradient = isinstance(self.function, Differentiated)
         return self.function if is_gradient else None  # type: ignore[return-value]
 
     def _of_leaves(self, function: Callable[..., object]) -> Callable[..., object]:
-        """A function of leaves, by whose place and names JAX tells of the user's."""
+        """Make a function of leaves that JAX reports by the user's line and names."""
 
         def flat(*leaves: object) -> object:
             args, named = self.call.arguments(leaves)
@@ -86,7 +86,7 @@ class Subject:
     def graph(
         self, read: TracedFunction, sizes: Mapping[str, Size], inputs: Sequence[Value]
     ) -> Imported:
-        """The graph of these inputs. Raises Unsupported where it cannot be had."""
+        """Read the graph for these inputs. Raises Unsupported if that is impossible."""
         how = self.differentiated
         if how is None:
             keeps_rules = self.keeps_rules
@@ -103,7 +103,10 @@ class Subject:
 
 
 def wrt_leaves(call: JaxCall, how: Differentiated) -> list[int]:
-    """The leaves of a call that a function is differentiated in."""
+    """The leaves of a call with respect to which a function is differentiated.
+
+    Raises Unsupported for a static argument.
+    """
     counts = [arg.num_leaves for arg in call.form.children()[0].children()]
     ends = list(accumulate(counts))
     statics = {where for where, _ in call.statics}

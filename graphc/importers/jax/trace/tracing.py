@@ -1,4 +1,4 @@
-"""Tracing functions with JAX, at sizes that are numbers or symbols, into graphs."""
+"""Trace functions with JAX, at sizes that are numbers or symbols, into graphs."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -48,15 +48,15 @@ FAMILIES = (
     *(callbacks, calls, control, decompositions, elementwise, indexing),
     *(libraries, products, random, reductions, structural),
 )  # importing them fills the table of rules
-REPLACED = associative, convolutions, product_slopes, searches  # by being imported
-MOST_CONSTANT = 64  # elements of an array that is printed into a program
+REPLACED = associative, convolutions, product_slopes, searches  # imported to replace
+MOST_CONSTANT = 64  # elements in an array that is printed into a program
 
 SpecShape = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
 class Spec:
-    """An argument of a traced function: sizes that are text are symbols of JAX."""
+    """The type of a traced function's argument; sizes that are text are symbols."""
 
     shape: SpecShape
     dtype: Any
@@ -64,7 +64,7 @@ class Spec:
 
     @classmethod
     def of(cls, leaf: object) -> "Spec":
-        """The spec of an array, or of anything else that JAX takes for one."""
+        """The spec of an array, or of anything that JAX accepts as one."""
         aval = jax.typeof(leaf)
         if not is_array_type(aval):  # a token, or a reference to memory
             return cls((), str(aval))
@@ -72,11 +72,11 @@ class Spec:
 
     @property
     def struct(self) -> object:
-        """The same as a type of JAX."""
+        """The same type as an object of JAX; all sizes must be numbers."""
         return _type_of(tuple(map(int, self.shape)), self)
 
     def at(self, numbers: Mapping[str, int]) -> "Spec":
-        """The spec where the symbols are these numbers."""
+        """The spec with these numbers in place of the symbols."""
         sizes = JaxSizes(numbers)
         return Spec(tuple(map(sizes.number, self.shape)), self.dtype, self.weak)
 
@@ -88,11 +88,11 @@ def is_array(leaf: object) -> bool:
 
 @dataclass(frozen=True)
 class TracedFunction:
-    """A function as JAX has traced it; `tree` is the structure of its results.
+    """A function as JAX traced it; `tree` is the structure of its results.
 
-    `again` traces it at sizes that are numbers, by the names of its symbols. It may
-    have been put together from `sampled` traces; the constants and literals `fed` are
-    then inputs that follow the arguments, of these types. `pulled` are the traces of
+    `again` traces the function at numbers, given by the names of its symbols. If it was
+    `sampled`, it was combined from several traces; the constants and literals in `fed`
+    are then inputs after the arguments, with these types. `pulled` holds the traces of
     derivative rules of its equations.
     """
 
@@ -110,12 +110,12 @@ class TracedFunction:
 
     @property
     def consts(self) -> Sequence[ConcreteArray]:
-        """The arrays that the function takes from outside."""
+        """The arrays that the function captures."""
         return opened(self.jaxpr)[1]
 
     @property
     def weak(self) -> list[bool]:
-        """Which results behave as Python numbers in promotion."""
+        """For each result, whether it promotes like a Python number."""
         avals = [v.aval for v in self.inner.outvars]
         return [getattr(aval, "weak_type", False) for aval in avals]
 
@@ -126,10 +126,10 @@ def traced(
     least: int | None = None,
     recorder: Recorder | None = None,
 ) -> TracedFunction:
-    """`function` of flat arguments, as JAX traces it.
+    """Trace `function`, which takes flat arguments, with JAX.
 
-    Symbols are at least `least`, where that is said; JAX takes them to be 1 or more.
-    Questions about them that this leaves open are those of the `recorder`.
+    Symbols are at least `least` if that is given; JAX takes them to be at least 1. The
+    `recorder` answers questions about them that this leaves open.
     """
     texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
     symbols = symbols_of(list(texts), least)
@@ -152,7 +152,7 @@ def traced(
 def retracing(
     trace: Callable[[Sequence[Spec]], TracedFunction], specs: Sequence[Spec]
 ) -> Callable[[Mapping[str, int]], object]:
-    """The jaxpr at sizes that are numbers, traced with the settings of now."""
+    """Return a function that gives the jaxpr at numbers, under the current settings."""
     wide = is_wide()
 
     def again(numbers: Mapping[str, int]) -> object:
@@ -168,13 +168,13 @@ def _type_at(spec: Spec, symbols: Mapping[str, object]) -> object:
 
 
 def _type_of(shape: tuple[object, ...], spec: Spec) -> object:
-    """A type of JAX. A `ShapeDtypeStruct` would lose 64 bits where x64 is off."""
+    """Make a type of JAX. A `ShapeDtypeStruct` would lose 64 bits if x64 is off."""
     make: Any = jax.core.ShapedArray
     return make(shape, spec.dtype, weak_type=spec.weak)
 
 
 def symbols_of(texts: list[str], least: int | None) -> dict[str, object]:
-    """JAX's symbols for texts that are names, or formulas of them."""
+    """JAX's symbols for texts that are names or formulas of names."""
     if not texts:
         return {}
     limited = dict.fromkeys([*(n for text in texts for n in names_in(text)), *texts])
@@ -185,18 +185,18 @@ def symbols_of(texts: list[str], least: int | None) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Imported:
-    """A graph, and arrays that follow the arguments as inputs of it."""
+    """A graph, and the arrays to pass after the arguments as its inputs."""
 
     graph: Graph
     captured: tuple[Any, ...]
     foreign: tuple[str, ...]  # equations that JAX runs, and why
-    acts: bool = False  # beside computing, as where it prints
+    acts: bool = False  # whether it has effects, such as printing
 
 
 def inputs_of(
     function: TracedFunction, sizes: Mapping[str, Size], names: Sequence[str]
 ) -> list[Value]:
-    """New variables for the arguments of a traced function."""
+    """Create variables for the arguments of a traced function."""
     reader = Reader(JaxSizes(sizes))
     avals = [v.aval for v in function.inner.invars]
     types = map(reader.type_of, avals)
@@ -212,13 +212,13 @@ def imported(
     keeps_rules: bool = False,
     may_act: bool = False,
 ) -> Imported:
-    """The graph of a traced function of these inputs, JAX's symbols being `sizes`.
+    """Read the graph of a traced function, with `sizes` for JAX's symbols.
 
-    Arrays from outside that have more than `most` elements become inputs. Where it
-    `differentiates`, derivative rules of functions are kept; where it `keeps_rules`,
-    for JAX to see them. Unless it `may_act`, it has no side effects; where it has some,
-    they belong to its last result. A function without results has one here, which
-    comes after what it does. Raises Unsupported where the graph cannot be had.
+    Captured arrays with more than `most` elements become inputs. If `differentiates` is
+    set, functions keep their derivative rules; if `keeps_rules` is set, JAX gets to see
+    the rules. Side effects are refused unless it `may_act`; they are attached to the
+    last result, and a function without results gets one that follows its effects.
+    Raises Unsupported if the function cannot be read.
     """
     acts = bool(function.inner.effects)
     if acts and (differentiates or keeps_rules or not may_act):
@@ -236,7 +236,7 @@ def imported(
         if id(array) not in reader.fed and np.size(array) > most:
             value = variable(f"captured_{i}", value.type)
             variables.append(value)
-            fixed = isinstance(array, jax.Array)  # others may be written later
+            fixed = isinstance(array, jax.Array)  # NumPy's may be written later
             arrays.append(array if fixed else np.array(array))
         consts.append(value)
     outputs = reader.read(function.inner, consts, inputs)

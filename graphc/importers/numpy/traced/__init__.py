@@ -1,6 +1,6 @@
-"""Arrays of functions of NumPy while these are traced, and all that is done to them.
+"""Arrays in functions for NumPy while these are traced, and all operations on them.
 
 In: sizes and values, and what NumPy asks of an array.
-Out: arrays, whose contents are values; errors are those that NumPy has.
+Out: arrays whose contents are values; errors are the same as NumPy's.
 Begin at `arrays`, then `memory`.
 """

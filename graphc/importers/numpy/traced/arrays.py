@@ -1,7 +1,7 @@
-"""Arrays of functions of NumPy while these are traced: they are written in place.
+"""Arrays in functions for NumPy while these are traced; they can be written in place.
 
-Operators, methods and functions of NumPy compute on the contents, by graphc where one
-is symbolic and by NumPy elsewhere, and give new arrays.
+Operators, methods and functions of NumPy compute on the contents, with graphc if any is
+symbolic and with NumPy otherwise, and return new arrays.
 """
 
 import sys
@@ -63,7 +63,7 @@ from graphc.ops.indexing.at import Updates
 Callee = Callable[..., object]  # of NumPy
 Args = tuple[object, ...]
 Kwargs = dict[str, object]
-Wrapped = Any  # what `wrapped` gives: traced arrays, or anything else NumPy has
+Wrapped = Any  # results of `wrapped`: traced arrays, or other objects of NumPy
 NUMBER = "a number is never written"
 INTO_OUTSIDE = "cannot write a symbolic value into an array from outside"
 OWN_ARRAY = "make an array of the function's own first: y = np.array(y)"
@@ -71,7 +71,7 @@ ARGUMENT = "an argument would be written, and with it an array of the caller"
 
 
 class TracedArray:
-    """An array in a function that is traced; its memory may be a view of another's."""
+    """An array in a traced function; its memory may be a view of another array's."""
 
     __slots__ = ("memory",)
 
@@ -113,12 +113,12 @@ class TracedArray:
 
     @property
     def at(self) -> Updates:
-        """Updates that give new values, as those of values of graphc."""
+        """Updates that return new values, as for values of graphc."""
         return as_value(self.content).at
 
     @property
     def shape(self) -> tuple[Wrapped, ...]:
-        """The sizes: integers, or arrays of one symbolic integer."""
+        """The sizes: integers, or symbolic numbers as traced arrays."""
         return tuple(map(wrapped, self.content.shape))
 
     @shape.setter
@@ -132,22 +132,22 @@ class TracedArray:
 
     @property
     def itemsize(self) -> int:
-        """How many bytes an element takes."""
+        """The number of bytes in an element."""
         return int(self.content.dtype.itemsize)
 
     @property
     def nbytes(self) -> Wrapped:
-        """How many bytes all elements take."""
+        """The number of bytes in all elements."""
         return self.size * self.itemsize
 
     @property
     def T(self) -> "TracedArray":
-        """The view with the axes in reverse order."""
+        """A view with the axes in reverse order."""
         return self.viewed("T", lambda content: content.T)
 
     @property
     def mT(self) -> "TracedArray":
-        """The view with the last two axes swapped."""
+        """A view with the last two axes swapped."""
         return self.viewed("mT", lambda content: content.mT)
 
     @property
@@ -161,7 +161,7 @@ class TracedArray:
         return _views(np.imag, self, (), {})
 
     def copy(self, order: str = "C") -> "TracedArray":
-        """An array of its own with these elements; of a number, itself."""
+        """A new array with these elements; a number returns itself."""
         check_options("copy", {"order": order})
         memory = Memory(self.content, ordered=order == "C")
         return self if self._is_number else TracedArray(memory)
@@ -170,7 +170,7 @@ class TracedArray:
         return self.copy()
 
     def conjugate(self) -> "TracedArray":
-        """The conjugate elements: of real ones, the array itself."""
+        """The conjugate elements; the array itself if they are real."""
         return self if self.dtype.kind != "c" else method_of(self, "conj")
 
     conj, __copy__ = conjugate, copy
@@ -187,27 +187,27 @@ class TracedArray:
         return partial(self._method, name)
 
     def view(self, dtype: DTypeLike | None = None) -> "TracedArray":
-        """A view of all elements; in another dtype there is none."""
+        """A view of all elements, which must keep the dtype."""
         if dtype is not None and np.dtype(dtype) != self.content.dtype:
             problem = "the bytes of an array that is traced are in no memory"
             raise graph_error(problem, op="view", got=str(dtype), hint="use astype")
         return self.viewed("view", lambda content: content)
 
     def reshape(self, *shape: Any, order: str = "C", **options: Any) -> "TracedArray":
-        """The elements in another shape, in the order of rows or of columns."""
+        """The elements in another shape, in row or column order."""
         if order == "C":
             return self._by_method("reshape", *shape, **options)
         sizes = shape[0] if len(shape) == 1 else shape
         return self._in_columns("reshape", order, content_of(sizes))
 
     def ravel(self, order: str = "C") -> "TracedArray":
-        """The elements one after the other, in the order of rows or of columns."""
+        """The elements in one axis, in row or column order."""
         if order == "C":
             return self._by_method("ravel")
         return self._in_columns("ravel", order, -1)
 
     def flatten(self, order: str = "C") -> "TracedArray":
-        """A copy of the elements, one after the other."""
+        """A copy of the elements in one axis."""
         return wrapped(content_of(self.ravel(order).copy()))
 
     def _in_columns(self, name: str, order: str, shape: ShapeLike) -> "TracedArray":
@@ -233,7 +233,7 @@ class TracedArray:
         return self.viewed(name, read)
 
     def viewed(self, name: str, read: Rearrangement) -> "TracedArray":
-        """The view that a function of this name gives, read by a rearrangement."""
+        """The view that a function of this name returns, read by a rearrangement."""
         if name == "real" and self.dtype.kind != "c":
             return self
         if self._is_number:
@@ -250,7 +250,7 @@ class TracedArray:
     def __getitem__(self, index: object) -> Wrapped:
         index = content_of(index)
         part = indexed(self.content, index)
-        rank = getattr(part, "ndim", 0)  # of anything, where they are of any class
+        rank = getattr(part, "ndim", 0)  # an element of an object array may be anything
         is_view = takes_view(index) and (rank or has_ellipsis(index))
         if self._is_number:
             return as_array(wrapped(part)) if is_view else wrapped(part)
@@ -277,7 +277,7 @@ class TracedArray:
         return self.memory.borrow()
 
     def updated(self, result: object, casting: CastingRule = "same_kind") -> object:
-        """The result of an operation in place; numbers are replaced, not changed."""
+        """Apply the result of an in-place operation; a number is replaced instead."""
         if self._is_number:
             return result
         dtype = as_value(content_of(result)).dtype
@@ -290,7 +290,7 @@ class TracedArray:
 
 
 def content_of(argument: Any) -> Content:
-    """An argument with contents in place of arrays, in lists and slices too."""
+    """Replace arrays by their contents in an argument, in lists and slices too."""
     if isinstance(argument, TracedArray):
         return argument.content
     if type(argument) in (list, tuple):
@@ -303,14 +303,14 @@ def content_of(argument: Any) -> Content:
 
 
 def holds_arrays(argument: object) -> bool:
-    """Whether there is a traced array in an argument, or in the lists it is made of."""
+    """Whether an argument is a traced array, or a list that contains one."""
     if isinstance(argument, (list, tuple)):
         return any(map(holds_arrays, argument))
     return isinstance(argument, TracedArray)
 
 
 def wrapped(results: object) -> Wrapped:
-    """Results with arrays in place of contents; symbolic numbers are arrays too."""
+    """Turn contents in results into traced arrays, including symbolic numbers."""
     if isinstance(results, Value):
         return TracedArray(Memory(results, "" if results.ndim else NUMBER))
     if isinstance(results, np.ndarray):
@@ -322,26 +322,26 @@ def wrapped(results: object) -> Wrapped:
 
 
 def as_array(result: Wrapped) -> TracedArray:
-    """A result as an array, which is written, also where it has no axes."""
+    """Turn a result into a writeable array, even if it has no axes."""
     if isinstance(result, TracedArray) and result.memory.fixed == NUMBER:
         return TracedArray(Memory(result.content))
     return result
 
 
 def as_arrays(results: Wrapped) -> Wrapped:
-    """The same of each of several results."""
+    """Apply `as_array` to each of several results."""
     if not isinstance(results, tuple):
         return as_array(results)
     return getattr(results, "_make", tuple)(map(as_array, results))
 
 
 def argument(value: Value) -> TracedArray:
-    """An argument of a function that is traced."""
+    """The traced array of a function's argument, which must not be written."""
     return TracedArray(Memory(value, ARGUMENT if value.ndim else NUMBER))
 
 
 def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
-    """The results of a function of NumPy."""
+    """Call a function of NumPy on traced arrays."""
     first: Wrapped = args[0] if args else None
     name = function.__name__
     if isinstance(first, TracedArray) and (name in WRITING or name == "insert"):
@@ -376,7 +376,7 @@ def _require_written(name: str, array: object) -> None:
 
 
 def _shared(name: str, array: TracedArray, options: dict[str, object]) -> TracedArray:
-    """The array itself, or a copy where its layout is not the one that is asked for."""
+    """The array itself, or a copy if a different layout is asked for."""
     in_rows = name == "ascontiguousarray" or options.get("order") == "C"
     in_columns = name == "asfortranarray" or options.get("order") == "F"
     is_there = array.memory.ordered and (array.content.ndim < 2 or not in_columns)
@@ -392,10 +392,10 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
 
 
 def results_of(function: Callee, args: Args, options: Kwargs) -> object:
-    """New arrays, or those that `out=` names."""
+    """Compute results as new arrays, or write them into those that `out=` names."""
     out, args = taken_out(function, args, options)
     name, rank = function.__name__, 0
-    if name in KEEPING:  # copies, then, whose layout tells nothing of other arrays
+    if name in KEEPING:  # these copy, so the layout tells nothing of other arrays
         options.pop("order", None)
         rank = options.pop("ndmin", 0)  # type: ignore[assignment]
     taken, named = as_taken(name, content_of(args), content_of(options))
@@ -410,7 +410,7 @@ def results_of(function: Callee, args: Args, options: Kwargs) -> object:
 
 
 def note_sharing(results: object, args: Iterable[object], perhaps: bool) -> None:
-    """Note which results may be views of arguments, in memory or by what is told."""
+    """Note which results may be views of arguments, by memory or if `perhaps`."""
     if isinstance(results, (list, tuple)):
         for result in results:
             note_sharing(result, args, perhaps)
@@ -425,7 +425,7 @@ def note_sharing(results: object, args: Iterable[object], perhaps: bool) -> None
 
 
 def computed(function: Callee, args: Args, options: Kwargs) -> Content:
-    """The contents that a function of NumPy gives of contents."""
+    """Compute the contents that a function of NumPy returns for contents."""
     if is_symbolic([*args, *options.values()]):
         return apply_function(function, args, options)
     return function(*args, **options)
@@ -434,7 +434,7 @@ def computed(function: Callee, args: Args, options: Kwargs) -> Content:
 def _views(
     function: Callee, array: TracedArray, args: Args, options: Kwargs
 ) -> Wrapped:
-    """The view, or the list of views, that a function of NumPy gives of an array."""
+    """The view, or the list of views, that a NumPy function returns of an array."""
     args, options = content_of(args), content_of(options)
 
     def read(content: Content) -> Content:
@@ -443,7 +443,7 @@ def _views(
     views = read(array.content)
     if not isinstance(views, (list, tuple)):
         return array.viewed(function.__name__, read)
-    if not views[0].ndim:  # numbers, of an array that is iterated
+    if not views[0].ndim:  # numbers, from iterating over an array
         return wrapped(views)
     parts = [lambda content, i=i: read(content)[i] for i in range(len(views))]
     return type(views)([array.viewed("", part) for part in parts])
@@ -452,7 +452,7 @@ def _views(
 def method_of(
     self: TracedArray, name: str, *args: object, **options: object
 ) -> Wrapped:
-    """The results of a method that gives new arrays."""
+    """Compute the results of a method that returns new arrays."""
     out = options.pop("out", None)
     taken, named = as_taken(name, content_of((self, *args)), content_of(options))
     content = as_value(taken[0]) if is_symbolic([*taken, *named.values()]) else taken[0]
@@ -470,7 +470,10 @@ def written_to(
     casting: CastingRule = "same_kind",
     stretched: bool = False,
 ) -> Wrapped:
-    """The arrays that `out=` names, of the shapes of results, or `stretched`."""
+    """Write results into the arrays that `out=` names; return those arrays.
+
+    The shapes must be equal, unless results may be `stretched`.
+    """
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []
     for out, result in zip(outs, results, strict=True):
@@ -485,12 +488,12 @@ def written_to(
 
 
 def _require_room(out: TracedArray, result: Wrapped, stretched: bool) -> None:
-    """Raise GraphError where `out=` names a number, or has no room for a result."""
+    """Raise GraphError if `out=` names a number, or has no room for a result."""
     if out.memory.fixed == NUMBER:
         raise graph_error(NUMBER, op="out", hint="leave out= away")
     shape, room = (as_value(content_of(x)).type.shape for x in (result, out))
     require_room(shape, room, stretched)
 
 
-# Functions of NumPy that write, give views, or call functions of the user; see `own`.
+# NumPy functions that write, return views, or call functions of the user; see `own`.
 OWN: dict[str, Callable[..., Any]] = {}

@@ -1,7 +1,7 @@
-"""Errors that NumPy would not raise, as of numbers that there are not in a trace.
+"""Errors that NumPy would not raise, such as for numbers that a trace does not have.
 
-The error may be caught by the function itself, which then decides by there being an
-error: so it is raised again when the function has returned.
+The traced function may catch such an error and then take a branch because of it, which
+it would not take in NumPy. So the error is raised again once the function has returned.
 """
 
 import threading
@@ -32,7 +32,7 @@ _THREAD = _Asked()
 
 @contextmanager
 def needing_numbers() -> Generator[None]:
-    """Trace a function. Raises GraphError at its end where it caught one of ours."""
+    """Trace a function within; at the end, raise any GraphError that it has caught."""
     outer, _THREAD.refused = _THREAD.refused, []
     try:
         with errors_made() as errors:
@@ -49,7 +49,7 @@ def needing_numbers() -> Generator[None]:
 
 
 def _reached_user(error: GraphError) -> bool:
-    """Whether code of the user has had an error, and so has caught it."""
+    """Whether the error has passed through user code, which then has caught it."""
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
     return any(is_user_file(frame.f_code.co_filename) for frame in frames)
 
@@ -65,14 +65,14 @@ _BOTH = {
 
 
 def tells(raised: Exception, error: GraphError) -> None:
-    """Note our error at the one that NumPy has in its place, which users may catch."""
+    """Attach `error`, ours, to NumPy's, raised in its place so users may catch it."""
     kind = next((k for k in _CLASSES if isinstance(raised, k)), ValueError)
     of_numpy: Any = raised
     of_numpy.of_graphc = _BOTH[kind](error.args[0], error.entry)
 
 
 def number_by(computes: Callable[..., T], content: object) -> T:
-    """The number of some content. Raises GraphError where it is symbolic."""
+    """Compute a number from `content`. Raises GraphError where it is symbolic."""
     try:
         return computes(content)
     except GraphError as error:
@@ -81,9 +81,9 @@ def number_by(computes: Callable[..., T], content: object) -> T:
 
 
 def settled(content: object) -> object:
-    """Content; the number of a size that cannot be larger than in the call at hand.
+    """Return `content`, or the number of a size that has reached its upper bound.
 
-    One program serves all sizes from 3 on where `min(3, n)` is 3, say.
+    Where `min(3, n)` is 3, for example, one program serves all sizes from 3 on.
     """
     if not isinstance(content, Value) or not is_size(content):
         return content
@@ -93,38 +93,38 @@ def settled(content: object) -> object:
 
 
 def number_of_items(content: Value | NDArray) -> int:
-    """The elements of the first axis. Raises GraphError where their number is open."""
+    """The size of the first axis. Raises GraphError where it is not known."""
     count = _settled_length(content)
     return number_by(len, content) if count is None else count
 
 
 def places_of_items(content: Value | NDArray) -> Iterable[int]:
-    """0, 1, 2 ... for the elements of the first axis."""
+    """The positions 0, 1, 2 ... along the first axis."""
     count = _settled_length(content)
     if count is None:
-        return [i for i, _ in enumerate(content)]  # which tells why it has no items
+        return [i for i, _ in enumerate(content)]  # raises an error that says why
     return range(count)
 
 
 def _settled_length(content: Value | NDArray) -> int | None:
-    """The elements of the first axis; None of a number, or where it is open."""
+    """The size of the first axis; None for a number, or where it is not known."""
     count = settled(content.shape[0]) if content.shape else None
     return count if isinstance(count, int) else None
 
 
 def truth(content: object) -> bool:
-    """Whether some content is true. Raises GraphError where data decide that."""
+    """Whether `content` is true. Raises GraphError where that depends on data."""
     answer = answer_to(content)
     return number_by(bool, content) if answer is None else answer
 
 
 def refuse_number(value: Value, asking: str) -> None:
-    """Raise the GraphError of a use that needs the number of a value."""
+    """Raise the GraphError for a use that needs the number behind a value."""
     _refuse(no_number(value, asking))
 
 
 def refuse_repeating(count: Value, sequence: object) -> None:
-    """Raise the GraphError of a sequence that a symbolic number is to repeat."""
+    """Raise the GraphError for repeating a sequence a symbolic number of times."""
     _refuse(no_repeating(count, sequence))
 
 
@@ -139,17 +139,17 @@ def _note(error: GraphError) -> None:
 
 
 def is_number(content: object) -> bool:
-    """Whether content is one symbolic number."""
+    """Whether `content` is a single symbolic number."""
     return isinstance(content, Value) and not content.type.rank
 
 
 def number_class(value: Value) -> type:
-    """The class of a number, to code of the user: Python's own is weak here."""
+    """The class that a number has for user code; a weak value is a Python number."""
     if value.type.weak:
         return {"b": bool, "i": int, "f": float}.get(value.dtype.kind, complex)
     return value.dtype.type
 
 
 def is_size(content: Any) -> bool:
-    """Whether content is a size, which is an int in NumPy."""
+    """Whether `content` is a size, which would be an int in NumPy."""
     return is_number(content) and known_sizes(content) is not None

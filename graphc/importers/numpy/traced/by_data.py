@@ -1,6 +1,7 @@
 """Functions of NumPy that raise for some data, or whose dtype depends on data.
 
-NumPy's errors of data are conditions here, which programs check.
+Where NumPy raises an error because of data, a condition is noted here, which the
+compiled program checks.
 """
 
 import math
@@ -25,12 +26,12 @@ from graphc.ir.types import is_float
 
 
 def _is_listed(bins: Wrapped) -> bool:
-    """Whether bins are several, or edges, and not a number of bins."""
+    """Whether `bins` lists edges, or bins per axis, and is not a number of bins."""
     return isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
 
 
 def _eigenvalues(function: Callable[..., object]) -> Callable[..., object]:
-    """`eig` or `eigvals`, of complex matrices: NumPy then gives complex numbers."""
+    """`eig` or `eigvals`, only for complex matrices, where NumPy's are complex too."""
 
     def of_matrix(a: object) -> object:
         if as_value(content_of(a)).dtype.kind == "c":
@@ -54,14 +55,14 @@ def _digitize(x: object, bins: object, right: bool = False) -> object:
 
 
 def _require_ascending(bins: object, name: str) -> None:
-    """Have calls raise ValueError for edges of bins that do not ascend."""
+    """Make calls raise ValueError where the edges of bins do not ascend."""
     edges = F.asarray(content_of(bins))
     rise = F.logical_not(F.any(edges[:-1] > edges[1:]))
     require(rise, f"{name}: the edges of bins do not ascend")
 
 
 def _histogram(function: Callable[..., object]) -> Callable[..., object]:
-    """`histogram` or `histogram_bin_edges`, of edges that ascend, or of finite data."""
+    """`histogram` or `histogram_bin_edges`, for ascending edges or finite data."""
 
     def by_bins(
         a: object,
@@ -82,7 +83,7 @@ def _histogram(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _quantile(function: Callable[..., object], most: int) -> Callable[..., object]:
-    """A function of quantiles, which are shares up to `most` of the elements."""
+    """A function of quantiles or percentiles, requiring `q` to be within 0..`most`."""
 
     def of_shares(a: object, q: object, *args: object, **options: object) -> object:
         shares = F.asarray(content_of(q))
@@ -109,7 +110,7 @@ def _histogram_of_several(
     density: bool | None = None,
     weights: Wrapped = None,
 ) -> tuple[object, list[Wrapped]]:
-    """`np.histogramdd`: how many points are in each box, and the edges of boxes."""
+    """`np.histogramdd`: the number of points in each box, and the edges per axis."""
     points = wrapped(as_value(content_of(np.asarray(sample))))
     in_rows = isinstance(sample, (list, tuple)) or points.ndim < 2
     columns: list[Wrapped] = list(np.atleast_2d(points) if in_rows else points.T)
@@ -136,7 +137,7 @@ def _histogram_of_several(
 
 
 def _as_density(counts: Wrapped, by_axis: Sequence[Wrapped]) -> object:
-    """Counts divided by the sizes of boxes and by the sum of all."""
+    """Divide counts by the volumes of their boxes and by the sum of all counts."""
     total = counts.sum()
     for axis, edges in enumerate(by_axis):
         shape = [-1 if i == axis else 1 for i in range(len(by_axis))]
@@ -154,7 +155,7 @@ def _histogram_of_two(
 
 
 def _position(function: Callable[..., object]) -> Callable[..., object]:
-    """`nanargmax` or `nanargmin`, of a number in each row."""
+    """`nanargmax` or `nanargmin`, requiring a number that is not NaN in each row."""
 
     def position(*args: object, **options: object) -> object:
         places: Wrapped = results_of(function, args, options)
@@ -166,7 +167,7 @@ def _position(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _count_each(x: object, weights: object = None, minlength: object = 0) -> object:
-    """`np.bincount`: of nothing, NumPy counts, whatever the weights are."""
+    """`np.bincount`: for an empty array NumPy counts, even where weights are given."""
     count = as_size(as_value(content_of(x)).size)
     if weights is not None and less_equal(count, 0):
         weights = None
@@ -177,14 +178,14 @@ def _count_each(x: object, weights: object = None, minlength: object = 0) -> obj
 
 
 def _least_squares(a: object, b: object, rcond: object = None) -> tuple[Wrapped, ...]:
-    """`np.linalg.lstsq`, where the rank is of int32."""
+    """`np.linalg.lstsq`, whose rank is an int32."""
     results: Wrapped = results_of(np.linalg.lstsq, (a, b, rcond), {})
     x, residuals, rank, s = results
     return x, residuals, rank.astype("int32"), s
 
 
 def _indices(dimensions: Wrapped, *args: object, **options: object) -> object:
-    """`np.indices`, of sizes that are not negative."""
+    """`np.indices`, requiring sizes that are not negative."""
     sizes = F.asarray(content_of(dimensions))
     require(F.all(sizes >= 0), "indices: negative dimensions are not allowed")
     return results_of(np.indices, (dimensions, *args), options)
@@ -193,7 +194,7 @@ def _indices(dimensions: Wrapped, *args: object, **options: object) -> object:
 def _polyfit(
     x: object, y: object, deg: Wrapped, *args: object, **options: object
 ) -> object:
-    """`np.polyfit`, of some points."""
+    """`np.polyfit`, requiring a degree that is not negative and at least one point."""
     if not holds_arrays(deg) and np.min(deg) < 0:
         raise graph_error("needs a degree >= 0", op="numpy.polyfit", got=str(deg))
     count = as_value(as_value(content_of(x)).size)
@@ -208,7 +209,7 @@ def _average(
     *args: object,
     **options: object,
 ) -> object:
-    """`np.average`, of weights whose sums are not 0."""
+    """`np.average`, requiring weights that do not sum to 0."""
     if weights is not None:
         shares = as_value(content_of(weights))
         own_axes = as_value(content_of(a)).ndim == shares.ndim
@@ -218,7 +219,7 @@ def _average(
 
 
 def require_weights(fweights: object, aweights: object) -> None:
-    """Have calls raise for weights of `np.cov` that it does not take."""
+    """Make calls raise for weights that `np.cov` does not accept."""
     for name, content in ("fweights", fweights), ("aweights", aweights):
         if content is not None:
             shares = F.asarray(content_of(content))

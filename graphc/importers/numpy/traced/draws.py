@@ -1,8 +1,9 @@
-"""Random numbers that a function of NumPy draws while it is traced: an error.
+"""Errors for random numbers that a function of NumPy draws while it is traced.
 
-The numbers of one trace would be constants of the program, the same at each call.
-Functions of `numpy.random` are refused where their names are looked up. The methods of
-a generator from outside are code of C, which nobody can watch: its state is compared.
+The numbers drawn during a trace would become constants of the program, the same at each
+call. Functions of `numpy.random` are refused where their names are looked up. Methods
+of a generator made outside the function are C code that nobody can watch, so the states
+of such generators are compared before and after the trace.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -25,13 +26,13 @@ from graphc.importers.reached import reached
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
 _PROBLEM = "random numbers would be drawn once, while the function is traced"
 RandomSource = Any  # np.random.Generator, RandomState or BitGenerator
-# Names of `numpy.random` lead to refusals while a function is traced.
+# Looked up here already, since while tracing these names give functions that refuse.
 _GLOBAL_STATE, _GENERATOR = np.random.mtrand._rand, np.random.Generator
 _STATES = (np.random.RandomState, np.random.BitGenerator)
 
 
 class RandomNames:
-    """The module `numpy.random`, whose functions are refused when they are called."""
+    """Stand-in for the module `numpy.random`, which refuses draws during a trace."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -42,13 +43,13 @@ class RandomNames:
 
 
 class _RefusedDraw:
-    """A function, or a class of generators, of `numpy.random`."""
+    """A function or a class of generators that refuses to draw during a trace."""
 
     def __init__(self, plain: Any, name: str) -> None:
         self._plain, self._name = plain, name
 
     def __call__(self, *args: object, **options: object) -> object:
-        if not is_tracing():  # the user has kept it
+        if not is_tracing():  # the user has kept it after the trace
             return self._plain(*args, **options)
         raise graph_error(_PROBLEM, op=f"numpy.random.{self._name}", hint=HINT)
 
@@ -58,9 +59,9 @@ class _RefusedDraw:
 
 @contextmanager
 def no_draws(function: Callable[..., object]) -> Generator[None]:
-    """Within: generators that a function can reach are not drawn from.
+    """Refuse draws from generators that a function can reach.
 
-    Raises GraphError afterwards where one was; it is then as it was before.
+    Raises GraphError at the end where one was drawn from, after resetting its state.
     """
     before = [(bits, bits.state) for bits in _sources(function)]
     try:
@@ -79,7 +80,7 @@ def _error(function: Callable[..., object]) -> GraphError:
 
 
 def defined_at(function: Callable[..., object]) -> SourceLocation:
-    """The line at which a function begins; where it has none, the user's."""
+    """The line where a function begins; the user's line for one without Python code."""
     code = getattr(function, "__code__", None)
     return (
         SourceLocation(code.co_filename, code.co_firstlineno) if code else user_place()
@@ -87,7 +88,7 @@ def defined_at(function: Callable[..., object]) -> SourceLocation:
 
 
 def _sources(function: Callable[..., object]) -> Iterator[RandomSource]:
-    """The states of random numbers that a function and its helpers can name."""
+    """The sources of random numbers that a function and its helpers can name."""
     for item in (_GLOBAL_STATE, *reached(function)):
         if isinstance(item, _GENERATOR):
             yield item.bit_generator

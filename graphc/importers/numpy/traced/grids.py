@@ -1,6 +1,6 @@
-"""`np.r_`, `np.c_`, `np.mgrid` and `np.ogrid`: arrays by slices, of symbolic sizes too.
+"""`np.r_`, `np.c_`, `np.mgrid` and `np.ogrid` for slices whose sizes may be symbolic.
 
-These arrays are written in place as any others, so they are traced.
+The user may write into the resulting arrays as into any other, so they are traced.
 """
 
 from abc import ABC, abstractmethod
@@ -14,11 +14,11 @@ from graphc.importers.numpy.traced.arrays import content_of
 from graphc.importers.numpy.traced.memory import is_symbolic
 from graphc.ir.types import DType, NDArray
 
-Writable = Callable[[object], object]  # of arrays that the user may write
+Writable = Callable[[object], object]  # makes arrays that the user may write into
 
 
 class _BySlices(ABC):
-    """An object of NumPy that makes arrays of what it is indexed by."""
+    """An object of NumPy that makes arrays from the slices that it is indexed with."""
 
     def __init__(self, plain: Any, as_users: Writable) -> None:
         self._plain, self._as_users = plain, as_users
@@ -39,7 +39,7 @@ class _BySlices(ABC):
 
 
 class Joining(_BySlices):
-    """`np.r_`, or `np.c_` which joins columns."""
+    """`np.r_`, or `np.c_`, which joins columns."""
 
     def __init__(self, plain: Any, as_users: Writable, columns: bool = False) -> None:
         super().__init__(plain, as_users)
@@ -48,7 +48,7 @@ class Joining(_BySlices):
     def _symbolic(self, items: object) -> object:
         listed = items if isinstance(items, tuple) else (items,)
         parts = [cast("NDArray", _part(item)) for item in listed]
-        dtype = np.result_type(*parts)  # Python's numbers take that of the others
+        dtype = np.result_type(*parts)  # Python's numbers take the dtype of the others
         arrays = [self._array(part, dtype) for part in parts]
         return np.concatenate(arrays, axis=-1 if self._columns else 0)
 
@@ -58,7 +58,7 @@ class Joining(_BySlices):
 
 
 class Grid(_BySlices):
-    """`np.mgrid`, or `np.ogrid` whose arrays are of one row or column each."""
+    """`np.mgrid`, or `np.ogrid`, whose arrays each vary along one axis only."""
 
     def _symbolic(self, items: object) -> object:
         if isinstance(items, slice):
@@ -85,7 +85,7 @@ def _part(item: object) -> object:
 
 
 def _numbers(item: slice) -> NDArray:
-    """The numbers of a slice: they count, or divide by an imaginary step."""
+    """The numbers of a slice, as `arange`; as `linspace` for an imaginary step."""
     start, step = item.start or 0, 1 if item.step is None else item.step
     if isinstance(step, complex):
         return np.linspace(start, item.stop, int(abs(step)))

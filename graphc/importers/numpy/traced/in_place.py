@@ -1,7 +1,7 @@
-"""Methods of traced arrays that write or sort, and `x.flat`, the elements in turn.
+"""Methods of traced arrays that write or sort, and `x.flat`, a view of all elements.
 
-As in NumPy, parts of `x.flat` are copies, and what is written through it repeats until
-there is enough.
+As in NumPy, indexing `x.flat` gives copies, and the numbers that are written through it
+are repeated until there are enough.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from graphc.ir.namespace import F
 
 
 class FlatElements(TracedArray):
-    """`x.flat` of an array, whose elements are written through it."""
+    """`x.flat`: the elements in order, through which the array can be written."""
 
     __slots__ = ()
 
@@ -43,9 +43,9 @@ class FlatElements(TracedArray):
 
 
 def repeated(numbers: Content, replaced: Content) -> Content:
-    """As many numbers as there are to be replaced, from the first one on again.
+    """Repeat `numbers` until there are as many as elements to be replaced.
 
-    Where there are no numbers, nothing changes.
+    Where `numbers` is empty, nothing changes.
     """
     if isinstance(numbers, (list, tuple)):
         numbers = F.asarray(numbers) if is_symbolic(numbers) else np.asarray(numbers)
@@ -59,7 +59,7 @@ def repeated(numbers: Content, replaced: Content) -> Content:
 
 
 def _flat(array: TracedArray) -> FlatElements:
-    """The elements of an array, one after the other."""
+    """A flat view of an array, which can be written."""
     return FlatElements(array.memory.rearranged(lambda content: content.reshape(-1)))
 
 
@@ -70,7 +70,7 @@ def _write_flat(array: TracedArray, new: object) -> None:
 def put(
     array: TracedArray, indices: object, values: object, mode: str = "raise"
 ) -> None:
-    """`np.put`: elements by their positions in the flat array."""
+    """`np.put`: write elements by their positions in the flat array."""
     elements = _flat(array)
     places, count = content_of(indices), elements.content.size
     if isinstance(places, (list, tuple)):
@@ -85,14 +85,14 @@ def put(
 
 
 def _of_some(places: Content, count: Value) -> Value:
-    """Positions in an array which is not empty unless there are no positions."""
+    """Make calls raise IndexError for positions in an empty array."""
     fit = (count > 0) | (as_value(places).size == 0)
     message = "numpy.put: cannot replace elements of an empty array"
     return F.assert_(fit, message, as_value(places), IndexError)
 
 
 def elements_with_places(array: Any) -> Iterator[tuple[tuple[int, ...], object]]:
-    """`np.ndenumerate`: the index of each element, and the element as it is then."""
+    """`np.ndenumerate`: yield each index and the element there at that moment."""
     for index in np.ndindex(*map(int, array.shape)):
         yield index, array[index]
 

@@ -1,7 +1,8 @@
-"""Integers of Python that are computed from data, which have 64 bits while traced.
+"""Check that Python's integers computed from data fit the 64 bits they have in a trace.
 
-Python's have any number of bits. The host computes integers of sizes, so that these
-have as many here. Calls look whether 64 bits are enough for integers of data.
+Python's integers have any number of bits. Integers computed from sizes keep that here,
+since the host computes them. For integers computed from data, each call checks whether
+64 bits are enough.
 """
 
 import operator
@@ -33,7 +34,7 @@ _ON_FLOATS: Mapping[Primitive, Callable[[Value, Value], Value]] = {
 
 
 def require_64_bits(nodes: Iterable[Node]) -> None:
-    """Note that integers of Python that are computed from data have 64 bits.
+    """Make calls check that Python's integers computed from data fit 64 bits.
 
     The nodes are in topological order.
     """

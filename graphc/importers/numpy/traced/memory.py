@@ -1,8 +1,8 @@
-"""Memory of arrays that NumPy writes in place, as content that is replaced.
+"""The memory of arrays that NumPy writes in place, as content that is replaced.
 
-Values never change. The content of a memory is a value, or an array that nobody
-changes, and a write replaces it. A view reads its content from its base, and a write
-into it replaces the content of the base.
+Values never change. The content of a memory is a value or an array that nobody changes;
+a write replaces it. A view reads its content from its base, and a write into a view
+replaces the content of the base.
 """
 
 import threading
@@ -34,7 +34,7 @@ BORROWED = "an array of NumPy has these elements too, and would not be written"
 UNCLEAR = "whether arrays share memory depends on its layout here: neither is written"
 
 _INTERFACES = "__array_interface__", "__array_struct__"
-OF_MEMORY = {  # attributes that arrays in memory have, and what to do in their place
+OF_MEMORY = {  # attributes that only arrays in memory have, and hints
     **dict.fromkeys(["getfield", "setfield", "data", "ctypes", "byteswap"], ""),
     **dict.fromkeys(["flags", "strides", "base"], ""),
     **dict.fromkeys(_INTERFACES, ""),
@@ -42,15 +42,15 @@ OF_MEMORY = {  # attributes that arrays in memory have, and what to do in their 
     "setflags": "leave it out, and do not write what is to stay as it is",
     "resize": "write y = np.resize(y, shape), or y = np.zeros(shape)",
 }
-OF_C = frozenset(  # asked for there too
+OF_C = frozenset(  # C code asks for these too
     ["flags", "strides", "data", "ctypes", "base", *_INTERFACES]
 )
 OF_NUMBERS = frozenset(["item", "tolist"])
 
 
 class _Computed(threading.local):
-    values: list[Value] | None = None  # contents so far, of a function that is traced
-    raises = False  # the caller has NumPy raise errors of floating point
+    values: list[Value] | None = None  # contents computed so far in this trace
+    raises = False  # the caller has np.errstate raise floating-point errors
 
 
 _THREAD = _Computed()
@@ -63,7 +63,7 @@ def is_tracing() -> bool:
 
 @contextmanager
 def values_computed() -> Generator[list[Value]]:
-    """The values that arrays have within; results need some of them."""
+    """Yield the list of values computed within; results need some of them."""
     outer, _THREAD.values = (_THREAD.values, _THREAD.raises), []
     _THREAD.raises = bool(_RAISING.intersection(np.geterr().values()))
     try:
@@ -73,25 +73,25 @@ def values_computed() -> Generator[list[Value]]:
 
 
 def count_computed() -> int:
-    """How many values this trace has computed so far."""
+    """The number of values that this trace has computed so far."""
     return len(_THREAD.values or ())
 
 
 def forget_computed(after: int) -> None:
-    """Forget the values that came after so many: an error ended what needs them."""
+    """Forget all but the first `after` values: an error has made the others useless."""
     if _THREAD.values is not None:
         del _THREAD.values[after:]
 
 
 def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
-    """Note a condition of data that NumPy raises for, where programs are checked."""
+    """Have programs check a condition on data where NumPy would raise."""
     _kept(F._assert(holds, holds, message, kind))
 
 
 def require_fit(number: Value, dtype: DType) -> None:
-    """Note that a number, cut to an integer, is one of an integer dtype."""
+    """Note the condition that a number fits an integer dtype once truncated."""
     limits, inside = np.iinfo(dtype), list[Value]()
-    if number.dtype.kind == "f":  # float64 has the ends of all dtypes
+    if number.dtype.kind == "f":  # float64 holds the limits of all dtypes
         whole = F.trunc(cast(number, FLOAT64))
         inside = [whole >= float(limits.min), whole < float(limits.max) + 1]
     elif is_integer(number.dtype):
@@ -106,10 +106,10 @@ def require_fit(number: Value, dtype: DType) -> None:
 
 
 def python_fitting(numbers: Content, dtype: DType) -> Content:
-    """Numbers, nested lists of them too, of which Python's integers fit a dtype.
+    """Convert Python integers in `numbers`, nested lists too, to an integer dtype.
 
-    Raises OverflowError for integers that do not, as NumPy does; those that are
-    arguments are looked at when they are known.
+    Raises OverflowError for integers that do not fit, as NumPy does. Integers that are
+    arguments are checked once they are known.
     """
     if isinstance(numbers, (list, tuple)):
         return [python_fitting(number, dtype) for number in numbers]
@@ -121,10 +121,10 @@ def python_fitting(numbers: Content, dtype: DType) -> Content:
 
 
 def require_python_fits(nodes: Iterable[Node]) -> None:
-    """Note that numbers of Python fit the integer dtypes that they are cast to.
+    """Note the condition that Python numbers fit the integer dtypes they are cast to.
 
-    Sizes are looked at where they are cast, with the sizes of a call, and floats that
-    become Python's integers where `int` takes them.
+    Sizes are checked where they are cast, with the sizes of each call. Floats that
+    become Python integers are checked where `int` takes them.
     """
     for node in nodes:
         output = node.outputs[0].type
@@ -137,10 +137,11 @@ def require_python_fits(nodes: Iterable[Node]) -> None:
 
 
 def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:
-    """The error of an attribute that a traced array has not; None where it has it.
+    """The error for an attribute that a traced array lacks; None where it has it.
 
-    Those that only values of graphc have are none of NumPy's. Where arrays and numbers
-    of NumPy have it, it is no AttributeError to the user: `hasattr` would say no.
+    Attributes that only graphc's values have do not exist in NumPy, so they are absent
+    here. For one that NumPy's arrays or numbers do have, the user gets a GraphError: an
+    AttributeError would make `hasattr` say no.
     """
     absent = AttributeError(f"a TracedArray has no attribute {name!r}")
     by_user = is_in_file_of_user(asking)
@@ -168,9 +169,10 @@ def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:
 
 
 class Memory:
-    """Elements of an array; `fixed` says why they are not written, "" if they may be.
+    """The elements of an array.
 
-    `ordered`: they lie in the order of C, so that reshaping them gives a view.
+    `fixed` says why they cannot be written, and is "" where they can. `ordered` says
+    that they lie in C order, so that reshaping gives a view.
     """
 
     __slots__ = ("__weakref__", "_borrowed", "_content", "_sharing", "fixed", "ordered")
@@ -181,21 +183,21 @@ class Memory:
         self._content = _kept(content)
         self.fixed: str = fixed
         self.ordered = ordered or content.ndim < 2
-        self._sharing: WeakSet[Memory] = WeakSet()  # perhaps, by an unknown layout
-        self._borrowed: list[ref[NDArray]] = []  # by code of C
+        self._sharing: WeakSet[Memory] = WeakSet()  # possibly, by an unknown layout
+        self._borrowed: list[ref[NDArray]] = []  # by C code
 
     @property
     def content(self) -> Content:
-        """The elements as they are now."""
+        """The current elements."""
         return self._content
 
     @property
     def owner(self) -> "Memory":
-        """The memory that is not a view: this one."""
+        """The memory at the end of a chain of views: this one, where it is no view."""
         return self
 
     def replace(self, content: Content) -> None:
-        """Write all elements. Raises GraphError where NumPy would change more."""
+        """Replace all elements. Raises GraphError if NumPy would change others too."""
         problem = self.fixed or (UNCLEAR if self._sharing else "")
         if any(array() is not None for array in self._borrowed):
             problem = BORROWED
@@ -205,17 +207,17 @@ class Memory:
         self._content = _kept(content)
 
     def write(self, index: object, new: Content) -> None:
-        """Write the elements at an index, cast to the dtype there is."""
+        """Write the elements at an index, cast to the dtype of the memory."""
         dtype = self.content.dtype
         require_real("index", dtype, new)
         if is_number(new) and dtype.kind == "i" and takes_view(index):
-            require_fit(new, dtype)  # NumPy casts these by way of Python's numbers
+            require_fit(new, dtype)  # NumPy casts these by way of Python integers
         if isinstance(new, (list, tuple)):
             new = python_fitting(new, dtype)
         self.replace(_written(self.content, index, new))
 
     def part(self, index: object) -> "Memory":
-        """The view of the elements at an index that NumPy takes views for."""
+        """A view of the elements at an index, for which NumPy gives a view too."""
         return _View(
             self,
             lambda content: indexed(content, index),
@@ -223,11 +225,11 @@ class Memory:
         )
 
     def rearranged(self, read: Rearrangement, fixed: str = "") -> "Memory":
-        """A view of elements in another order, which `read` gives of any array."""
+        """A view of the elements in another order, which `read` gives for any array."""
         return _View(self, read, lambda old, new: _moved_back(old, read, new), fixed)
 
     def reshaped(self, read: Rearrangement, in_rows: bool = True) -> "Memory":
-        """The same elements in another shape: a view or a copy, by their layout."""
+        """The elements in another shape: a view or a copy, by their layout."""
         if in_rows and self.ordered and self.owner is self:
             shape = _shape(self.content)
             return _View(self, read, lambda _, new: _reshape(new, shape), ordered=True)
@@ -236,24 +238,24 @@ class Memory:
         return copied
 
     def is_base_of(self, view: "Memory") -> bool:
-        """Whether a memory is a view of this one's elements, not perhaps a copy."""
+        """Whether `view` surely shares this memory's elements, not just possibly."""
         return view.owner is self.owner
 
     def borrow(self) -> NDArray:
-        """The elements, of known numbers, as an array of NumPy that is not written."""
+        """Lend the known elements as a NumPy array that cannot be written."""
         array: NDArray = self.content.view()
         array.flags.writeable = False
         self.owner._borrowed.append(ref(array))
         return array
 
     def may_share(self, other: "Memory") -> None:
-        """Note that these may be the same elements: neither is written then."""
+        """Note that two memories may share elements, so that neither can be written."""
         self.owner._sharing.add(other.owner)
         other.owner._sharing.add(self.owner)
 
 
 class _View(Memory):
-    """Elements of another memory."""
+    """A view of the elements of another memory."""
 
     __slots__ = ("_base", "_read", "_write")
 
@@ -289,7 +291,7 @@ _ASK = "ask the result, by np.isfinite(y), or leave np.errstate to the caller"
 
 
 def _kept(content: Content) -> Content:
-    """A content that NumPy refuses to change, or a value, which is noted."""
+    """Make an array read-only, or note a value among those computed in this trace."""
     if isinstance(content, Value) and _THREAD.values is not None:
         if _RAISING.intersection(np.geterr().values()) and not _THREAD.raises:
             raise graph_error(_NO_FLAGS, op="numpy.errstate", hint=_ASK)
@@ -301,7 +303,7 @@ def _kept(content: Content) -> Content:
 
 
 def is_symbolic(argument: object) -> bool:
-    """Whether there is a value in an argument, or in the lists that it is made of."""
+    """Whether an argument is a value, or a list, tuple or slice that holds one."""
     if isinstance(argument, (list, tuple)):
         return any(map(is_symbolic, argument))
     if isinstance(argument, slice):
@@ -315,7 +317,7 @@ def indexed(content: Content, index: Any) -> Content:
 
 
 def takes_view(index: object) -> bool:
-    """Whether NumPy gives a view at an index: of slices and integers alone."""
+    """Whether NumPy gives a view at an index: it does for slices and integers only."""
     items = index if isinstance(index, tuple) else (index,)
     return all(
         item is None or item is Ellipsis or isinstance(item, slice) or _is_number(item)
@@ -324,13 +326,13 @@ def takes_view(index: object) -> bool:
 
 
 def has_ellipsis(index: object) -> bool:
-    """Whether an index names an ellipsis, which keeps a view of no axes."""
+    """Whether an index has an ellipsis, which gives a view even without any axes."""
     items = index if isinstance(index, tuple) else (index,)
     return any(item is Ellipsis for item in items)
 
 
 def in_columns(content: Content, sizes: tuple[object, ...]) -> Content:
-    """The elements in another shape, taken and laid down column by column."""
+    """The elements in another shape, read and laid out column by column."""
     array = as_value(content) if is_symbolic(sizes) else content
     return array.T.reshape(sizes).T
 
@@ -342,7 +344,7 @@ def _is_number(item: object) -> bool:
 
 
 def _written(content: Content, index: Any, new: object) -> Content:
-    """An array with other elements at an index, cast as NumPy casts what is written."""
+    """A copy of an array with other elements at an index, cast as NumPy casts them."""
     if not is_symbolic([content, index, new]):
         changed = np.array(content)
         changed[index] = new
@@ -352,9 +354,10 @@ def _written(content: Content, index: Any, new: object) -> Content:
 
 
 def require_real(op: str, dtype: DType, new: object) -> None:
-    """Raise GraphError for a complex of Python where elements are real, as NumPy does.
+    """Raise GraphError for a Python complex where elements are real, as NumPy does.
 
-    Arrays of complex numbers and their elements are cast: NumPy warns.
+    Arrays of complex numbers and their elements are cast, as in NumPy, which only
+    warns.
     """
     if isinstance(new, (list, tuple)):
         for item in new:
@@ -367,7 +370,7 @@ def require_real(op: str, dtype: DType, new: object) -> None:
 
 
 def _moved_back(old: Content, read: Rearrangement, new: Content) -> Content:
-    """An array whose elements that `read` gives are those of `new`."""
+    """A copy of `old` in which the elements that `read` selects are those of `new`."""
     if is_symbolic([old, new]):
         whole = as_value(old)
         places = read(F.reshape(F.arange(whole.size), whole.shape))
@@ -389,18 +392,18 @@ def _reshape(content: Content, shape: Any) -> Content:
 
 
 def overlap(one: Content, other: Content) -> bool:
-    """Whether two contents are arrays of NumPy that may have elements in common."""
+    """Whether two contents are NumPy arrays that may have elements in common."""
     known = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
     return known and np.may_share_memory(one, other)
 
 
 def copies_always(copy: object) -> bool:
-    """Whether a copy is made in any case: NumPy has names for that, beside bools."""
+    """Whether a `copy=` argument always copies; NumPy also has enum members for it."""
     return getattr(copy, "value", copy) in (True,)
 
 
 def require_room(shape: Shape, room: Shape, stretched: bool) -> None:
-    """Raise GraphError unless a result is of the shape of what it is written to."""
+    """Raise GraphError unless a result has the shape of the array that it goes to."""
     if len(shape) > len(room):
         problem = "the result has more axes than the array that it is written to"
         raise graph_error(problem, op="out", got=shape_text(shape))

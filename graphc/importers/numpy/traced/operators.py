@@ -1,4 +1,4 @@
-"""The operators of arrays of functions of NumPy, and casts, computed on contents."""
+"""The operators and casts of traced arrays, computed on their contents."""
 
 import operator
 import sys
@@ -69,7 +69,7 @@ def _define_operators() -> None:
 
 
 class OfArrays:
-    """A method of arrays, which numbers have not: `hasattr` tells the user so."""
+    """A method of arrays that numbers lack, as `hasattr` in user code must see."""
 
     def __init__(self, method: Callable[..., object]) -> None:
         self.of_array = method
@@ -84,7 +84,7 @@ class OfArrays:
 
 
 def _repeating(computes: Callable[..., object]) -> Callable[..., object]:
-    """A product, or the repetition of a list, which needs a number."""
+    """A product; repeating a list is refused, since it needs a known number."""
 
     def times(self: TracedArray, other: object) -> object:
         if isinstance(other, SEQUENCES) and is_size(self.content):
@@ -95,7 +95,7 @@ def _repeating(computes: Callable[..., object]) -> Callable[..., object]:
 
 
 def _power(self: TracedArray, other: object, *modulo: object) -> object:
-    """A power, for which NumPy calls `square` where it is an integer 2."""
+    """A power; for the integer exponent 2 NumPy calls `square` on arrays of bools."""
     to_bytes = self.dtype == bool and self.memory.fixed != NUMBER
     if to_bytes and type(other) is int and other == 2:
         return wrapped(computed(np.square, (self.content,), {}))
@@ -103,22 +103,22 @@ def _power(self: TracedArray, other: object, *modulo: object) -> object:
 
 
 def __round__(self: TracedArray, digits: object = None) -> object:
-    """`round` of a number, which is an int of Python without digits."""
+    """`round` for a number; without digits the result is a Python int."""
     if self.memory.fixed != NUMBER:
         raise TypeError("type numpy.ndarray doesn't define __round__ method")
     of_python = number_class(as_value(self.content)) is int
     if digits is None and not of_python:
-        if self.dtype.kind in "bc":  # which NumPy rounds to no integer
+        if self.dtype.kind in "bc":  # NumPy rounds these to no integer
             refuse_number(self.content, "round")
         return wrapped(rounded(as_value(self.content)))
     return _binary(round)(self, *([] if digits is None else [digits]))
 
 
 def _bit_length(self: TracedArray) -> Callable[[], object]:
-    """The method of integers of Python, which no other array has."""
+    """The method `bit_length`, which only Python integers have."""
     content = settled(self.content)
     if not is_number(content) or number_class(as_value(content)) is not int:
-        raise AttributeError("bit_length")  # Python asks `__getattr__` then
+        raise AttributeError("bit_length")  # then Python asks `__getattr__`
     return lambda: wrapped(bit_length(as_value(content)))
 
 
@@ -147,7 +147,7 @@ def _astype(
     subok: bool = True,
     copy: bool = True,
 ) -> object:
-    """The array in a dtype: itself where it has that and need not be copied."""
+    """Cast the array, or return it if it has the dtype and need not be copied."""
     target = np.dtype(dtype)
     if not np.can_cast(self.dtype, target, casting):
         problem = f"Cannot cast array data from {self.dtype!r} to {target!r}"

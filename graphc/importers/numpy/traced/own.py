@@ -1,4 +1,4 @@
-"""Functions of NumPy that write, that give views by their arguments, or call others."""
+"""Functions of NumPy that write, give views by their arguments, or call others."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ _STEPS = "start", "stop", "step"
 
 
 def _squeeze(array: object, axis: Wrapped = None) -> object:
-    """A view without the axes of size 1, which are known before the call."""
+    """A view without the axes of size 1; which ones must be known before the call."""
     view = _array(array)
     if axis is None:
         sizes = as_value(view.content).type.shape
@@ -44,7 +44,7 @@ def _squeeze(array: object, axis: Wrapped = None) -> object:
 
 
 def _require_known(sizes: Sequence[Size], op: str) -> None:
-    """Raise GraphError where whether a size is 1 depends on data, as the rank then."""
+    """Raise GraphError if data decide whether a size is 1, and so the result's rank."""
     for size in sizes:
         if isinstance(size, Dim) and size.compared("at least", 2) is None:
             problem = "whether an axis has one element depends on data"
@@ -76,7 +76,7 @@ def _correlation(
 
 
 def _require_rows(x: Wrapped, y: Wrapped, op: str) -> None:
-    """Raise GraphError where that there is one variable depends on data."""
+    """Raise GraphError if data decide whether there is only one variable."""
     if y is None:
         _require_known(as_value(content_of(x)).type.shape[:-1], op)
 
@@ -84,7 +84,7 @@ def _require_rows(x: Wrapped, y: Wrapped, op: str) -> None:
 def _in_float64(
     function: Callable[..., Value], *args: Wrapped, **options: Wrapped
 ) -> object:
-    """The results of a function that computes in float64 at least, as NumPy's does."""
+    """Call a function that computes in float64 at least, as NumPy's does."""
     if options.get("dtype") is None:
         arrays = [_array(x).dtype for x in args[:2] if x is not None]
         options["dtype"] = np.result_type(np.float64, *arrays)
@@ -92,7 +92,7 @@ def _in_float64(
 
 
 def _roll_axis(array: object, axis: int, start: int = 0) -> object:
-    """A view in which an axis stands before another one."""
+    """`np.rollaxis`: a view in which an axis is moved before another one."""
     view = _array(array)
     rank = view.content.ndim
     if not (-rank <= axis < rank and -rank <= start <= rank):
@@ -108,7 +108,7 @@ def _from_dlpack(array: object, **options: object) -> object:
 
 
 def _pack_bits(array: object, axis: int | None = None, bitorder: str = "big") -> object:
-    """`np.packbits`: eight elements each, as bits of a byte."""
+    """`np.packbits`: pack each eight elements into the bits of a byte."""
     rows = np.moveaxis(_along_one(array, axis) != 0, axis or 0, -1)
     count = (rows.shape[-1] + 7) // 8
     bits = _array(np.zeros((*rows.shape[:-1], count * 8), "uint8"))
@@ -123,7 +123,7 @@ def _unpack_bits(
     count: Wrapped = None,
     bitorder: str = "big",
 ) -> object:
-    """`np.unpackbits`: the eight bits of each byte, or `count` of them."""
+    """`np.unpackbits`: the bits of each byte, all of them or the first `count`."""
     rows = np.moveaxis(_along_one(array, axis), axis or 0, -1)
     bits = (rows[..., None] >> _shifts(bitorder)) & np.uint8(1)
     bits = bits.reshape((*rows.shape[:-1], rows.shape[-1] * 8))
@@ -134,7 +134,7 @@ def _unpack_bits(
 
 
 def _along_one(array: Wrapped, axis: int | None) -> Wrapped:
-    """The array, as a vector where no axis is said."""
+    """The array, flattened where no axis is given."""
     return np.ravel(array) if axis is None else np.asarray(array)
 
 
@@ -147,7 +147,7 @@ def _shifts(bitorder: str) -> Wrapped:
 
 
 def _trim_zeros(array: Wrapped, trim: str = "fb", axis: Wrapped = None) -> object:
-    """The part between the first and the last number that is not 0, of each axis."""
+    """A view of each axis from its first to its last element that is not 0."""
     view = _array(array)
     rank = view.content.ndim
     axes = range(rank) if axis is None else np.atleast_1d(axis).tolist()
@@ -157,7 +157,7 @@ def _trim_zeros(array: Wrapped, trim: str = "fb", axis: Wrapped = None) -> objec
     for i in {i % rank for i in axes}:
         others = tuple(j for j in range(rank) if j != i)
         part[i] = _between_zeros(F.any(as_value(view.content) != 0, others), trim)
-    return view[(*part, ...)]  # a view, of no axes too
+    return view[(*part, ...)]  # a view even without axes
 
 
 def _between_zeros(is_there: Value, trim: str) -> slice:
@@ -168,7 +168,7 @@ def _between_zeros(is_there: Value, trim: str) -> slice:
 
 
 def _sort_complex(array: object) -> object:
-    """`np.sort_complex`: complex64 is for integers of few bits."""
+    """`np.sort_complex`: integers of 8 or 16 bits become complex64, not complex128."""
     numbers = _array(array)
     if numbers.dtype.kind != "c":
         few = numbers.dtype.kind in "iu" and numbers.dtype.itemsize < 4
@@ -177,7 +177,7 @@ def _sort_complex(array: object) -> object:
 
 
 def _array_equiv(x: object, y: object) -> object:
-    """`np.array_equiv`: whether arrays are equal, one stretched to the other."""
+    """`np.array_equiv`: whether arrays are equal once they are broadcast."""
     one, other = _array(x), _array(y)
     pairs = zip(one.shape[::-1], other.shape[::-1], strict=False)
     if any(m != n and m != 1 and n != 1 for m, n in pairs):
@@ -186,7 +186,7 @@ def _array_equiv(x: object, y: object) -> object:
 
 
 def _poly(roots: object) -> object:
-    """`np.poly`, of real roots: the coefficients, highest power first."""
+    """`np.poly` for a vector of real roots: coefficients, highest power first."""
     values: Wrapped = np.atleast_1d(_array(roots))
     if values.ndim != 1 or values.dtype.kind == "c":
         problem = "NumPy gives real numbers for roots in pairs, which data decide"
@@ -224,7 +224,7 @@ def _along_axis(
     *args: object,
     **named: object,
 ) -> object:
-    """The results of a function of vectors, for each along an axis."""
+    """`np.apply_along_axis`: apply a function to each vector along an axis."""
     content = as_value(content_of(array))
     if not -content.ndim <= axis < content.ndim:
         raise graph_error("there is no such axis", op="apply_along_axis", got=str(axis))
@@ -250,7 +250,7 @@ def _along_axis(
 
 
 def _with_vectors(content: Value, axis: int) -> Value:
-    """The array, which has a vector along an axis: NumPy asks for one."""
+    """Make calls raise ValueError where there is no vector along an axis."""
     sizes = [n for i, n in enumerate(content.shape) if i != axis]
     if all(isinstance(n, int) and n for n in sizes):
         return content
@@ -260,7 +260,7 @@ def _with_vectors(content: Value, axis: int) -> Value:
 
 
 def _einsum(subscripts: object, *operands: object, **options: object) -> object:
-    """Products; of one array whose axes all stay, a view."""
+    """`np.einsum`; for a single array that keeps all its axes, a view."""
     args = (subscripts, *operands)
     _require_casts(operands if isinstance(subscripts, str) else args[::2], options)
     alone = operands[0] if len(operands) == 1 and not options else None
@@ -273,7 +273,7 @@ def _einsum(subscripts: object, *operands: object, **options: object) -> object:
 
 
 def _require_casts(operands: Sequence[object], options: dict[str, Any]) -> None:
-    """Raise GraphError where NumPy casts no operand to the dtype of a product."""
+    """Raise GraphError for operands that NumPy would not cast to the result dtype."""
     casting, dtype = options.pop("casting", "safe"), options.get("dtype")
     dtypes = [_array(x).dtype for x in operands if not isinstance(x, (list, tuple))]
     for one in dtypes if dtype is not None else ():
@@ -285,7 +285,7 @@ def _require_casts(operands: Sequence[object], options: dict[str, Any]) -> None:
 
 
 def _joining(function: Callee) -> Callee:
-    """A function that joins arrays, of the dtype that is asked for."""
+    """A function that joins arrays once they are cast to the dtype asked for."""
 
     def joined(
         arrays: Sequence[object],
@@ -322,7 +322,7 @@ def _array(argument: object) -> TracedArray:
 
 
 def _diag(array: object, k: int = 0) -> object:
-    """A diagonal, which is a view that is not written, or a matrix that has one."""
+    """`np.diag`: a read-only view of a diagonal, or a matrix that has one."""
     if isinstance(array, TracedArray) and array.content.ndim == 2:
         return np.diagonal(array, k)
     return results_of(np.diag, (array, k), {})
@@ -339,7 +339,7 @@ def _real_if_close(array: object, tol: float = 100) -> object:
 
 
 def _broadcast_arrays(*arrays: object, subok: bool = False) -> object:
-    """Views, which are not written: elements are in memory once."""
+    """`np.broadcast_arrays`: read-only views, since each element is in memory once."""
     shape = computed(np.broadcast_arrays, content_of(arrays), {})[0].shape
     return tuple(np.broadcast_to(_array(array), shape) for array in arrays)
 
@@ -362,7 +362,7 @@ def _put_along_axis(
 
 
 def _place(array: TracedArray, mask: object, new: object) -> None:
-    """`np.place`: numbers in turn where a mask is true, repeated."""
+    """`np.place`: write `new` in turn, repeated, wherever `mask` is true."""
     numbers, chosen = _numbers_for(array, new, "place"), _chosen(array, mask)
     if same_size(numbers.type.shape[0], 0):
         problem = "there are no numbers to put where the mask is true"
@@ -372,7 +372,7 @@ def _place(array: TracedArray, mask: object, new: object) -> None:
 
 
 def _put_masked(array: TracedArray, mask: object, new: object) -> None:
-    """`np.putmask`: where a mask is true, the numbers at its places, repeated."""
+    """`np.putmask`: where `mask` is true, write `new`, repeated, by position."""
     numbers, chosen = _numbers_for(array, new, "putmask"), _chosen(array, mask)
     if same_size(numbers.type.shape[0], 0):
         return
@@ -381,14 +381,14 @@ def _put_masked(array: TracedArray, mask: object, new: object) -> None:
 
 
 def _chosen(array: TracedArray, mask: object) -> Value:
-    """A mask as a vector, which has as many elements as the array."""
+    """A mask as a vector, with as many elements as the array."""
     chosen = F.reshape(as_value(content_of(mask)), (-1,)) != 0
     count = F.reshape(as_value(array.content), (-1,)).type.shape
     return F.specify_shape(chosen, count)
 
 
 def _numbers_for(array: TracedArray, new: object, name: str) -> Value:
-    """Numbers in turn, which are cast if that loses nothing, or if there is one."""
+    """Return `new` as a vector. Raises GraphError for an array of a wider dtype."""
     numbers = F.asarray(python_fitting(content_of(new), array.dtype))
     listed = numbers.ndim and not isinstance(new, (list, tuple))
     if listed and not np.can_cast(numbers.dtype, array.dtype):
@@ -416,7 +416,7 @@ def _nan_to_num(
 
 
 def _arange(*args: object, **options: object) -> object:
-    """`np.arange`, of which NumPy casts the first two numbers; others may wrap."""
+    """`np.arange`: its first two numbers must fit the dtype; later ones may wrap."""
     named = {name: options.pop(name) for name in _STEPS if name in options}
     if named:
         first = ("stop",) if len(args) == 1 and "stop" not in named else _STEPS
@@ -430,12 +430,12 @@ def _arange(*args: object, **options: object) -> object:
 
 
 def _diag_indices(n: object, ndim: int = 2) -> object:
-    """The same indices for each axis, in one array."""
+    """`np.diag_indices`: the same array of indices for each axis."""
     return (np.arange(content_of(n)),) * ndim
 
 
 def _diag_indices_from(array: TracedArray) -> object:
-    results_of(np.diag_indices_from, (array,), {})  # whether all axes are equal
+    results_of(np.diag_indices_from, (array,), {})  # raises unless sizes are equal
     return _diag_indices(array.shape[0], array.content.ndim)
 
 

@@ -1,8 +1,9 @@
-"""Python's own functions of numbers, which take numbers that are traced.
+"""Python's own functions of numbers, for numbers that are traced.
 
-`float(n)`, `int(0.1 * n)`, `round(n / 3)` and `math.sqrt(n)` ask an object for a number
-of Python, and there is none while a function is traced. In the user's code they give
-symbolic numbers of Python's classes instead. Where Python raises, so do calls.
+`float(n)`, `int(0.1 * n)`, `round(n / 3)` and `math.sqrt(n)` ask an object for a Python
+number, which does not exist while a function is traced. In the user's code these names
+therefore give symbolic numbers of Python's classes. Where Python raises an error, the
+call of the compiled program raises it.
 """
 
 import math
@@ -31,24 +32,24 @@ from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import is_integer
 
 FLOAT, INT = np.dtype("float64"), np.dtype("int64")
-DOMAIN, RANGE = "math domain error", "math range error"  # as Python calls them
-LARGEST = 2.0**63  # the first float that is no integer of 64 bits
+DOMAIN, RANGE = "math domain error", "math range error"  # in Python's words
+LARGEST = 2.0**63  # the first float beyond the integers of 64 bits
 LARGEST_ROOT = math.isqrt(2**63 - 1)
-HALF = 32  # bits of an integer of 64
+HALF = 32  # half of the bits of an integer of 64 bits
 MOST_CHOSEN = 4
 MOST_CHOSEN_FROM = (2**63 - 1, 2**63 - 1, 2**31, 2**21 - 1, 2**15)  # 63 bits are enough
 
 
 class NumberClass:
-    """`int` or `float` as the user has it: a class that traced numbers are made of."""
+    """`int` or `float` as the user sees it: calling it converts traced numbers too."""
 
     def __init__(self, kind: type, convert: Callable[[Value], Value]) -> None:
         self.kind, self._convert = kind, convert
         self._plain: Callable[..., object] = kind
-        self.dtype = np.dtype(kind)  # by which NumPy takes it for a dtype
+        self.dtype = np.dtype(kind)  # lets NumPy accept the class as a dtype
 
     def __call__(self, *args: object, **options: object) -> object:
-        """A number of the class."""
+        """Convert to a number of the class."""
         content = _number(args[0]) if len(args) == 1 and not options else None
         if content is None:
             return self._plain(*args, **options)
@@ -57,7 +58,8 @@ class NumberClass:
     def __instancecheck__(self, instance: object) -> bool:
         if type(instance) is not TracedArray:
             return isinstance(instance, self.kind)
-        # The user asks, to whom a number that is traced has a class of numbers.
+        # For the user who asks, a number that is traced is an instance of a class of
+        # numbers.
         is_one = instance.memory.fixed == NUMBER
         return is_one and issubclass(number_class(as_value(instance)), self.kind)
 
@@ -78,7 +80,7 @@ class NumberClass:
 
 
 def _number(argument: object) -> Value | None:
-    """The value of a real number that is traced and is no number of Python yet."""
+    """The value of a traced real number; None for anything else or a known number."""
     if type(argument) is not TracedArray or not is_number(argument.content):
         return None
     content = settled(argument.content)
@@ -91,9 +93,9 @@ def _as_float(number: Value) -> Value:
 
 
 def as_int(number: Value) -> Value:
-    """The integer that a number is cut off to, as `int` gives it, of 64 bits.
+    """Truncate a number to an integer of 64 bits, as `int` does.
 
-    The call raises ValueError or OverflowError where there is none.
+    The call raises ValueError or OverflowError where no such integer exists.
     """
     if is_integer(number.dtype) or number.dtype.kind == "b":
         fits = number.dtype.itemsize < INT.itemsize or number.dtype == INT
@@ -113,19 +115,19 @@ def as_int(number: Value) -> Value:
 def _required(
     fits: Value, message: str, number: Value, error: type[Exception]
 ) -> Value:
-    """A number of Python; the call raises unless it fits."""
+    """A weak number for which the call raises `error` unless `fits` holds."""
     return cast(F.assert_(fits, message, number, error), number.dtype, weak=True)
 
 
 def rounded(number: Value) -> Value:
-    """The nearest integer, of two the even one, as `round` gives it without digits."""
+    """Round to the nearest integer, ties to even, as `round` does without digits."""
     return _whole(F.rint)(number)
 
 
 class _FunctionOfUser:
-    """A function of Python as the user has it: numbers that are traced are computed on.
+    """A function of Python that, in user code, computes on traced numbers too.
 
-    `computes` gives None where Python's own is to be called.
+    `computes` returns None where Python's own function is to be called.
     """
 
     def __init__(
@@ -135,14 +137,14 @@ class _FunctionOfUser:
         self._plain, self._computes = plain, computes
 
     def __call__(self, *args: object, **options: object) -> object:
-        """The number, or what Python's own function gives."""
+        """Return the number, or the result of Python's own function."""
         known = None if options else _contents(args)
         number = None if known is None else self._computes(*known)
         return self._plain(*args, **options) if number is None else wrapped(number)
 
 
 def _contents(numbers: Sequence[object]) -> list[object] | None:
-    """The numbers of a call, some of them values; None where none is traced."""
+    """The numbers of a call, traced ones as values; None unless one is traced."""
     traced = [_number(number) for number in numbers]
     if all(value is None for value in traced):
         return None
@@ -153,14 +155,14 @@ def _contents(numbers: Sequence[object]) -> list[object] | None:
 
 
 def _of_math(name: str, computes: Callable[..., Value]) -> _FunctionOfUser:
-    """A function of `math`, of numbers of which one is traced."""
+    """A function of `math` for calls in which at least one number is traced."""
     return _FunctionOfUser(
         getattr(math, name), lambda *numbers: computes(*map(as_value, numbers))
     )
 
 
 def _whole(rounds: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """The integer that a float is rounded to in some way, and an integer itself."""
+    """A function that rounds a float to an integer by `rounds`; integers stay."""
 
     def computes(number: Value) -> Value:
         is_float = number.dtype.kind == "f"
@@ -172,9 +174,10 @@ def _whole(rounds: Callable[[Value], Value]) -> Callable[[Value], Value]:
 def _within(
     name: str, condition: Callable[[Value], Value] | None = None, of: str = ""
 ) -> Callable[[Value], Value]:
-    """A function of one float, where a condition holds of it; else the call raises.
+    """A function of one float, for which the call raises outside its domain or range.
 
-    Where it holds of all, the result is finite, or the number is not.
+    `condition` describes the domain. Without one, the domain is all floats, and the
+    call raises where a finite number gives a result that is not finite.
     """
     compute = attrgetter(of or name)(F)
 
@@ -193,7 +196,7 @@ def _within(
 
 
 def _everywhere(of: str) -> Callable[..., Value]:
-    """A function of floats, all of which it takes."""
+    """A function of floats that is defined for all of them."""
     compute = attrgetter(of)(F)
 
     def computes(*numbers: Value) -> Value:
@@ -224,13 +227,13 @@ def _power(x: Value, y: Value) -> Value:
 
 
 def _integer_root(number: Value) -> Value:
-    """The largest integer whose square is not more, of an integer."""
+    """`math.isqrt`: the largest integer whose square is at most an integer."""
     if number.dtype.kind == "f":
         raise TypeError("'float' object cannot be interpreted as an integer")
     fits = number >= 0
     message = "isqrt() argument must be nonnegative"
     number = _required(fits, message, cast(number, INT, weak=True), ValueError)
-    # A root of floats may be off by one, and the square of one more than 63 bits.
+    # A float root may be off by one, and the square of the next integer exceed 63 bits.
     root = F.minimum(cast(F.sqrt(_as_float(number)), INT, weak=True), LARGEST_ROOT)
     root = root - cast(root * root > number, INT, weak=True)
     larger = F.minimum(root + 1, LARGEST_ROOT)
@@ -238,11 +241,11 @@ def _integer_root(number: Value) -> Value:
 
 
 def bit_length(number: Value) -> Value:
-    """The bits of the absolute value of an integer, as `int.bit_length` counts them."""
+    """The number of bits of an integer's absolute value, as `int.bit_length` counts."""
     beyond = "bit_length: an integer of more than 63 bits"
     number = as_int(number)
     number = abs(_required(number > -(2**63), beyond, number, OverflowError))
-    upper = number >> HALF  # a float has fewer digits than the whole number
+    upper = number >> HALF  # a float cannot hold all digits of the number
     is_long = upper > 0
     exponent = F.frexp(_as_float(F.where(is_long, upper, number)))[1]
     bits = cast(exponent, INT, weak=True)
@@ -250,7 +253,7 @@ def bit_length(number: Value) -> Value:
 
 
 def _binomial(number: object, chosen: object) -> Value | None:
-    """The ways to choose some of a number of things; of many, Python's to count."""
+    """`math.comb` for a traced number; None where Python's own is to be called."""
     is_integer_value = isinstance(number, Value) and is_integer(number.dtype)
     if not is_integer_value or type(chosen) is not int:
         return None
@@ -270,7 +273,7 @@ def _binomial(number: object, chosen: object) -> Value | None:
 
 
 def _of_integers(name: str, of_none: int) -> Callable[..., Value]:
-    """A function of any number of integers, two by two."""
+    """A function that joins any number of integers pairwise, as `math.gcd` does."""
     compute = attrgetter(name)(F)
 
     def computes(*numbers: Value) -> Value:
@@ -328,10 +331,11 @@ OF_MATH["comb"] = _FunctionOfUser(math.comb, _binomial)
 
 
 def _best(wins: Callable[[Value, Value], Value]) -> Callable[..., Value | None]:
-    """The first of numbers that no other wins over, as `max` and `min` choose it.
+    """`max` or `min`: the first number that no other number wins over.
 
-    Of sizes of arguments Python compares: that is a decision by them. Numbers of two
-    classes stay Python's too: the result has the class of one of them.
+    For sizes of arguments, Python compares, which is a decision by these sizes. Numbers
+    of two classes are left to Python too, since the result has the class of one of
+    them.
     """
 
     def computes(*numbers: object) -> Value | None:
@@ -349,7 +353,7 @@ def _best(wins: Callable[[Value, Value], Value]) -> Callable[..., Value | None]:
 
 
 def _is_of_axes(number: Value) -> bool:
-    """Whether a number is computed from sizes of arguments, exactly."""
+    """Whether a number is computed exactly from the sizes of arguments."""
     sizes = known_sizes(number)
     size = None if sizes is None else sizes[()]
     return isinstance(size, int) or (

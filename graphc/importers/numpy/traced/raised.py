@@ -1,7 +1,8 @@
-"""Errors that NumPy raises as well: of its classes, so that a function catches them.
+"""Errors that NumPy raises too, of NumPy's classes, so that functions can catch them.
 
-Where all sizes are numbers, NumPy computes on stand-ins of arguments. An error that it
-has for each of them is one of sizes: who catches it decides for these sizes.
+Where all sizes are known, NumPy computes on stand-ins for the arguments. An error that
+it raises for every stand-in is due to the sizes, so a function that catches the error
+takes a decision by these sizes.
 """
 
 import warnings
@@ -38,19 +39,19 @@ from graphc.ir.graph.dispatch import by_position
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import NDArray
 
-_Fill = Callable[[tuple[int, ...]], NDArray]  # numbers for a shape
-MOST = 10**6  # elements of all stand-ins
+_Fill = Callable[[tuple[int, ...]], NDArray]  # makes numbers for a shape
+MOST = 10**6  # elements of all stand-ins together
 _FILLS: tuple[_Fill, ...] = (np.zeros, np.ones, np.random.default_rng(0).random)
-_OF_SIZES = "dimension", "square"  # in texts of LinAlgError, else it is of numbers
+_OF_SIZES = "dimension", "square"  # in a LinAlgError due to sizes, not to numbers
 _PLAIN = (str, bytes, int, float, complex, np.generic, np.dtype, type(None))
 
 
 class _NoStandInError(Exception):
-    """Nothing stands for an argument: a size is symbolic, or code is the user's."""
+    """Raised for an argument without a stand-in: a symbolic size, or user code."""
 
 
 def like_numpy(ours: Callee, plain: Callee, args: Args, options: Kwargs) -> Any:
-    """The results of `ours`. Raises the error that `plain` has too in place of ours."""
+    """Call `ours`; where `plain` fails too, raise NumPy's error instead of ours."""
     before = count_computed()
     try:
         return ours(*args, **options)
@@ -64,7 +65,7 @@ def like_numpy(ours: Callee, plain: Callee, args: Args, options: Kwargs) -> Any:
 
 
 def _raised(plain: Callee, args: Args, options: Kwargs) -> Exception | None:
-    """NumPy's error where it has one for any elements."""
+    """The error that NumPy raises whatever the elements are; None if there is none."""
     contents = content_of([list(args), dict(options)])
     raised = [_error_of(plain, contents, fill) for fill in _FILLS]
     error, of_one_kind = raised[0], len(set(map(type, raised))) == 1
@@ -75,7 +76,7 @@ def _raised(plain: Callee, args: Args, options: Kwargs) -> Exception | None:
 
 
 def _error_of(plain: Callee, contents: Content, fill: _Fill) -> Exception | None:
-    """The error that NumPy's function has for stand-ins."""
+    """The error that NumPy's function raises for stand-ins, or None."""
     try:
         args, options = _StandIns(fill).of(contents)
     except _NoStandInError:
@@ -91,14 +92,14 @@ def _error_of(plain: Callee, contents: Content, fill: _Fill) -> Exception | None
 
 
 class _StandIns:
-    """Arrays of NumPy in the places of values, filled in one way."""
+    """NumPy arrays that take the places of values, all filled in the same way."""
 
     def __init__(self, fill: _Fill) -> None:
         self._fill = fill
         self._room = MOST
 
     def of(self, content: Content) -> Any:
-        """The stand-in of some content."""
+        """Return the stand-in for some content."""
         if isinstance(content, (list, tuple)):
             return type(content)([self.of(item) for item in content])
         if isinstance(content, dict):
@@ -130,7 +131,8 @@ class _StandIns:
         return array.item() if value.type.weak else array[()]
 
 
-# Methods of Python's, not of NumPy's arrays, and those that ask who calls them.
+# Methods of Python objects rather than NumPy arrays, and those that look at their
+# caller.
 _OF_PYTHON = (
     "init hash setattr getattr deepcopy graphc_value array array_ufunc iter len"
 )
@@ -140,7 +142,7 @@ _AS_THEY_ARE |= {"viewed", "updated"}
 
 
 def _methods() -> Iterator[tuple[str, FunctionType]]:
-    """The methods of arrays that NumPy's arrays have as well."""
+    """The methods of traced arrays that NumPy's arrays have as well."""
     for name, method in vars(TracedArray).items():
         is_function = isinstance(method, FunctionType) and name not in _AS_THEY_ARE
         if is_function and (name.startswith("__") or not name.startswith("_")):
@@ -148,13 +150,13 @@ def _methods() -> Iterator[tuple[str, FunctionType]]:
 
 
 def _member(of: object, name: str, *args: object, **options: object) -> object:
-    """The results of a method of NumPy's arrays or ufuncs."""
+    """Call a method of a NumPy array or ufunc."""
     method: Callee = getattr(of, name)
     return method(*args, **options)
 
 
 def _by_own_name(name: str, method: Callee) -> Callee:
-    """A method with the errors of NumPy's method of its name."""
+    """A method that raises the errors of NumPy's method of the same name."""
 
     def plain(array: object, *args: object, **options: object) -> object:
         return _member(array, name, *args, **options)
@@ -162,12 +164,12 @@ def _by_own_name(name: str, method: Callee) -> Callee:
     def asked(*args: object, **options: object) -> object:
         return like_numpy(method, plain, args, options)
 
-    asked.__code__ = asked.__code__.replace(co_name=name)  # as errors call it
+    asked.__code__ = asked.__code__.replace(co_name=name)  # for error messages
     return asked
 
 
 def _by_first_argument(method: Callee) -> Callee:
-    """A method with the errors of that of NumPy which its first argument names."""
+    """A method that raises the errors of the NumPy method its first argument names."""
 
     def asked(*args: object, **options: object) -> object:
         return like_numpy(method, _member, args, options)
@@ -176,7 +178,7 @@ def _by_first_argument(method: Callee) -> Callee:
 
 
 def _ufunc(method: Callee) -> Callee:
-    """The answer to `__array_ufunc__`, with the errors of NumPy's ufunc."""
+    """A method `__array_ufunc__` that raises the errors of NumPy's ufunc."""
 
     def asked(self: TracedArray, *args: object, **options: object) -> object:
         return like_numpy(partial(method, self), _member, args, options)
@@ -185,7 +187,7 @@ def _ufunc(method: Callee) -> Callee:
 
 
 def of_numpy(function: Callee, args: Args, options: Kwargs) -> Any:
-    """The results of a function of NumPy, as `called`, and its errors."""
+    """Call a function of NumPy as `called` does, with NumPy's own errors."""
 
     def ours(*args: object, **options: object) -> object:
         return called(function, args, options)
@@ -196,12 +198,12 @@ def of_numpy(function: Callee, args: Args, options: Kwargs) -> Any:
 def _function(
     self: TracedArray, function: Callee, _: object, args: Args, options: Kwargs
 ) -> object:
-    """The answer to `__array_function__`, with the errors of NumPy's function."""
+    """`__array_function__` with the errors of NumPy's function."""
     return of_numpy(function, *by_position(function, args, options))
 
 
 def _let_catch() -> None:
-    """Have the methods of arrays raise what NumPy's do."""
+    """Make the methods of traced arrays raise the errors that NumPy's raise."""
     for name, method in list(_methods()):
         setattr(TracedArray, name, _by_own_name(name, method))
     by_method = TracedArray._by_method

@@ -1,7 +1,7 @@
-"""`reduce`, `accumulate` and `reduceat` of ufuncs, of symbolic values.
+"""`reduce`, `accumulate` and `reduceat` of ufuncs for symbolic values.
 
-Where there is a function for it, as `sum` for `np.add.reduce`, it is used. Elements of
-other ufuncs are joined one after the other, as NumPy does.
+Where a function does the same, as `sum` for `np.add.reduce`, it is called. Other ufuncs
+join the elements one after the other, as in NumPy.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from graphc.ir.types import DType
 
 Dtypes = tuple[DType | type | None, ...]
 TAKING_DTYPES = frozenset(["sum", "prod", "cumsum", "cumprod"])
-_REPEATING = frozenset(["fmax", "fmin"])  # joined twice, an element changes nothing
+_REPEATING = frozenset(["fmax", "fmin"])  # joining an element twice changes nothing
 _SEGMENTS = {
     "add": F.segment_sum,
     "multiply": F.segment_prod,
@@ -36,10 +36,10 @@ def loop_dtypes(
     reducing: bool = False,
     casting: CastingRule = "same_kind",
 ) -> Sequence[DType]:
-    """The dtypes that a ufunc computes in, of operands and then of results."""
+    """The dtypes in which a ufunc computes: those of its operands, then its results."""
     empty = [None] * ufunc.nin
     signature = (dtype, *empty) if reducing else (*empty, *[dtype] * ufunc.nout)
-    # An array that is reduced has a dtype; NumPy's memory suffers from classes there.
+    # A reduced array has a dtype; giving NumPy a class there corrupts its memory.
     known = [x.dtype if reducing else _of_numpy(x) for x in operands]
     left = [None] * (ufunc.nin - len(known))
     dtypes: Dtypes = (*left, *known, *[None] * ufunc.nout)
@@ -56,14 +56,14 @@ def loop_dtypes(
 
 
 def _of_numpy(operand: Value) -> DType | type:
-    """The dtype of a value; of a weak one, its class of Python."""
+    """The dtype of a value; for a weak one, its Python class."""
     if not operand.type.weak:
         return operand.dtype
     return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[operand.dtype.kind]
 
 
 class _Fold:
-    """The elements of an array along an axis, which a ufunc joins."""
+    """A reduction of an array along axes, whose elements a ufunc joins."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class _Fold:
         self.rows = self._in_rows(cast(value, self.dtype))
 
     def _in_rows(self, array: Value) -> Value:
-        """An array of the shape of `x`, with what is joined along its first axis."""
+        """Move the axes that are joined to the front, as a single axis."""
         if not self.axes:
             return F.expand_dims(array, 0)
         moved = F.moveaxis(array, self.axes, tuple(range(len(self.axes))))
@@ -103,23 +103,23 @@ class _Fold:
         return graph_error(problem, op=f"numpy.{ufunc.__name__}.reduce", hint=hint)
 
     def joined(self, one: Value, other: Value) -> Value:
-        """The results of the ufunc of two rows."""
+        """Apply the ufunc to two rows."""
         return cast(
             as_value(apply_ufunc(self._ufunc, "__call__", (one, other), {})), self.dtype
         )
 
     def selected(self, where: ArrayLike, initial: ArrayLike | None) -> None:
-        """Leave out what a mask does not name."""
+        """Replace elements outside the mask `where` by one that changes no result."""
         identity: ArrayLike | None = self._identity
         if identity is None and self._ufunc.__name__ in _REPEATING:
-            identity = initial  # joined once more, it changes nothing
+            identity = initial  # joining it once more changes nothing
         if identity is None:
             raise self._error(self._ufunc, "has no element for what `where` leaves out")
         mask = self._in_rows(F.broadcast_to(as_value(where), self._shape))
         self.rows = F.where(mask, self.rows, cast(as_value(identity), self.dtype))
 
     def total(self, initial: ArrayLike | None) -> Value:
-        """All rows joined."""
+        """Join all rows."""
         rows, number = self.rows, self._identity if initial is None else initial
         if number is None:
             start, rows = rows[0], rows[1:]
@@ -132,7 +132,7 @@ class _Fold:
         return as_value(F.scan(step, start, rows)[0])
 
     def totals(self) -> Value:
-        """The rows so far joined, for each row."""
+        """Join the rows up to each row."""
 
         def step(total: Value, at: tuple[Value, Value]) -> tuple[Value, Value]:
             new = F.where(at[0] == 0, at[1], self.joined(total, at[1]))
@@ -193,7 +193,7 @@ def _reduce_at(
     axis: int = 0,
     dtype: DTypeLike | None = None,
 ) -> Value:
-    """The elements from each index up to the next one, joined; indices ascend."""
+    """Join the elements from each index to the next one; `indices` must ascend."""
     op = f"numpy.{ufunc.__name__}.reduceat"
     if ufunc.__name__ not in _SEGMENTS:
         problem = f"is compiled for {', '.join(_SEGMENTS)}"

@@ -1,6 +1,6 @@
-"""Names of functions and methods of NumPy by their way with memory and dtypes.
+"""Tables of NumPy's functions and methods by how they treat memory and dtypes.
 
-Others give new arrays, or numbers where there are no axes.
+Functions in no table give new arrays, or numbers where no axes are left.
 """
 
 import inspect
@@ -51,7 +51,7 @@ FIXED = dict.fromkeys(["diagonal", "broadcast_to", "sliding_window_view"], READ_
 FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
 
 
-# Functions that make arrays of Python numbers, which then are int64 or float64.
+# Functions that turn Python numbers into arrays, which are int64 or float64 then.
 MAKING_ARRAYS = frozenset(
     [
         "dot", "einsum", "inner", "intersect1d", "isin", "kron", "searchsorted",
@@ -59,7 +59,7 @@ MAKING_ARRAYS = frozenset(
     ]
 )  # fmt: skip
 CHOOSING = frozenset(["choose", "piecewise", "select"])  # among arrays and numbers
-# Functions that compute in the dtype that these arguments and another one have.
+# Functions that promote so many first arguments to at least the given dtype.
 WIDENING = {
     "geomspace": (2, "float64"), "interp": (3, "float64"),
     "polyfit": (1, "int64"), "vander": (1, "int64"),
@@ -71,9 +71,10 @@ NO_BOOLS = frozenset(["cumprod", "nancumprod"])
 def as_taken(
     name: str, args: tuple[Content, ...], options: dict[str, Content]
 ) -> tuple[tuple[Content, ...], dict[str, Content]]:
-    """The contents of arguments in the dtypes that a function of NumPy has them in.
+    """Return the arguments with contents cast as a function of NumPy takes them.
 
-    Raises GraphError for dtypes in which NumPy computes step by step.
+    Raises GraphError for dtypes to which NumPy rounds between the steps of a
+    computation.
     """
     if name == "where" or name in CHOOSING:
         return _chosen_among(name, args, options)
@@ -82,7 +83,7 @@ def as_taken(
     if name == "clip":
         return _clipped(args, options)
     if name in MAKING_ARRAYS:
-        most = len(args) if name == "einsum" else 2  # those after are options
+        most = len(args) if name == "einsum" else 2  # later ones are options
         return (*map(_strong, args[:most]), *args[most:]), options
     if name in WIDENING or (name == "i0" and as_value(args[0]).dtype.kind in "biu"):
         count, least = WIDENING.get(name, (1, "float64"))
@@ -108,16 +109,16 @@ def _widened(argument: object, least: str) -> Value:
 
 
 def _strong(argument: object) -> Content:
-    """A Python number as the array that NumPy makes of it."""
+    """Convert a Python number to the array that NumPy makes of it."""
     if isinstance(argument, Value):
         return strong(argument)
     return np.asarray(argument) if _is_of_python(argument) else argument
 
 
 def as_arrays(argument: Content) -> Content:
-    """An argument; a list of numbers that are traced and of Python's, as an array.
+    """Return an argument; in a list with traced arrays, Python numbers become strong.
 
-    Python's numbers have their own dtypes in it, as in the array that NumPy makes.
+    They then have dtypes of their own, as in the array that NumPy makes of the list.
     """
     if not (isinstance(argument, (list, tuple)) and is_symbolic(argument)):
         return argument
@@ -133,9 +134,9 @@ def _is_of_python(argument: object) -> bool:
 
 
 def around(choices: Sequence[Content]) -> list[Content]:
-    """Arrays and numbers; integers of Python wrap around in the dtype of all.
+    """Wrap Python integers among `choices` around in the common dtype.
 
-    NumPy casts them so where it chooses among arrays, and in updates of positions.
+    NumPy casts them in this way where it chooses among arrays, and in `ufunc.at`.
     """
     if not any(map(_is_integer_of_python, choices)):
         return list(choices)
@@ -163,7 +164,7 @@ def _is_integer_of_python(argument: Content) -> bool:
 def _chosen_among(
     name: str, args: tuple[Content, ...], options: dict[str, Content]
 ) -> tuple[tuple[Content, ...], dict[str, Content]]:
-    """The arguments of a function that chooses among arrays and numbers."""
+    """The arguments of a function that chooses among arrays and numbers, as cast."""
     if name == "where":
         condition, *choices = map(as_arrays, args)
         return (condition, *(around(choices) if _where_wraps() else choices)), options
@@ -190,7 +191,7 @@ def _where_wraps() -> bool:
 def _clipped(
     args: tuple[Content, ...], options: dict[str, Content]
 ) -> tuple[tuple[Content, ...], dict[str, Content]]:
-    """The arguments of `np.clip`: integers of Python beyond a dtype bound nothing."""
+    """The arguments of `np.clip`: Python integers outside the dtype limit nothing."""
     array = _strong(args[0])
     dtype = as_value(array).dtype
     if not is_integer(dtype):
@@ -218,7 +219,7 @@ def _clipped(
 
 @lru_cache(maxsize=512)
 def place_of_out(function: Callable[..., object]) -> int:
-    """Which argument of a function is `out` where it is not named; -1 for none."""
+    """The position of the parameter `out` of a function; -1 where it has none."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # written in C
@@ -232,7 +233,7 @@ def place_of_out(function: Callable[..., object]) -> int:
 
 
 def rule_of_out(name: str) -> CastingRule:
-    """By which rule a result is cast into `out=`; products by `dot` are not."""
+    """The casting rule for results written to `out=`; `dot` does not cast them."""
     return "no" if name == "dot" else "same_kind"
 
 
@@ -241,7 +242,7 @@ def taken_out(
     args: tuple[object, ...],
     options: dict[str, object],
 ) -> tuple[object, tuple[object, ...]]:
-    """The argument `out`, and those before it; those after it join the options."""
+    """Return `out` and the arguments before it; move later ones into `options`."""
     place = place_of_out(function)
     if not 0 <= place < len(args):
         return options.pop("out", None), args
@@ -254,7 +255,7 @@ def taken_out(
 def may_give_itself(
     name: str, dtype: DType, args: tuple[Any, ...], options: Mapping[str, Any]
 ) -> bool:
-    """Whether a function gives the array that it gets, if its layout allows it."""
+    """Whether a function may return its argument itself, if the layout allows it."""
     copies = copies_always(options.get("copy", name in ("array", "astype", "copy")))
     other = args[1] if len(args) > 1 else options.get("dtype")
     is_same = other is None or np.dtype(other) == dtype
@@ -264,7 +265,7 @@ def may_give_itself(
 def gives_arguments(
     name: str, args: Sequence[object], options: Mapping[str, object]
 ) -> bool:
-    """Whether a function gives arrays that it got, or views of them, in some cases."""
+    """Whether a function may return one of these arguments, or a view of it."""
     if name == "meshgrid":
         return options.get("copy") is False
     if name in ("diff", "matrix_power"):

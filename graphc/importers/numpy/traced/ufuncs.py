@@ -1,4 +1,4 @@
-"""Ufuncs of arrays of functions of NumPy: `np.add(x, y, out=z)`, `np.add.at(x, i)`."""
+"""Ufuncs for traced arrays, as `np.add(x, y, out=z)` or `np.add.at(x, i, y)`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import apply_ufunc, check_options
 from graphc.ir.namespace import F
 
-OF_UFUNCS = {  # updates of other names than `at`'s
+OF_UFUNCS = {  # ufuncs whose update has another name
     "maximum": "max",
     "minimum": "min",
     "logical_or": "max",
@@ -37,7 +37,7 @@ OF_ARRAYS = "reduce", "accumulate", "reduceat", "outer"
 
 
 class EqualToPlain:
-    """A function in the place of NumPy's own, to code of the user, and equal to it."""
+    """A function that replaces NumPy's own in user code and compares equal to it."""
 
     def __init__(self, plain: Callable[..., object]) -> None:
         self._plain: Any = plain
@@ -53,22 +53,23 @@ class EqualToPlain:
 
 
 class UfuncOfUser(EqualToPlain):
-    """A ufunc, to code of the user, where lists may hold arrays that are traced.
+    """A ufunc as the user sees it, which accepts lists that hold traced arrays.
 
-    NumPy asks arrays, and looks into no list. `as_users` makes results the user's.
+    NumPy's protocol asks arrays, but never looks into lists. `as_users` turns results
+    into objects for the user.
     """
 
     def __init__(self, plain: np.ufunc, as_users: Callable[[object], object]) -> None:
         super().__init__(plain)
         self._as_users = as_users
 
-    # `isinstance` asks for it, and nothing sets it.
+    # Only `isinstance` reads this property, and nothing sets it.
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         return np.ufunc
 
     def __call__(self, *args: object, **options: object) -> object:
-        """The results of the ufunc."""
+        """Compute the results of the ufunc."""
         return self._called(self._plain, *args, **options)
 
     def __getattr__(self, name: str) -> object:
@@ -83,7 +84,7 @@ class UfuncOfUser(EqualToPlain):
         return function(*map(_as_array, args), **options)
 
     def _update(self, array: object, index: object, *operands: object) -> object:
-        """As `at` of the ufunc; a tuple has an index for each axis."""
+        """`at` of the ufunc; a tuple as `index` has an index for each axis."""
         update: Callable[..., object] = self._plain.at
         if type(index) is not tuple:
             return self._called(update, array, index, *operands)
@@ -94,7 +95,7 @@ class UfuncOfUser(EqualToPlain):
 
 
 def _as_array(argument: object) -> object:
-    """An argument, as an array if it is a list that holds some."""
+    """Convert a list that holds traced arrays to an array; return all else as it is."""
     listed = isinstance(argument, (list, tuple)) and holds_arrays(argument)
     return np.asarray(argument) if listed else argument
 
@@ -102,7 +103,7 @@ def _as_array(argument: object) -> object:
 def _of_ufunc(
     self: TracedArray, ufunc: Any, method: str, *inputs: Any, **options: Any
 ) -> Any:
-    """The results of a ufunc, or of a method of it, written where `out=` says so."""
+    """`__array_ufunc__`: compute a ufunc, or a method of it, and write to `out=`."""
     if method == "at":
         return _update(ufunc, *inputs)
     check_options(ufunc.__name__, options)
@@ -129,7 +130,7 @@ def _symbolic(
     options: dict[str, Wrapped],
     casting: CastingRule,
 ) -> object:
-    """The results where an argument is symbolic."""
+    """Compute the results where an argument is symbolic."""
     if method in METHODS:
         return METHODS[method](ufunc, *args, **options)
     dtype = options.pop("dtype", None)
@@ -146,7 +147,7 @@ def _in_dtype(
     dtype: DTypeLike | None,
     casting: CastingRule,
 ) -> object:
-    """The results as computed for arguments that are cast, as `dtype=` says."""
+    """Compute the results for arguments cast to the ufunc's loop for `dtype=`."""
     operands = [as_value(argument) for argument in args]
     to = None if dtype is None else np.dtype(dtype)
     dtypes = loop_dtypes(ufunc, operands, to, casting=casting)
@@ -157,7 +158,7 @@ def _in_dtype(
 def _selected(
     ufunc: np.ufunc, where: object, result: object, out: Args | None
 ) -> object:
-    """A result of a ufunc where a mask says so, and what `out` holds elsewhere."""
+    """Take `result` where the mask `where` is true, and `out` elsewhere."""
     if out is None or isinstance(result, tuple):
         problem = "the elements that `where` leaves out would be of no known number"
         hint = "say out=, an array that has them"
@@ -167,7 +168,7 @@ def _selected(
 
 
 def _update(ufunc: np.ufunc, array: TracedArray, index: Any, *operands: Any) -> None:
-    """`ufunc.at`: repeated positions are all updated."""
+    """`ufunc.at`: an update that counts repeated positions each time."""
     name = OF_UFUNCS.get(ufunc.__name__, ufunc.__name__)
     if type(array) is not TracedArray:
         raise graph_error(INTO_OUTSIDE, op=f"{name}.at", hint=OWN_ARRAY)
@@ -191,7 +192,7 @@ def _update(ufunc: np.ufunc, array: TracedArray, index: Any, *operands: Any) -> 
 
 
 def _require_same_dtype(name: str, content: Content, operands: Args) -> None:
-    """Raise GraphError where NumPy casts each sum, on the way, to a narrower dtype."""
+    """Raise GraphError where NumPy casts each intermediate sum to a narrower dtype."""
     for operand in map(as_value, operands):
         number = operand.dtype.type(0)
         of_python = number.item() if operand.type.weak else number

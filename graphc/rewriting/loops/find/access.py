@@ -18,16 +18,16 @@ NAMES = ("kinds", "starts", "stops", "steps")
 
 
 class Tile(NamedTuple):
-    """How many positions of an axis a tile has, and the number of the first.
+    """The number of positions in a tile of an axis, and the number of the first.
 
-    None for the first where nothing that is computed depends on it.
+    `first` is None where nothing that is computed depends on it.
     """
 
     size: Size
     first: Value | None = None
 
     def numbers(self) -> Value:
-        """The numbers of the positions."""
+        """Return the numbers of the tile's positions along the axis."""
         assert self.first is not None
         return F.arange(size_value(self.size), dtype="int32") + self.first
 
@@ -45,7 +45,7 @@ class Slice(NamedTuple):
 
 
 def sliced(node: Node, axis: int) -> Slice | None:
-    """The slice of an input axis that an axis of the result is; None if it is none."""
+    """Return the slice of an input axis that forms `axis` of the result, or None."""
     at = item_of(node, axis) if node.primitive is OP.basic_index else None
     if at is None:
         return None
@@ -97,15 +97,15 @@ def row_of_picked(node: Node, axis: int, row: Value) -> Value:
 class Written(NamedTuple):
     """The positions that an update writes along one axis of its target."""
 
-    part: Slice | None  # None: at all positions, as they are
-    at: Size | None  # or at one position
-    size: Size  # how many positions
-    axis: int | None  # of the update
-    items: dict[str, Any]  # of the index into one row
+    part: Slice | None  # None: all positions in order, or `at`
+    at: Size | None  # the one position, where there is only one
+    size: Size  # the number of positions
+    axis: int | None  # the axis of the update, if it has one
+    items: dict[str, Any]  # the params of the index into one row
 
 
 def written(node: Node, axis: int) -> Written | None:
-    """The write of a slice_update along an axis; None if its positions are unknown."""
+    """Return how a slice_update writes along an axis; None if positions are unknown."""
     x, update = node.inputs
     items = {name: node.params[name] for name in NAMES}
     region: Value = PRIMITIVES["basic_index"](x, **items)
@@ -127,7 +127,7 @@ def written(node: Node, axis: int) -> Written | None:
 
 
 def _item_at(node: Node, axis: int) -> tuple[int, int]:
-    """The item that indexes an axis, and the axis of the result that the item makes."""
+    """Return the item that indexes an axis, and the axis of the result it makes."""
     result_axis = taken = 0
     for i, kind in enumerate(node.params["kinds"]):
         if taken == axis and kind != "n":
@@ -143,7 +143,7 @@ def items_of(node: Node) -> list[tuple[Any, ...]]:
 
 
 def same_item(a: BasicItem, b: BasicItem) -> bool:
-    """Whether two items are surely the same: symbolic bounds may or may not be."""
+    """Whether two items are provably the same; symbolic bounds may leave it open."""
     pairs = zip(a[1:], b[1:], strict=True)
     return a[0] == b[0] and all(_same_bound(x, y) for x, y in pairs)
 
@@ -155,13 +155,13 @@ def _same_bound(a: Size | None, b: Size | None) -> bool:
 
 
 def without_item(node: Node, i: int) -> dict[str, object]:
-    """The params of a basic index without one of its items."""
+    """Return the params of a basic index without one of its items."""
     parts = {name: node.params[name] for name in NAMES}
     return {name: part[:i] + part[i + 1 :] for name, part in parts.items()}
 
 
 def item_of(node: Node, axis: int) -> tuple[int, int] | None:
-    """The item that makes an axis of the result, and the input axis that it indexes."""
+    """Return the item that makes an axis of the result, and the input axis indexed."""
     result_axis = taken = 0
     for i, kind in enumerate(node.params["kinds"]):
         if kind != "i":
@@ -180,6 +180,6 @@ def same_op(node: Node, inputs: Sequence[Value], **params: Param) -> Value:
 def resized(
     shape: Sequence[SizeT], axis: int, tile: Tile | None
 ) -> tuple[SizeT | Size, ...]:
-    """The shape of a tile along an axis; None: of a slice."""
+    """Return the shape of a tile along an axis, or of a slice if `tile` is None."""
     tile_axis = () if tile is None else (tile.size,)
     return (*shape[:axis], *tile_axis, *shape[axis + 1 :])

@@ -1,4 +1,4 @@
-"""The iteration that a position along an axis belongs to, after slices and flips."""
+"""The iteration that each position along an axis belongs to, after slices and flips."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ FARTHEST = 16  # iterations that a slice may read back
 class View(NamedTuple):
     """Position j along an axis of `size` belongs to iteration `start + step * j`.
 
-    `said` is the declared start: equal to it where there are positions at all.
+    `said` is the start as declared; it equals `start` unless there are no positions.
     """
 
     axis: int
@@ -45,21 +45,21 @@ class View(NamedTuple):
         return self._replace(axis=axis)
 
     def matches(self, other: "View") -> bool:
-        """Whether the positions of both surely belong to the same iterations."""
+        """Whether the positions of both views surely belong to the same iterations."""
         same = self.step == other.step and same_size(self.start, other.start)
         return same and equal(self.size, other.size) is True
 
     def covers(self, length: Size) -> bool:
-        """Whether each position surely belongs to the iteration of its number."""
+        """Whether each position provably belongs to the iteration of its number."""
         return self.matches(View.whole(length))
 
     def _steps(self) -> tuple[Size, Size]:
-        """The range of iterations that the positions belong to: start and stop."""
+        """Return start and stop of the iterations that the positions belong to."""
         first = self.start if self.step > 0 else self.start - self.size + 1
         return first, first + self.size
 
     def is_part(self, length: Size) -> bool:
-        """Whether the iterations surely are neighbours in range, either way."""
+        """Whether the iterations are provably adjacent and in range, either way."""
         if self.covers(length):
             return True
         first, end = self._steps()
@@ -67,16 +67,17 @@ class View(NamedTuple):
         return abs(self.step) == 1 and inside
 
     def part(self, rows: Value, length: Size) -> Value:
-        """The positions of this view, out of `rows` for all iterations on axis 0."""
+        """Select the positions of this view from `rows`, all iterations on axis 0."""
         if self.covers(length):
             return rows
         rows_of_view: Value = F._part(rows, 0, *self._steps())
         return F.flip(rows_of_view, 0) if self.step < 0 else rows_of_view
 
     def behind(self, other: "View", reverse: bool) -> int | None:
-        """How many iterations a position comes after the same position of another view.
+        """Return by how many iterations a position lags the same one of `other`.
 
-        None if it comes before, too many iterations later, or unknown.
+        None if the position comes first, lags too many iterations, or the lag is
+        unknown.
         """
         if self.axis != other.axis or self.step != other.step:
             return None
@@ -88,12 +89,15 @@ class View(NamedTuple):
         return apart if isinstance(apart, int) and 0 <= apart <= FARTHEST else None
 
     def sliced(self, part: Slice, size: Size) -> "View":
-        """The view of a slice, of `size` elements, of this axis."""
+        """Return the view of a slice of this axis that has `size` elements."""
         start, said = (s + self.step * f for s, f in self._firsts(part))
         return View(self.axis, start, self.step * part.step, size, said)
 
     def before(self, part: Slice, size: Size) -> "View | None":
-        """The view of an axis of `size` whose slice has this view."""
+        """Return the view of an axis of `size` whose slice `part` has this view.
+
+        None unless the slice steps as far as this view does.
+        """
         if abs(self.step) != abs(part.step):
             return None
         step = self.step // part.step
@@ -104,12 +108,12 @@ class View(NamedTuple):
         return [(self.start, part.first), (self.said, part.said)]
 
     def position(self, place: Value) -> Value:
-        """The position that belongs to an iteration, if there is one."""
+        """Return the position that belongs to iteration `place`, if there is one."""
         offset = F.subtract(place, _number(self.start))
         return offset if self.step == 1 else F.floor_divide(offset, self.step)
 
     def holds(self, place: Value, length: Size) -> Value | None:
-        """Whether a position belongs to an iteration; None if one belongs to each."""
+        """Whether a position belongs to iteration `place`; None if one always does."""
         if self.covers(length):
             return None
         position = self.position(place)
@@ -123,7 +127,7 @@ class View(NamedTuple):
         return held
 
     def aligned(self, value: Value, length: Size) -> Value:
-        """The slice of a value for each iteration: zeros where it has none.
+        """Return the slice of a value for each iteration, zeros where it has none.
 
         The step must be 1 or -1.
         """
@@ -153,13 +157,13 @@ def _number(size: Size) -> Value:
     return cast(as_value(size_value(size)), INT32)
 
 
-ALL = View(-1, 0, 0, 0, 0)  # of a value that each iteration reads as a whole
+ALL = View(-1, 0, 0, 0, 0)  # the view of a value that each iteration reads as a whole
 
 
 class Stream(NamedTuple):
-    """The axis along which a loop goes: slice by slice, or in tiles.
+    """The axis along which a loop goes, slice by slice or in tiles.
 
-    `backwards`: the last position comes first.
+    If `backwards`, the last position comes first.
     """
 
     length: Size
@@ -173,7 +177,7 @@ class Stream(NamedTuple):
 
     @property
     def one(self) -> Tile | None:
-        """A reduced part: a tile keeps its axis, of one position."""
+        """The extent of a reduced part: a tile keeps its axis, with one position."""
         return Tile(1) if self.tiled else None
 
 
@@ -196,10 +200,10 @@ def derived(
 
 
 def parents(node: Node, view: View, tiled: bool = False) -> "list[View | None] | None":
-    """Per input, the view of the positions that the positions of a result read.
+    """Return, per input, the view of the positions that a result's positions read.
 
-    None for an input that all positions share; None for all inputs if unknown, and for
-    tiles also if the input has other positions.
+    The view is None for an input that all positions share. The list is None if the
+    views are unknown, and for tiles also if the input has other positions.
     """
     if node.primitive is OP.slice_update and not tiled:
         return _of_written(node, view)
@@ -235,7 +239,7 @@ def _places(write: Written, view: View) -> View:
 def updated(
     node: Node, view: View, rows: Sequence[Value], place: Value, length: Size
 ) -> Value:
-    """The slice of the result of a slice_update, from slices of its inputs."""
+    """Compute a slice of the result of a slice_update from slices of its inputs."""
     write = written(node, view.axis)
     assert write is not None
     old, new = rows

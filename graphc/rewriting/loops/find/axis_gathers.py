@@ -47,7 +47,7 @@ def _counted(
 def _own_rows(
     values: Sequence[Value], rows: Sequence[Value], behind: int
 ) -> list[Value]:
-    """Slices, with the axis of size 1 dropped from values that have one for all."""
+    """Return the slices, dropping the axis of size 1 from values that all share."""
     slices = []
     for value, row in zip(values, rows, strict=True):
         at = value.type.rank - behind
@@ -58,7 +58,7 @@ def _own_rows(
 
 
 def tiles_of_scattered(node: Node, axis: int) -> list[int | None] | None:
-    """Per input, the axis whose tiles make the tiles of the result of a scatter.
+    """Return, per input, the axis whose tiles make the tiles of a scatter's result.
 
     Along an indexed axis, updates are written to the tile that has their position.
     """
@@ -91,7 +91,7 @@ def _written(node: Node, axis: int, parts: Sequence[Value], tile: Tile) -> Value
 
 
 def normal(index: Value, size: Size, first: Value) -> Value:
-    """Indices of an axis of `size` as those of a tile, from its first position on."""
+    """Convert indices into an axis of `size` to positions counted from `first`."""
     wide = cast(index, INT64)
     positive = F.where(wide < 0, wide + size_value(size), wide)
     return F.subtract(positive, cast(first, INT64))

@@ -1,8 +1,8 @@
-"""Axis rules: how parts along one axis of a result come about from parts of operands.
+"""Axis rules: how parts along an axis of a result are computed from parts of operands.
 
-A loop computes a value part by part: slices, of one position, have no such axis; tiles,
-of several, keep it. Where an op works on each part by itself, `operand_axes` gives the
-axis of each operand that belongs to one of the result, and `part` builds the node.
+A loop computes a value part by part: slices, of one position, lack this axis; tiles, of
+several, keep it. Where an op works on each part by itself, `operand_axes` tells which
+axis of each operand corresponds to an axis of the result, and `part` builds the node.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ ALONG = (
 
 
 class AxisRule(NamedTuple):
-    """Which axes of the operands an axis of a result belongs to, and its parts.
+    """The axes of the operands that an axis of a result belongs to, and its parts.
 
     `part` is given the extent of a tile, or None for a slice.
     """
@@ -62,10 +62,10 @@ TILE_AXES: RuleTable[OperandAxesOf] = RuleTable("axes of tiles, unlike slices")
 
 
 def operand_axes(node: Node, axis: int, tiled: bool = False) -> OperandAxes:
-    """Per operand, the axis whose parts make the parts along `axis` of the result.
+    """Return, per operand, the axis whose parts make the result's parts along `axis`.
 
-    None for an operand that all parts share; None for all of them if one part of the
-    result needs more than one part of an operand.
+    The axis is None for an operand that all parts share. The list is None if one part
+    of the result needs more than one part of an operand.
     """
     tile_rule = TILE_AXES.find(node.primitive) if tiled else None
     if tile_rule is not None:
@@ -81,7 +81,7 @@ def operand_axes(node: Node, axis: int, tiled: bool = False) -> OperandAxes:
 def part(
     node: Node, axis: int, parts: Sequence[Value], tile: Tile | None = None
 ) -> Value:
-    """One part of the result, from one of each operand: a slice, or a tile."""
+    """Build one part of the result, slice or tile, from one part of each operand."""
     rule = AXES.find(node.primitive)
     if rule is None or node.primitive.elementwise:
         return same_op(node, parts)
@@ -89,7 +89,10 @@ def part(
 
 
 def _sliced(of_slice: SliceOf) -> PartOf:
-    """Only slices differ from the whole: a tile keeps its axis, and so all others."""
+    """Make a rule for all parts from one for slices.
+
+    Only slices need other params: a tile keeps its axis, so the params of the node fit.
+    """
 
     def found(
         node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
@@ -121,12 +124,12 @@ def _of_squeezed(node: Node, axis: int) -> OperandAxes:
 
 
 def _left(node: Node, axes: Sequence[int]) -> list[int]:
-    """The axes of the first operand beside these."""
+    """Return the axes of the first operand that are not among `axes`."""
     return [a for a in range(node.inputs[0].type.rank) if a not in axes]
 
 
 def _of_reduced(node: Node, axis: int) -> OperandAxes:
-    """The first operand is reduced; the start of `max_from` is a scalar."""
+    """Return axes of the first operand only: the start of `max_from` is a scalar."""
     axes = node.params["axes"]
     more: list[int | None] = [None] * (len(node.inputs) - 1)
     if node.params["keepdims"]:
@@ -142,7 +145,7 @@ def _of_along(node: Node, axis: int) -> OperandAxes:
 
 
 def _of_product(node: Node, axis: int) -> OperandAxes:
-    """Slices of the left side, or of both, if products of slices are large enough."""
+    """Slice the left side, or both sides, if products of slices are large enough."""
     x, y = node.inputs
     if x.type.rank < 2:
         return None
@@ -160,12 +163,12 @@ def _of_product(node: Node, axis: int) -> OperandAxes:
 
 
 def is_large(rows: Size) -> bool:
-    """Whether a product of so many rows is about as fast as one of many more."""
+    """Whether a product of `rows` rows is about as fast per row as a larger one."""
     return less_equal(here().rows, rows) is True
 
 
 def _tiles_of_product(node: Node, axis: int) -> OperandAxes:
-    """Rows of the left side, columns of the right, or matrices of both."""
+    """Tile rows of the left side, columns of the right, or the matrices of both."""
     x, y = node.inputs
     rows, columns = x.type.rank > 1, y.type.rank > 1
     rank = node.outputs[0].type.rank
@@ -180,7 +183,7 @@ def _tiles_of_product(node: Node, axis: int) -> OperandAxes:
 
 
 def _tiles_of_tensordot(node: Node, axis: int) -> OperandAxes:
-    """Axes of the left side that are not summed over, then of the right."""
+    """Tile the axes of the left side that are not summed over, then of the right."""
     x, y = node.inputs
     left, right = node.params["axes"]
     free_x = [a for a in range(x.type.rank) if a not in left]
@@ -197,7 +200,7 @@ def _tiles_of_vecdot(node: Node, axis: int) -> OperandAxes:
 
 
 def _of_reshaped(node: Node, axis: int) -> OperandAxes:
-    """The first axis stays where the others hold as many elements as before."""
+    """Keep the first axis if the other axes hold as many elements as before."""
     before, after = node.inputs[0].type.shape, node.outputs[0].type.shape
     if axis or not before or not same_size(before[0], after[0]):
         return None
@@ -205,7 +208,7 @@ def _of_reshaped(node: Node, axis: int) -> OperandAxes:
 
 
 def _of_indexed(node: Node, axis: int) -> OperandAxes:
-    """Other axes may be indexed at will."""
+    """Require a full item for this axis; other axes may be indexed at will."""
     at = item_of(node, axis)
     if at is None:
         return [axis + node.inputs[0].type.rank - node.outputs[0].type.rank]
@@ -226,12 +229,15 @@ def _of_filled(node: Node, axis: int) -> OperandAxes:
 
 
 def _first(node: Node, axis: int) -> OperandAxes:
-    """A check is of all slices: it is repeated on the results of the loop."""
+    """Slice the first operand only.
+
+    A check covers all slices, so it is repeated on the results of the loop.
+    """
     return [axis, *[None] * (len(node.inputs) - 1)]
 
 
 def _tiles_of_update(node: Node, axis: int) -> OperandAxes:
-    """Tiles of the target, and of an update of all positions; or of one of them."""
+    """Tile the target, and the update too if it writes all positions and not one."""
     if _only_place(node, axis) is not None:
         return [axis, None]
     write, n = written(node, axis), node.inputs[0].type.shape[axis]
@@ -242,7 +248,7 @@ def _tiles_of_update(node: Node, axis: int) -> OperandAxes:
 
 
 def _only_place(node: Node, axis: int) -> Size | None:
-    """The position along an axis that an update writes, all along other axes."""
+    """Return the one position along an axis that an update writes, in full, or None."""
     write = written(node, axis)
     if write is None or node.params["how"] not in ("add", "set"):
         return None
@@ -262,7 +268,7 @@ def _own_axis(node: Node, axis: int) -> int:
 
 
 def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
-    """Renumber axes after one other axis is dropped."""
+    """Renumber `axes` after axis `gone` is dropped."""
     return tuple(a - (a > gone) for a in axes if a != gone)
 
 
@@ -284,7 +290,7 @@ def _resized(node: Node, axis: int, parts: Sequence[Value], tile: Tile | None) -
 
 
 def _updated(node: Node, axis: int, parts: Sequence[Value], tile: Tile | None) -> Value:
-    """A tile with an update of all its positions, or of one if it has that."""
+    """Update all positions of a tile, or the one position written if in the tile."""
     at = _only_place(node, axis)
     if at is None:
         return same_op(node, parts)

@@ -44,7 +44,7 @@ PRODUCTS = (OP.matmul, OP.tensordot, OP.vecdot)
 def stays_large(node: Node, i: int) -> bool:
     """Whether a product per position of a contracted axis is as fast as all at once.
 
-    It is where no element is read more than once, as for a matrix and a vector.
+    This is so where no element is read more than once, as for a matrix and a vector.
     """
     x, y = node.inputs
     pairs = contracted(node)
@@ -57,14 +57,14 @@ def stays_large(node: Node, i: int) -> bool:
 
 
 def _is_batched(node: Node) -> bool:
-    """Whether a product has axes that both factors share and it does not contract."""
+    """Whether a product has axes that both factors share without contracting them."""
     matrices = node.primitive is OP.matmul
     many = max(x.type.rank for x in node.inputs) > 2
     return node.primitive is OP.vecdot or (matrices and many)
 
 
 def _reads_once(node: Node) -> bool:
-    """Whether a batched product is one of a vector and a matrix in each batch."""
+    """Whether a batched product multiplies a vector and a matrix in each batch."""
     x, y = node.inputs
     matrix_axes = 1 if node.primitive is OP.vecdot else 2
     if x.type.rank != y.type.rank:
@@ -76,7 +76,7 @@ def _reads_once(node: Node) -> bool:
 
 
 def product_of_parts(node: Node, i: int, parts: Sequence[Value], tiled: bool) -> Value:
-    """The product of one part of each factor, along the i-th pair of axes."""
+    """Multiply one part of each factor, along the i-th pair of contracted axes."""
     if tiled:
         return same_op(node, parts)
     pairs = contracted(node)

@@ -1,9 +1,10 @@
-"""Slices of iterations that a loop with early exit has run, and of inactive ones.
+"""Slices of the active and inactive iterations of a loop with early exit.
 
-The ys of such a loop have a slice for each iteration of its capacity: the slices of
-inactive iterations are 0. A reduction of all slices equals a reduction of the active
-ones if the others hold its neutral element, as after `where(arange(n) < steps, x, 0)`,
-the form of sums of selected elements. In the body that mask always holds.
+The ys of such a loop have a slice for each iteration of its capacity; the slices of
+inactive iterations, which were not run, are 0. A reduction of all slices equals a
+reduction of the active ones if the others hold its neutral element, as after
+`where(arange(n) < steps, x, 0)`, the form of sums of selected elements. In the body
+that mask always holds.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from graphc.ops.indexing.counted import counts, plain
 from graphc.rewriting.loops.find.affine_reads import FARTHEST, View
 from graphc.rewriting.loops.find.scan_view import Loop
 
-# Of elements that are all equal these give the same element.
+# Applied to elements that are all equal, these give the same element.
 SAME = (
     *(OP.expand_dims, OP.squeeze, OP.transpose, OP.broadcast_to, OP.reshape),
     *(OP.convert, OP.basic_index, OP.assert_, OP.max, OP.min, OP.any, OP.all),
@@ -36,13 +37,13 @@ def _neutral(node: Node) -> object:
 
 
 class InactiveSteps:
-    """The elements in the slices of inactive iterations."""
+    """The elements that values hold in the slices of inactive iterations."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self.masks: set[Value] = set()
         self._held: set[Value] = set()  # true for each active iteration
-        # A number, and the iteration of the first slice, as declared.
+        # The element, and the iteration of the value's first slice, as declared.
         self._fills: dict[Value, tuple[Any, Size]] = {}
         if loop.stops:
             zeros = ((v, np.zeros((), v.dtype)[()]) for v in loop.stacked)
@@ -51,7 +52,8 @@ class InactiveSteps:
     def mask(self, node: Node) -> View | None:
         """Record a mask of the active iterations, and return its view.
 
-        `arange(n - 1) < steps - 1` is the mask from the second iteration on.
+        `arange(n - 1) < steps - 1` is the mask from the second iteration on. Returns
+        None if the node computes no such mask.
         """
         if not self._loop.stops or node.primitive is not OP.less:
             return None
@@ -68,7 +70,10 @@ class InactiveSteps:
         return View(0, less, 1, size, less)
 
     def _missing(self, value: Value) -> int | None:
-        """How much less than the trip count a number is, clipped at 0, or None."""
+        """Return the k for which a number is the trip count less k, clipped at 0.
+
+        None if there is none.
+        """
         sizes = known_sizes(plain(value))
         size: Any = 0 if sizes is None else sizes[()]
         for origin in origins(size):
@@ -97,7 +102,7 @@ class InactiveSteps:
         return True
 
     def visit(self, node: Node, view: View) -> None:
-        """Record the elements of a node, seen as `view`, in inactive slices."""
+        """Record which element a node, seen as `view`, holds in inactive slices."""
         if not self._loop.stops:
             return
         fill = self._fill(node, view.said)
@@ -124,7 +129,7 @@ class InactiveSteps:
         return fill is not None and not fill
 
     def _of(self, value: Value, said: Size) -> np.generic | None:
-        """The element of all inactive slices from `said` on, or None."""
+        """Return the element of all inactive slices from `said` on, or None."""
         if value in self._fills:
             fill, start = self._fills[value]
             return fill if same_size(start, said) else None
@@ -149,7 +154,7 @@ class InactiveSteps:
     def passed(self, node: Node, said: Size) -> bool:
         """Whether a node gives its second input for active iterations from `said` on.
 
-        And 0 for the others.
+        The elements in inactive iterations are left to `visit`.
         """
         if node.primitive is not OP.where or node.inputs[0] not in self._held:
             return False

@@ -1,7 +1,7 @@
 """Fused producers: values computed inside a loop, part by part, instead of before it.
 
-`Producers` are the computation of parts of some values in a new body, down to parts
-that the body has, and to those of sequences, or tiles of arrays, that the loop reads.
+`Producers` compute parts of some values in a new body. They begin with parts that the
+body has, and with those of sequences, or tiles of arrays, that the loop reads.
 """
 
 import heapq
@@ -50,7 +50,7 @@ class UsersOf:
         return self._users.get(value, [])
 
     def are_among(self, value: Value, nodes: Container[Node]) -> bool:
-        """Whether no other nodes than these use a value."""
+        """Whether a value is used by `nodes` only, and is no output of the graph."""
         users = self._users.get(value, [])
         return value not in self._outputs and all(n in nodes for n in users)
 
@@ -62,7 +62,7 @@ class UsersOf:
         return node.primitive.elementwise and self.are_among(value, nodes)
 
     def is_little_written(self, value: Value, nodes: Container[Node]) -> bool:
-        """Whether a value is a fill with few elements written, for these nodes only."""
+        """Whether a value is a fill with elements written into it, for `nodes` only."""
         node = value.node
         if node.primitive not in (OP.scatter, OP.slice_update):
             return False
@@ -73,7 +73,7 @@ class UsersOf:
 def _after_users(
     places: Iterable[PartPlace], needed: Callable[[PartPlace], list[PartPlace | None]]
 ) -> None:
-    """Visit places and all that they need, each after the places that need it."""
+    """Visit `places` and all places they need, each after the places that need it."""
     visited: dict[PartPlace, None] = dict.fromkeys(places)
     heap = [(-p[0].node.serial, i, p) for i, p in enumerate(visited)]
     heapq.heapify(heap)
@@ -89,11 +89,12 @@ def _itself(value: Value) -> Value:
 
 
 class Producers:
-    """The parts that the body of a loop along `stream` shall compute.
+    """The parts that the body of a loop along `stream` is to compute.
 
-    `has`: values whose parts the body has. `cloned`: whether a value is computed part
-    by part whatever else uses it; others are too if that is cheaper. `own_place` tells
-    where a slice is computed, and how many iterations before: it is carried so long.
+    `has` are the values whose parts the body has. `cloned` tells whether a value is
+    computed part by part whatever else uses it; other values are if that is cheaper.
+    `own_place` tells where a slice is computed, and how many iterations earlier: the
+    loop carries it that long.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Producers:
         return list(dict.fromkeys(v.node for v, _ in self.recomputed))
 
     def guarded(self, value: Value) -> Value:
-        """A value with the size checks of those nodes."""
+        """Return a value with the size checks of the cloned nodes."""
         for node in self.nodes:
             value = guarded(value, node)
         return value
@@ -150,7 +151,7 @@ class Producers:
 
     @property
     def _kept(self) -> dict[PartPlace, int]:
-        """The number of slices to carry of each place that later iterations read."""
+        """How many slices to carry for each place that later iterations read."""
         counts: dict[PartPlace, int] = {}
         for place, behind in self._earlier.values():
             counts[place] = max(behind, counts.get(place, 0))
@@ -174,7 +175,7 @@ class Producers:
         return carried
 
     def collect(self, places: Iterable[PartPlace], ends: Iterable[Node]) -> None:
-        """Collect the producers of these parts, which nodes `ends` use."""
+        """Collect the producers of the parts at `places`, used by the nodes `ends`."""
         inside = set(ends)
         _after_users(places, lambda place: self._needed(place, inside))
         self.recomputed.reverse()
@@ -228,7 +229,7 @@ class Producers:
         return None if before is None else [before]
 
     def _of_kept(self, remembered: Sequence[Value]) -> dict[PartPlace, Value]:
-        """The slices of iterations before, from the carries."""
+        """Look up the slices of earlier iterations in the carries."""
         starts, start = dict[PartPlace, int](), 0
         for place, count in self._kept.items():
             starts[place] = start
@@ -242,7 +243,7 @@ class Producers:
         number: Value,
         remembered: Sequence[Value] = (),
     ) -> dict[PartPlace, Value]:
-        """The slices at an iteration, from slices of `has` and of `sequences`."""
+        """Compute the slices at an iteration, from slices of `has` and `sequences`."""
         known = {**self.had, **self.inputs}
         read = {place: row_of[value] for place, value in known.items()}
         return self.computed({**self._of_kept(remembered), **read}, number)
@@ -254,7 +255,7 @@ class Producers:
         tile: Tile | None = None,
         known: Resolve = _itself,
     ) -> dict[PartPlace, Value]:
-        """All parts, from those that the body has and reads: slices, or tiles.
+        """Compute all parts, slices or tiles, from those that the body has and reads.
 
         `known` maps a value that all parts share to its replacement.
         """

@@ -21,9 +21,10 @@ Late = Callable[[Callable[[Value], Value]], Value]
 
 
 def has_rows(node: Node) -> bool:
-    """Whether a node is a scan over slices, perhaps of the first ones only.
+    """Whether a node is a scan over slices, perhaps over the first ones only.
 
-    A scan of one slice is none: its slice looks like a value shared by all iterations.
+    A scan over one slice does not count: its slice looks like a value shared by all
+    iterations.
     """
     if node.primitive is not OP.scan or node.params["length"] is None:
         return False
@@ -31,7 +32,7 @@ def has_rows(node: Node) -> bool:
 
 
 class Loop:
-    """A scan, and its parts by name."""
+    """A scan node, and its parts by name."""
 
     def __init__(self, node: Node) -> None:
         params = node.params
@@ -46,23 +47,23 @@ class Loop:
         self.first: tuple[Value, ...] = node.inputs[: self.carries]
         self.sequences: tuple[Value, ...] = node.inputs[self.carries : split]
         self.captures: tuple[Value, ...] = node.inputs[split:end]
-        self.taken: tuple[Value, ...] = node.inputs[:end]  # by the body
+        self.taken: tuple[Value, ...] = node.inputs[:end]  # the body's inputs
         self.limit: Value | None = node.inputs[end] if params["counted"] else None
         self.going: Value | None = node.inputs[-1] if self.stops else None
         self.rows: tuple[Value, ...] = self.body.inputs[self.carries : split]
         self.ends: tuple[Value, ...] = node.outputs[: self.carries]
         self.after_carries: tuple[Value, ...] = node.outputs[self.carries :]
-        # The trip count comes first.
+        # With early exit, the trip count comes first.
         self.stacked: tuple[Value, ...] = self.after_carries[self.stops :]
 
     @property
     def sizes(self) -> dict[Symbol, Size]:
-        """The replacements of the sizes of the body."""
+        """The sizes that the scan passes for the symbols of the body."""
         (call,) = self.node.primitive.body_calls(self.node)
         return call.sizes
 
     def step(self, carry: list[Value], rows: list[Value]) -> StepResult:
-        """The carries after a step, and the slices that it stacks."""
+        """Compute the carries after a step, and the slices that the step stacks."""
         results = self.body.call(
             [*carry, *rows, *self.captures], self.node.params["sizes"]
         )
@@ -71,9 +72,9 @@ class Loop:
     def again(
         self, step: StepFunction, first: Sequence[Value], rows: Sequence[Value]
     ) -> StepResult:
-        """Rebuild the scan with another step: its final carries and other outputs.
+        """Rebuild the scan with another step; return final carries and other outputs.
 
-        If it has early exit, the first output of the step says whether to stop.
+        With early exit, the first output of the step says whether to stop.
         """
         params = self.node.params
         with standing_at(self.node.place.plain):
@@ -108,10 +109,10 @@ def with_made(
     replacements: Mapping[Value, Value],
     late: Mapping[Value, Late],
 ) -> tuple[Graph, list[tuple[Value, Value]]]:
-    """The graph with values replaced, and the pairs of those that are `late`.
+    """Return the graph with values replaced, and the old and new values in `late`.
 
-    Values of `replacements` do not depend on replaced values; late ones may: each is
-    built in its turn, from the replacements before it.
+    The new values in `replacements` do not depend on replaced values. Late ones may:
+    each is built in its turn, from the replacements before it.
     """
     new, pairs = dict(replacements), []
     for node in nodes if late else _needed(graph.outputs, replacements):
@@ -133,9 +134,9 @@ def with_made(
 def with_params(
     graph: Graph, nodes: Iterable[Node], params: Mapping[Node, Params]
 ) -> tuple[Graph, list[tuple[Value, Value]]]:
-    """The graph where some nodes have other params too, and the pairs of their values.
+    """Return the graph with other params for some nodes, and the pairs of their values.
 
-    They may depend on each other.
+    These nodes may depend on each other.
     """
     new: dict[Value, Value] = {}
     pairs: list[tuple[Value, Value]] = []
@@ -168,10 +169,11 @@ def at_each_loop(
     change: Callable[[Graph, list[Node], Loop, Facts], Changed | None],
     which: Callable[[Node], bool] = has_rows,
 ) -> Changed | None:
-    """The graph after a change at each of its loops, also at loops that a change makes.
+    """Apply `change` at each loop of a graph, also at loops that a change makes.
 
     `change` is given the graph, its nodes, a loop, and the facts that `known` finds in
-    the graph before each change. None if nothing changes. `which` are loops to look at.
+    the graph before each change. `which` selects the loops to look at. Returns None if
+    nothing changes.
     """
     seen: set[Node] = set()
     pairs: list[tuple[Value, Value]] = []

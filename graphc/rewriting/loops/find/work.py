@@ -17,7 +17,7 @@ TYPICAL = 64  # the size taken for one that is not known
 
 
 def work_of(node: Node) -> float:
-    """About how many operations a node takes."""
+    """Estimate the number of operations that a node takes."""
     sizes = [typical(v.type.size) for v in (*node.inputs, *node.outputs)]
     if node.primitive in HEAVY:
         return float(np.sqrt(np.prod(np.array(sizes, float))))
@@ -25,7 +25,7 @@ def work_of(node: Node) -> float:
 
 
 def typical(size: Size) -> int:
-    """A size, or one that is taken for it."""
+    """Return a size as an integer, taking `TYPICAL` for each symbol in it."""
     if not isinstance(size, Dim):
         return size
     number = substitute(size, dict.fromkeys(size.symbols, TYPICAL))

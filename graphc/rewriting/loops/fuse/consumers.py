@@ -1,4 +1,4 @@
-"""Fused consumers: values computed from the ys of a scan by slice, and reductions."""
+"""Fused consumers: values and reductions of the ys of a scan, slice by slice."""
 
 from collections.abc import Iterable, Sequence
 
@@ -20,7 +20,7 @@ SHRINKING = {*REDUCTIONS, OP.argmax, OP.argmin}
 
 
 def flag_of(node: Node) -> Value:
-    """The condition of a check."""
+    """Return the condition of a check, as it was before it was reduced with `all`."""
     flag = node.inputs[1]
     while flag.node.primitive is OP.all and not flag.node.params["axes"]:
         flag = flag.node.inputs[0]
@@ -34,7 +34,7 @@ class Consumers(Streamed):
         super().__init__(Stream(loop.length, backwards=loop.reverse), uses)
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
-        # Values that need the final carries only, and no slices.
+        # Values that need only the final carries, and no slices.
         self._ended: set[Value] = {*loop.ends, *loop.after_carries[: loop.stops]}
         self.views |= dict.fromkeys(loop.stacked, self.stream.whole)
         self.undone: InactiveSteps = InactiveSteps(loop)
@@ -75,7 +75,10 @@ class Consumers(Streamed):
                 self.undone.visit(node, view)
 
     def _picking(self, node: Node, view: View) -> StreamReduction | None:
-        """The fold of a node that picks one slice, if there are few of them."""
+        """Return the fold of a node that picks one slice, if few slices are picked.
+
+        A slice that surely comes last needs no comparison of positions.
+        """
         at = picked(node, view.axis)
         if at is None:
             return None
@@ -92,14 +95,14 @@ class Consumers(Streamed):
     def is_part(self, value: Value, view: View | None) -> bool:
         """Whether a value has slices with this view, or one for all iterations.
 
-        Slices of some iterations before count too.
+        Slices of a few iterations earlier count too.
         """
         if value.node in self._dependent:
             return view is not None and self.own_place((value, view)) is not None
         return view is None or usable(value, view, self._loop.length)
 
     def own_place(self, place: PartPlace) -> tuple[PartPlace, int] | None:
-        """Where the slices of a value are computed, and how many iterations before."""
+        """Return where slices of a value are computed, and how many steps earlier."""
         value, view = place
         known = self.views.get(value)
         if known is None:
@@ -115,7 +118,7 @@ class Consumers(Streamed):
         return held and self.is_part(node.inputs[0], views[0])
 
     def leaves(self, values: Iterable[Value]) -> set[Value]:
-        """The ys that values are computed from, slice by slice."""
+        """Return the ys that values are computed from, slice by slice."""
         stack, seen = list(values), set(values)
         while stack:
             value = stack.pop()
@@ -136,7 +139,7 @@ class Consumers(Streamed):
         return rows.union(self.reductions, self._rescaled_nodes())
 
     def shown(self) -> list[Value]:
-        """The live-out values: the sliced values that nodes outside need."""
+        """Return the live-out values: the sliced values that nodes outside need."""
         inside = self.nodes
         shown = [v for v in self.views if not self.uses.are_among(v, inside)]
         for rescaled in self._rescaled:

@@ -1,7 +1,7 @@
 """Folds: reductions along an axis whose parts a loop computes one after another.
 
-A tile is reduced first, a slice along its own axes; the result is joined with a carry.
-Sums are associated in another order, and sums of halves accumulate in float32.
+A tile is reduced first, and a slice along its other axes; the result is joined with a
+carry. Sums are associated in another order, and sums of halves accumulate in float32.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -38,7 +38,7 @@ _STARTED = {  # of tiles that may be empty
 
 
 def fold(node: Node, view: View, stream: Stream) -> StreamReduction | None:
-    """The fold of a node that reduces the streamed axis of its first operand.
+    """Return the fold of a node that reduces the streamed axis of its first operand.
 
     None if the node is no such reduction.
     """
@@ -54,7 +54,7 @@ def fold(node: Node, view: View, stream: Stream) -> StreamReduction | None:
 
 
 def reduces(node: Node, i: int, axes: Container[int]) -> bool:
-    """Whether a node reduces one of these axes of an operand."""
+    """Whether a node reduces one of these axes of its i-th operand."""
     pairs = contracted(node)
     if pairs:
         return any(pair[i] in axes for pair in pairs)
@@ -69,7 +69,7 @@ def reduces(node: Node, i: int, axes: Container[int]) -> bool:
 def product_of_streams(
     node: Node, i: int, views: tuple[View, View], stream: Stream
 ) -> StreamReduction:
-    """The reduction of a product that sums over parts, along its i-th pair of axes."""
+    """Return the reduction of a product that sums along its i-th pair of axes."""
     x, y = zip(node.inputs, views, strict=True)
     type = node.outputs[0].type
 
@@ -91,7 +91,7 @@ def _first(carry: Carry, known: Resolve) -> Value:
 def _filled(
     node: Node, place: PartPlace, stream: Stream, number: ArrayLike, dtype: DType
 ) -> Value:
-    """A number in the shape of the reduced parts."""
+    """Fill the shape of the reduced parts with a number."""
     shape = node.outputs[0].type.shape
     if node.params["keepdims"]:
         shape = resized(shape, place[1].axis, stream.one)
@@ -102,14 +102,14 @@ def _filled(
 
 
 def _whole(node: Node, place: PartPlace, stream: Stream, reduced: Value) -> Value:
-    """The result, with the reduced axis where the node keeps it."""
+    """Return the result, with the reduced axis inserted where the node keeps it."""
     if stream.tiled or not node.params["keepdims"]:
         return reduced
     return F.expand_dims(reduced, place[1].axis)
 
 
 def _wide(dtype: DType) -> DType:
-    """The dtype that accumulates sums of parts: half precision is too coarse."""
+    """Return the dtype that accumulates sums of parts: half precision is too coarse."""
     return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
@@ -140,7 +140,7 @@ def _joined(node: Node, place: PartPlace, stream: Stream) -> StreamReduction | N
 
 
 def _of_tile(node: Node, tile: Value, neutral: Value) -> Value:
-    """A tile, reduced; it may be empty."""
+    """Reduce a tile, which may be empty."""
     started = _STARTED.get(node.primitive)
     params = {k: node.params[k] for k in ("axes", "keepdims")}
     more = (neutral,) if started else ()
@@ -148,7 +148,7 @@ def _of_tile(node: Node, tile: Value, neutral: Value) -> Value:
 
 
 def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
-    """A slice, reduced along its own axes."""
+    """Reduce a slice along its own axes."""
     axes = tuple(a - (a > axis) for a in node.params["axes"] if a != axis)
     if not axes:
         return monoid.of_one(row)
@@ -157,7 +157,7 @@ def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
 
 
 def _of_all(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
-    """A sum over all elements, of a function of each."""
+    """Fold a sum over all elements of a function of each element."""
     dtype = node.outputs[0].dtype
     wide = _wide(dtype)
 
@@ -173,7 +173,7 @@ def _of_all(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
 
 
 def _peak(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
-    """The largest of numbers that are not negative."""
+    """Fold the largest of numbers that are not negative, starting from 0."""
     type = node.outputs[0].type
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
@@ -189,7 +189,7 @@ def _peak(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
 def _position(
     extreme: Primitive, greater: str, neutral: Callable[[DType], Element]
 ) -> Fold:
-    """The fold that finds the first largest or smallest element, or the first NaN."""
+    """Make the fold that finds the first largest or smallest element, or NaN."""
 
     def rule(node: Node, place: PartPlace, stream: Stream) -> StreamReduction | None:
         dtype, axis = node.inputs[0].dtype, place[1].axis
@@ -200,7 +200,7 @@ def _position(
         along = {"axes": (axis,), "keepdims": node.params["keepdims"]}
 
         def of_part(part: Value, first: Value) -> tuple[Value, Value]:
-            """The extreme of a part, and its position."""
+            """Return the extreme of a part, and its position."""
             if not stream.tiled:
                 return part, first
             top = extreme(part, number, **along)
@@ -229,7 +229,7 @@ def _position(
 
 
 def _first_of(tile: Value, axis: int, top: Value, along: Mapping[str, object]) -> Value:
-    """The first position in a tile of its extreme, or of a NaN."""
+    """Return the first position in a tile of its extreme, or of a NaN."""
     whole = top if along["keepdims"] else F.expand_dims(top, axis)
     held = F.equal(tile, whole)
     if is_inexact(tile.dtype):

@@ -1,10 +1,10 @@
 """Sums of exponentials whose shift is available only after the loop: online softmax.
 
-Written stably, `logsumexp` is `log(sum(exp(x - m))) + m` of the largest element m: of
-slices that come one after another, it is known only after the last. So the running
-maximum is subtracted instead, and the sum is rescaled when that grows; after the loop
-it is rescaled to the shift of the program. Means with weights `softmax(x)` are such
-sums too, and so are products, as `softmax(q @ k.T) @ v`.
+Written stably, `logsumexp` is `log(sum(exp(x - m))) + m`, where m is the largest
+element. If slices come one after another, m is known only after the last. So the loop
+subtracts the running maximum instead, and rescales the sum whenever that grows; after
+the loop the sum is rescaled to the shift of the program. Means with weights
+`softmax(x)` are such sums too, and so are products, as `softmax(q @ k.T) @ v`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ from graphc.rewriting.match.sizes import is_wide, varies
 class Shifted(Scaled):
     """`exp(x - shift)`, times factors; `subtracted` is the node of the difference.
 
-    Where one of the `masks` is false, it is 0.
+    The value is 0 where one of the `masks` is false.
     """
 
     subtracted: Node
@@ -93,14 +93,14 @@ class Shifts(Sums[Shifted]):
                 self._found[out] = onward
 
     def _difference(self, node: Node) -> Shifted | None:
-        """A sliced value, less one that depends on all slices."""
+        """Recognise a sliced value less one that depends on all slices."""
         minuend = difference(self._known, node, 0)
         if minuend is None:
             return None
         return Shifted(x=minuend[0], view=minuend[1], subtracted=node)
 
     def _masked(self, node: Node) -> Shifted | None:
-        """Such a value where a sliced condition holds, 0 elsewhere."""
+        """Recognise a known form where a sliced condition holds, and 0 elsewhere."""
         known, mask = self._chosen(node)
         if known is None or mask is None:
             return None
@@ -111,14 +111,14 @@ class Shifts(Sums[Shifted]):
         return replace(known, masks=(*known.masks, mask))
 
     def reduction(self, node: Node) -> StreamReduction | None:
-        """The reduction by which the loop computes a sum, or a product, of such."""
+        """Return the reduction by which the loop computes a sum or product of forms."""
         return super().reduction(node) or self._product(node)
 
     def _sum(self, node: Node, known: Shifted) -> StreamReduction:
         return _RescaledSum(node, known, self._known.stream).reduction()
 
     def _product(self, node: Node) -> StreamReduction | None:
-        """A product that contracts the sliced axis of such a value."""
+        """Return the reduction of a product that contracts a form's sliced axis."""
         pairs = contracted(node)
         if len(pairs) != 1 or not is_wide(node.outputs[0].dtype):
             return None
@@ -137,18 +137,18 @@ class Shifts(Sums[Shifted]):
 
 
 class _Product(NamedTuple):
-    """The number of the exponentials among the factors, and the place of the other."""
+    """Which factor holds the exponentials, and the place of the other factor."""
 
     at: int
     other: PartPlace
 
     def of(self, node: Node, weights: Value, other: Value, tiled: bool) -> Value:
-        """The product of parts."""
+        """Multiply a part of the exponentials by a part of the other factor."""
         pair = (weights, other) if self.at == 0 else (other, weights)
         return product_of_parts(node, 0, pair, tiled)
 
     def scale(self, node: Node, scale: Value) -> Value:
-        """A factor for each sum of exponentials, along the axes of the product."""
+        """Align one factor per sum of exponentials with the axes of the product."""
         rank, op = node.inputs[self.at].type.rank, node.primitive
         if op is OP.tensordot:
             extra = node.inputs[1 - self.at].type.rank - 1 if self.at == 0 else 0
@@ -176,7 +176,10 @@ class _RescaledSum:
         self._more = self._reduced_besides()
 
     def _reduced_besides(self) -> tuple[int, ...]:
-        """Other axes of tiles that the sum is over: all of them share one maximum."""
+        """Return the other axes of tiles that the sum is over.
+
+        All elements along them share one maximum.
+        """
         shifted, node, axis = self._shifted, self._node, self._shifted.x[1].axis
         plain = self._product is None and not shifted.path and not shifted.masks
         if not plain or not self._stream.tiled:
@@ -186,9 +189,10 @@ class _RescaledSum:
         return () if any(varies(shift, rank, a) for a in more) else more
 
     def reduction(self) -> StreamReduction:
-        """The reduction: it carries the running maximum and the rescaled sum.
+        """Return the reduction, which carries the running maximum and rescaled sum.
 
-        And whether the masks, if any, have held: a sum of nothing is 0, not NaN.
+        With masks, it also carries whether these have held anywhere: a sum of nothing
+        is 0, not NaN.
         """
         shifted, product = self._shifted, self._product
         places = [shifted.x, *(f.other for f in shifted.path if f.other is not None)]
@@ -210,7 +214,7 @@ class _RescaledSum:
         return [top, F.zeros(shape, of_sum.dtype), *held]
 
     def _shape(self, value: Value, axis: int) -> tuple[Size, ...]:
-        """The shape of a slice, or of a tile that is reduced to one."""
+        """Return the shape of a slice, or of a tile that is reduced to one."""
         shape = enumerate(resized(value.type.shape, axis, self._stream.one))
         return tuple(1 if a in self._more else n for a, n in shape)
 
@@ -225,7 +229,7 @@ class _RescaledSum:
         return [new, total, *(F.logical_or(v, self._any_held(parts)) for v in some)]
 
     def _any_held(self, parts: PartsRead) -> Value:
-        """Where the masks hold for some element of a part."""
+        """Return where all masks hold for some element of a part."""
         held: Value = reduce(F.logical_and, [parts[m] for m in self._shifted.masks])
         if self._stream.tiled:
             x = self._shifted.x[0].type
@@ -234,14 +238,14 @@ class _RescaledSum:
         return held
 
     def _largest(self, x: Value) -> Value:
-        """The largest elements of a part."""
+        """Return the largest elements of a part."""
         if not self._stream.tiled:
             return x
         axes = (self._shifted.x[1].axis, *self._more)
         return F.max(x, axes, keepdims=True, initial=-np.inf)
 
     def _weights(self, x: Value, new: Value, parts: PartsRead) -> Value:
-        """The exponentials of a part, times the factors that are sliced too."""
+        """Compute the exponentials of a part, times the factors that are sliced too."""
 
         def beside(factor: Factor) -> Value | None:
             return None if factor.other is None else parts[factor.other]
@@ -250,14 +254,14 @@ class _RescaledSum:
         return self._masked(weights, parts, 0)
 
     def _masked(self, value: Value, parts: PartsRead, other: float) -> Value:
-        """A part where all masks hold, and another number elsewhere."""
+        """Keep a part where all masks hold, with the number `other` elsewhere."""
         for mask in self._shifted.masks:
             number = as_value(np.asarray(other).astype(value.dtype))
             value = F.where(parts[mask], value, number)
         return value
 
     def _summed(self, weights: Value, parts: PartsRead) -> Value:
-        """The sum of a part, or its product with a part of the other factor."""
+        """Sum a part, or multiply it by a part of the other factor."""
         if self._product is not None:
             other = parts[self._product.other]
             return self._product.of(self._node, weights, other, self._stream.tiled)
@@ -286,7 +290,7 @@ class _RescaledSum:
         return summed(node, view, F.broadcast_to(total * scale, total.type.shape))
 
     def _scaled(self, scale: Value) -> Value:
-        """How much less the sum before a part counts, along the axes of the sum."""
+        """Align the factor that rescales the earlier sum with the axes of the sum."""
         scaled = walked(
             self._shifted.path, scale, lambda factor: None, self._stream.one
         )
@@ -298,10 +302,10 @@ class _RescaledSum:
 
 
 def _is_least(top: Value) -> Value:
-    """Where no element has been counted yet."""
+    """Return where no element has been counted yet."""
     return F.equal(top, -np.inf)
 
 
 def _safe(top: Value) -> Value:
-    """The largest elements, or 0 where they are infinite."""
+    """Return the largest elements, with 0 where they are infinite."""
     return F.where(F.isfinite(top), top, 0)

@@ -1,7 +1,7 @@
 """Outer-product temporaries: values much larger than the operands they come from.
 
-`x[:, None] - y[None]` has an element for each pair of one of x and one of y, and so has
-`q @ k.T`; their elementwise functions have as many.
+`x[:, None] - y[None]` has an element for each pair of an element of x and one of y;
+so has `q @ k.T` for pairs of rows. Elementwise functions of such values are as large.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,13 +19,13 @@ from graphc.rewriting.loops.fuse.folds import reduces
 from graphc.rewriting.loops.fuse.picks import picks
 from graphc.rewriting.match.sizes import varies
 
-TIMES_LARGER = 8  # at least, than its operands, where sizes are known: of any device
+TIMES_LARGER = 8  # least ratio to its operands, where sizes are known; for all devices
 
 
 class Pairs(NamedTuple):
-    """Axes of an outer-product temporary: those of one side, and those of the other.
+    """The axes of an outer-product temporary, those of one side and of the other.
 
-    `sure`: it is provably large, whatever the symbolic sizes are.
+    `sure`: the value is provably large, whatever the symbolic sizes are.
     """
 
     rows: tuple[int, ...]
@@ -42,7 +42,7 @@ Large = dict[Value, Pairs]
 
 
 def outer_values(nodes: Iterable[Node], least: int) -> Large:
-    """The outer-product temporaries that may have at least `least` bytes."""
+    """Find the outer-product temporaries that may have at least `least` bytes."""
     outer: Large = {}
     for node in nodes:
         if len(node.outputs) != 1 or node.outputs[0].type.rank < 2:
@@ -72,7 +72,7 @@ def _pairs(node: Node, outer: Large) -> Pairs | None:
 
 
 def _moved(node: Node, i: int, pairs: Pairs) -> Pairs | None:
-    """The axes of a result that keeps both sides of an input."""
+    """Return the axes of a result that keeps both sides of its i-th input, or None."""
     sides: tuple[list[int], list[int]] = ([], [])
     for axis in range(node.outputs[0].type.rank):
         input_axes = operand_axes(node, axis, tiled=True)
@@ -105,7 +105,10 @@ def _of_product(node: Node) -> Pairs | None:
 
 
 def _is_larger(n: Size, summed: Size) -> bool | None:
-    """Whether a product, with `n` for `summed`, is much larger than a factor."""
+    """Whether a product is much larger than a factor that has `summed` in place of `n`.
+
+    None if the sizes do not tell.
+    """
     if isinstance(n, int):
         return isinstance(summed, int) and n >= summed * TIMES_LARGER // 2
     if isinstance(summed, int):
@@ -130,14 +133,14 @@ def _of_elementwise(node: Node) -> Pairs | None:
 
 
 def _varying(x: Value, rank: int) -> frozenset[int]:
-    """The axes along which a value, stretched to a rank, may vary."""
+    """Return the axes along which a value may vary, once it is broadcast to `rank`."""
     while x.node.primitive is OP.broadcast_to:
         x = x.node.inputs[0]
     return frozenset(a for a in range(rank) if varies(x, rank, a))
 
 
 def kept_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]:
-    """The large values that must materialise: nodes or outputs need all of them."""
+    """Return the large values that must materialise for nodes or outputs as a whole."""
     whole = {v for v in graph.outputs if v in large}
     for node in reversed(nodes):
         for i, x in _large_operands(node, large):
@@ -153,7 +156,7 @@ def _large_operands(node: Node, large: Large) -> Iterator[tuple[int, Value]]:
 
 
 def _closes(node: Node, i: int, pairs: Pairs) -> bool:
-    """Whether a node that shrinks a large value may do so tile by tile."""
+    """Whether a node that makes a large value smaller may do so tile by tile."""
     if len(node.outputs) != 1:
         return False
     if reduces(node, i, pairs.axes):
@@ -167,7 +170,7 @@ def _closes(node: Node, i: int, pairs: Pairs) -> bool:
 
 
 def families(large: Large) -> dict[Value, Value]:
-    """Connected components of the large values: a representative of each value."""
+    """Map each large value to a representative of its connected component."""
     parent: dict[Value, Value] = {}
 
     def top(value: Value) -> Value:

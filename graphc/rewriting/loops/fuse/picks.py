@@ -1,7 +1,7 @@
 """Picks: elements at some positions of an axis, of which each part has a few or none.
 
 `z[arange(n), labels]` needs one element of each row of z. Where z is computed in tiles
-of its columns, a tile gives the elements that it has, and the carry has the others.
+of its columns, each tile supplies the elements that it has, and the carry the others.
 """
 
 from graphc.errors import standing_at
@@ -39,7 +39,7 @@ def picks(node: Node, axis: int) -> bool:
 def picking(
     node: Node, view: View, stream: Stream, last: bool = False
 ) -> StreamReduction:
-    """The fold that keeps the picked elements; `last`: the picked slice comes last."""
+    """Return the fold that keeps picked elements; `last`: the slice comes last."""
     with standing_at(node.place.plain):
         at, type = picked(node, view.axis), node.outputs[0].type
         step = _of_gathered(node, view) if at is None else _at(node, view, at, stream)
@@ -61,7 +61,7 @@ def _latest(node: Node, view: View) -> ReductionStep:
 
 
 def _at(node: Node, view: View, at: Size, stream: Stream) -> ReductionStep:
-    """Keep the slice at one position, or that of the tile that has it."""
+    """Keep the slice at one position, taken from the tile that has it."""
     place, axis = (node.inputs[0], view), view.axis
     number = cast(as_value(size_value(at)), INT32)
 
@@ -80,7 +80,7 @@ def _at(node: Node, view: View, at: Size, stream: Stream) -> ReductionStep:
 
 
 def _of_gathered(node: Node, view: View) -> ReductionStep:
-    """Keep the elements that the tiles have."""
+    """Keep the picked elements that a tile has."""
     (x, *indices), axes = node.inputs, node.params["axes"]
     i, size = axes.index(view.axis), x.type.shape[view.axis]
     inside = (*node.params["inside"][:i], True, *node.params["inside"][i + 1 :])
@@ -102,19 +102,19 @@ def _of_gathered(node: Node, view: View) -> ReductionStep:
 
 
 def _clamped(index: Value, size: Size) -> Value:
-    """Indices that a gather reads: the nearest ones of those beyond."""
+    """Clamp indices out of bounds to the nearest valid ones, as a gather does."""
     n = size_value(size)
     return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
 
 
 def _is_within(index: Value, tile: Value, axis: int) -> Value:
-    """Whether positions are those of a tile."""
+    """Return whether positions lie within a tile."""
     count = size_value(tile.type.shape[axis])
     return F.logical_and(index >= 0, index < count)
 
 
 def _over(node: Node, held: Value) -> Value:
-    """A condition for each pick, along the axes of the result."""
+    """Align a condition for each pick with the axes of the result."""
     axes, indices = node.params["axes"], node.inputs[1:]
     rank, points = held.type.rank, max(i.type.rank for i in indices)
     before = axes[0] if is_adjacent(axes) else 0

@@ -1,8 +1,9 @@
 """Rescaled accumulators: sums of slices whose factors are available after the loop.
 
-A sum of `x - max(x)` needs a value that is known only after the last slice, so it is
-accumulated in another way; factors that all slices share are multiplied in after the
-loop. Online softmax and Welford's algorithm are the two forms of such sums.
+A sum of `x - max(x)` needs a value that is known only after the last slice, so the loop
+accumulates another sum and corrects it at the end. Factors that all slices share are
+multiplied in after the loop. Online softmax and Welford's algorithm are the two forms
+of such sums.
 """
 
 from abc import ABC, abstractmethod
@@ -34,15 +35,16 @@ class Stepwise(Protocol):
     uses: UsersOf
 
     def is_part(self, value: Value, view: View | None) -> bool:
-        """Whether parts of a value with this view can be had; None: all of it."""
+        """Whether parts of a value with this view are available; None: all of it."""
         ...
 
 
 class Factor(NamedTuple):
-    """A node that has multiplied, divided or reshaped a value.
+    """A node that has multiplied, divided or moved the axes of a value.
 
     `at` is the number of the value among the inputs, and `axis` the sliced axis of the
-    result. The other input is sliced too, or is available after the loop.
+    result. The other input is sliced too (`other`), or available after the loop
+    (`fixed`).
     """
 
     node: Node
@@ -57,7 +59,7 @@ Beside = Callable[[Factor], Value | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Scaled:
-    """A function of the slices `x`, times the factors of `path`; its view is `view`."""
+    """A function of the slices `x`, times the factors of `path`, seen as `view`."""
 
     x: PartPlace
     view: View
@@ -68,7 +70,7 @@ Form = TypeVar("Form", bound=Scaled)
 
 
 class Sums(ABC, Generic[Form]):
-    """Values of one form, whose sums over the slices a loop accumulates."""
+    """The values of one form whose sums over the slices a loop accumulates."""
 
     LINEAR: Mapping[Primitive, int]  # how many leading inputs an op is linear in
 
@@ -86,7 +88,7 @@ class Sums(ABC, Generic[Form]):
         return {v.node for v, _ in self._pairs()}
 
     def shown(self, inside: Container[Node]) -> list[Value]:
-        """The sliced values inside the forms of live-out values."""
+        """Return the slices `x` that the forms of live-out values need."""
         uses = self._known.uses
         return [s.x[0] for v, s in self._pairs() if not uses.are_among(v, inside)]
 
@@ -98,7 +100,7 @@ class Sums(ABC, Generic[Form]):
         """Record a node that is not computed slice by slice."""
 
     def _onward(self, node: Node) -> Form | None:
-        """The form of a result, if the node applies a factor to a value found."""
+        """Return the form of a result if the node applies a factor to a value found."""
         inputs = self.LINEAR.get(node.primitive, int(only_moves(node)))
         for at, value in enumerate(node.inputs[:inputs]):
             known = self._found.get(value)
@@ -111,7 +113,10 @@ class Sums(ABC, Generic[Form]):
         return None
 
     def _chosen(self, node: Node) -> tuple[Form | None, PartPlace | None]:
-        """A value found that holds where a condition does, 0 elsewhere; and that."""
+        """Recognise `where(mask, value, 0)`; return the form of value, and the mask.
+
+        Both are None if the node is nothing of the kind, or the mask is not sliced.
+        """
         if node.primitive is not OP.where:
             return None, None
         mask, value, zero = node.inputs
@@ -130,7 +135,7 @@ class Sums(ABC, Generic[Form]):
         return True
 
     def view(self, value: Value) -> View | None:
-        """The view of the slices of a value that has the form, or None."""
+        """Return the view of the slices of a value found, or None for another value."""
         return self._found[value].view if value in self._found else None
 
     def hide(self, node: Node, value: Value) -> None:
@@ -138,7 +143,7 @@ class Sums(ABC, Generic[Form]):
         self._found[node.outputs[0]] = self._found[value]
 
     def reduction(self, node: Node) -> StreamReduction | None:
-        """The reduction by which the loop computes a sum of such a value."""
+        """Return the reduction by which the loop computes a sum of a value found."""
         known = self._found.get(node.inputs[0]) if node.inputs else None
         if known is None or node.primitive is not OP.sum:
             return None
@@ -151,7 +156,7 @@ class Sums(ABC, Generic[Form]):
 
 
 def difference(known: Stepwise, node: Node, at: int) -> tuple[PartPlace, View] | None:
-    """The slices at one side of a difference, and the view of the difference.
+    """Return the slices at one side of a difference, and the view of the difference.
 
     None if the other side is not the same for all slices.
     """
@@ -172,7 +177,7 @@ def is_fixed(value: Value, view: View | None) -> bool:
 
 
 def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None:
-    """The factor that a node applies to the value at one of its inputs, or None."""
+    """Return the factor that a node applies to its input number `at`, or None."""
     axis = _axis_of(node, at, view.axis)
     if axis is None or len(node.inputs) == 1:
         return None if axis is None else Factor(node, at, axis)
@@ -190,7 +195,7 @@ def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None
 
 
 def _axis_of(node: Node, at: int, axis: int) -> int | None:
-    """The axis of a result that an axis of an input becomes."""
+    """Return the axis of a result that an axis of an input becomes."""
     for result_axis in range(node.outputs[0].type.rank):
         input_axes = operand_axes(node, result_axis)
         if input_axes is not None and input_axes[at] == axis:
@@ -208,9 +213,9 @@ def only_moves(node: Node) -> bool:
 def walked(
     path: tuple[Factor, ...], value: Value, beside: Beside, tile: Tile | None = None
 ) -> Value:
-    """Apply the factors of a path to a part, where `beside` knows the other input.
+    """Apply the factors of a path to a part, skipping those that `beside` lacks.
 
-    The part is a slice, or a tile.
+    `beside` returns the other input of a factor. The part is a slice, or a tile.
     """
     for factor in path:
         node = factor.node
@@ -225,7 +230,7 @@ def walked(
 
 
 def with_fixed(known: Callable[[Value], Value]) -> Beside:
-    """Look up the factors that all slices share."""
+    """Return a function that looks up the factors that all slices share."""
 
     def beside(factor: Factor) -> Value | None:
         if factor.fixed is None:
@@ -237,12 +242,12 @@ def with_fixed(known: Callable[[Value], Value]) -> Beside:
 
 
 def row_of(value: Value, view: View | None) -> Value:
-    """The one slice of a value that all iterations share."""
+    """Return the one slice of a value that all iterations share."""
     return value if view is None else F.squeeze(value, view.axis)
 
 
 def summed(node: Node, view: View, total: Value) -> Value:
-    """The result of a sum, from the sum over the slices; 0 if there are none."""
+    """Complete a sum from the sum over the slices; it is 0 if there are no slices."""
     axes = tuple(a - (a > view.axis) for a in node.params["axes"] if a != view.axis)
     keepdims = node.params["keepdims"]
     result = node.primitive(total, axes=axes, keepdims=keepdims) if axes else total
@@ -250,7 +255,7 @@ def summed(node: Node, view: View, total: Value) -> Value:
 
 
 def whole_or_zero(total: Value, view: View) -> Value:
-    """A sum over slices; 0 if there are none, where the factors may be NaN."""
+    """Return a sum over slices, or 0 if there are none, as factors may then be NaN."""
     if at_most(1, view.size):
         return total
     return F.where(F.greater(size_value(view.size), 0), total, 0)

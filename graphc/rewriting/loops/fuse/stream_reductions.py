@@ -1,7 +1,7 @@
 """Stream reductions: init, step and projection of the carries of a loop.
 
-A loop reduces slices one by one, or tiles of several positions. For either a reduction
-says where its parts are, and how the carries change with each.
+A loop reduces slices one by one, or tiles of several positions. Either way a reduction
+says where its parts are, and how each part changes the carries.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +24,14 @@ End = Callable[[Carry, Resolve], Value]
 
 @dataclass(frozen=True)
 class StreamReduction:
-    """A reduction of the parts at `places`: slices of them, or tiles.
+    """A reduction of the parts at `places`, which are slices or tiles.
 
-    `start` is the init, from replacements of values from before the loop. `step` takes
-    the carries, the parts, and the position of the slice, or the first of a tile;
-    `placed`: it uses the position. `end` projects the final carries to the result,
-    from replacements of values after the loop. Values that `start` reads, or each step
-    as a whole, are among the places too, seen as `ALL`.
+    `start` makes the init, from replacements of values from before the loop. `step`
+    takes the carries, the parts, and the position of the slice, or of the first one in
+    a tile; `placed` tells whether it uses the position. `end` projects the final
+    carries to the result, from replacements of values after the loop. Values that
+    `start` reads, or that each step reads as a whole, are among the places too, seen as
+    `ALL`.
     """
 
     places: Sequence[PartPlace]
@@ -40,7 +41,7 @@ class StreamReduction:
     placed: bool = False
 
     def seen(self, view: View, length: Size) -> "StreamReduction":
-        """The reduction by iterations, where positions belong to them as in a view."""
+        """Return the reduction by iterations, to which `view` assigns positions."""
         if view.covers(length):
             return self
 
@@ -52,7 +53,7 @@ class StreamReduction:
 
 
 def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
-    """The carries after an iteration; those before it where `held` is false."""
+    """Return the carries after an iteration, or those before it where not `held`."""
     if held is None:
         return after
     return [F.where(held, a, b) for a, b in zip(after, before, strict=True)]
@@ -78,7 +79,7 @@ class Carries:
         self.placed: bool = any(how.placed for how in reductions.values())
 
     def step(self, carry: Carry, parts: PartsRead, position: Value) -> Carry:
-        """The carries after an iteration."""
+        """Compute the carries after an iteration."""
         after = []
         for node, how, carries in self.of_each(carry):
             with standing_at(node.place.plain):
@@ -86,6 +87,6 @@ class Carries:
         return after
 
     def of_each(self, carry: Carry) -> Iterator[OwnCarry]:
-        """Each reduction, with its own carries."""
+        """Yield each reduction with its own carries."""
         for (node, how), places in zip(self._found.items(), self._ranges, strict=True):
             yield node, how, carry[places]

@@ -1,7 +1,7 @@
 """Streamed values: values that a loop computes part by part, and their reductions.
 
-For slices of the ys of a scan, and for tiles of large values, one analysis says how a
-node reduces the streamed axis.
+One analysis tells how a node reduces the streamed axis, both for slices of the ys of a
+scan and for tiles of large values.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
 from graphc.rewriting.loops.fuse.welford import Centring
 from graphc.rewriting.match.sizes import is_wide
 
-MOST_SLICES = 3  # of one array, that a loop picks one by one
+MOST_SLICES = 3  # slices of one array that a loop picks one by one
 
 
 class Streamed(ABC):
@@ -59,10 +59,10 @@ class Streamed(ABC):
         return fold(node, view, self.stream)
 
     def _picking(self, node: Node, view: View) -> StreamReduction | None:
-        """The fold of a node that picks elements at some positions.
+        """Return the fold of a node that picks elements at some positions.
 
-        Of many slices of one array there is none: they are as large as the array, and
-        the loop would carry and compare each of them.
+        There is none where many slices of one array are picked: together they are as
+        large as the array, and the loop would carry and compare each of them.
         """
         one = picked(node, view.axis) is not None
         if one and self._has_many_slices(node.inputs[0], view.axis):
@@ -70,7 +70,7 @@ class Streamed(ABC):
         return picking(node, view, self.stream)
 
     def _has_many_slices(self, value: Value, axis: int) -> bool:
-        """Whether many slices of a value are asked for, each by itself."""
+        """Whether more than `MOST_SLICES` nodes each pick a slice of a value."""
         has_many = self._many_slices.get((value, axis))
         if has_many is None:
             users = (u for u in self.uses.of(value) if u.inputs[0] is value)
@@ -80,7 +80,7 @@ class Streamed(ABC):
         return has_many
 
     def _product(self, node: Node) -> StreamReduction | None:
-        """The fold of a product that sums products of parts, if it does."""
+        """Return the fold of a product that contracts the streamed axis, or None."""
         if not is_wide(node.outputs[0].dtype):
             return None
         for i, axes in enumerate(contracted(node)):
@@ -96,9 +96,9 @@ class Streamed(ABC):
         return None
 
     def _view(self, node: Node) -> View | None:
-        """The view of a result that is computed part by part, or None.
+        """Return the view of a result that is computed part by part, or None.
 
-        Its parts are available as soon as the last of the parts that they read.
+        A part is available as soon as the last of the parts that it reads.
         """
         tiled, axes = self.stream.tiled, range(node.outputs[0].type.rank)
         for axis, x in product(axes, node.inputs):

@@ -1,12 +1,12 @@
 """Sums of centred values, and of their squares, whose mean is available after the loop.
 
-A variance is a mean of `(x - m)**2`, of the mean m. Of slices that come one after
-another, m is known only after the last, so the mean so far is carried, with the sum of
-squares around it, after Welford (1962). After the loop they are moved to the centre
+A variance is a mean of `(x - m)**2`, where m is the mean. If slices come one after
+another, m is known only after the last. So the loop carries the mean so far and the sum
+of squares around it, after Welford (1962). After the loop they are moved to the centre
 that the program subtracts, as in Chan, Golub and LeVeque (1983), who show that this is
-about as precise as two passes, where means of `x` and `x**2` may lose all digits. A
-tile has a mean and a sum of squares of its own, which are joined with the carry as
-theirs are.
+about as precise as two passes, whereas means of `x` and `x**2` may lose all digits. A
+tile has a mean and a sum of squares of its own, which are joined with the carry in the
+same way.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ from graphc.rewriting.loops.fuse.stream_reductions import (
 class Centred(Scaled):
     """`x - centre` or its square, times factors.
 
-    `at` is the number of the input `x` of the difference that `node` computes. With a
+    `at` tells which input of `node`, which computes the difference, is `x`. With a
     `mask`, elements are 0 where it is false.
     """
 
@@ -59,7 +59,7 @@ class Centred(Scaled):
 
 
 class Centring(Sums[Centred]):
-    """The centred values of sliced values."""
+    """The centred values that are computed from sliced values."""
 
     LINEAR: Mapping[Primitive, int] = MappingProxyType(
         {OP.multiply: 2, OP.true_divide: 1, OP.negative: 1}
@@ -73,7 +73,7 @@ class Centring(Sums[Centred]):
             self._found[node.outputs[0]] = centred
 
     def _difference(self, node: Node) -> Centred | None:
-        """A sliced value, less one that depends on all slices; or its negative."""
+        """Recognise a sliced value less one shared by all slices, or the reverse."""
         if node.primitive is not OP.subtract:
             return None
         for at in (0, 1):
@@ -89,7 +89,7 @@ class Centring(Sums[Centred]):
         return replace(known, squared=True)
 
     def _masked(self, node: Node) -> Centred | None:
-        """A centred value where a sliced condition holds, 0 elsewhere."""
+        """Recognise a centred value where a sliced condition holds, 0 elsewhere."""
         known, mask = self._chosen(node)
         if known is None or known.mask is not None or known.path:
             return None
@@ -113,7 +113,7 @@ def _squares(node: Node) -> bool:
 
 
 class _CentredSum:
-    """A sum of centred values, accumulated slice by slice."""
+    """A sum of centred values, accumulated part by part."""
 
     def __init__(self, node: Node, centred: Centred, stream: Stream) -> None:
         self._node = node
@@ -121,9 +121,9 @@ class _CentredSum:
         self._stream = stream
 
     def reduction(self) -> StreamReduction:
-        """The reduction: it carries the number of slices and their mean.
+        """Return the reduction, which carries the number of slices and their mean.
 
-        And the sum of squares around the mean, where squares are summed.
+        If squares are summed, it also carries the sum of squares around the mean.
         """
         centred = self._centred
         (x, view), mask = centred.x, centred.mask
@@ -195,7 +195,7 @@ class _CentredSum:
         return summed(self._node, centred.view, total)
 
     def _centre(self, mean: Value, known: Resolve) -> Value:
-        """The centre that the program subtracts from each slice."""
+        """Return the centre that the program subtracts from each slice."""
         node, at, axes = self._centred.node, self._centred.at, self._mean_axes()
         if axes is not None:
             return F.mean(mean, axes, keepdims=True) if axes else mean
@@ -204,10 +204,10 @@ class _CentredSum:
         return row_of(known(node.inputs[1 - at]), seen[1 - at])
 
     def _mean_axes(self) -> tuple[int, ...] | None:
-        """The axes of a slice over which the centre is the mean.
+        """Return the axes of a slice over which the centre is the mean.
 
-        None if it is no such mean. The carried mean is more precise than one from a sum
-        accumulated in the loop, so squares are taken around it.
+        None if the centre is no such mean. The carried mean is more precise than one
+        from a sum accumulated in the loop, so squares are taken around the carried one.
         """
         centred = self._centred
         if centred.mask is not None or not centred.squared:
@@ -220,7 +220,7 @@ class _CentredSum:
 
 
 def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
-    """The axes over which a value is the mean of `x`, along whose axes it stretches."""
+    """Return the axes over which a value is the mean of `x`, if broadcast to `x`."""
     expanded, value = _unexpanded(value)
     if value.node.primitive is not OP.true_divide:
         return None
@@ -240,14 +240,14 @@ def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
 
 
 def _unexpanded(value: Value) -> tuple[tuple[int, ...], Value]:
-    """A value before axes were inserted, and these axes."""
+    """Return the axes that were inserted last, if any, and the value before that."""
     if value.node.primitive is not OP.expand_dims:
         return (), value
     return tuple(sorted(value.node.params["axes"])), value.node.inputs[0]
 
 
 def _is_number(value: Value, size: Size) -> bool:
-    """Whether a value surely is a size, as a number."""
+    """Whether a value is provably equal to a size."""
     literal = literal_of(value)
     if literal is not None:
         whole = not literal.ndim and float(literal).is_integer()

@@ -1,9 +1,9 @@
 """Rolling: a chain of blocks that are alike becomes a scan over what differs.
 
-A deep network repeats a block on parameters of its own; XLA compiles each copy anew. As
-the body of a scan over stacked parameters it is compiled once, however many there are.
-Gradients repeat blocks of their own, which take what the blocks of the network gave:
-the slices of what the first scan stacks.
+A deep network repeats a block with parameters of its own, and XLA compiles each copy
+anew. As the body of a scan over stacked parameters, the block is compiled once, however
+many copies there are. Gradients repeat blocks of their own, which take the results of
+the network's blocks: the slices of what the first scan stacks.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
@@ -32,20 +32,20 @@ from graphc.rewriting.loops.roll.worth import LEAST_SECONDS, Role, Worth
 from graphc.rewriting.match.lockstep import Counterparts
 
 NAME = "repeated_blocks"
-LEAST_SEARCHED = 100  # nodes that loops would leave out: fewer never pay
+LEAST_SEARCHED = 100  # nodes that loops would leave out; fewer never pay
 MOST_COMPARED = 4  # chains, of which the longest is taken
-NEARLY = 0.95  # of the nodes that another chain saves, for more blocks
+NEARLY = 0.95  # share of the largest saving that is enough for a chain of more blocks
 MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
 
 
 def rolling(least_saved: int | None = None, least_work: int | None = None) -> Rule:
-    """The rule that makes a scan of a chain of blocks that are alike.
+    """Make the rule that turns a chain of blocks that are alike into a scan.
 
-    It applies where at least so many nodes need not be compiled, and a block takes at
-    least so many operations; by default where the compiler is done earlier by a good
-    part of a second, and calls take no longer, as the costs of the device say. It
-    applies to chains of gathers, however little they do, and to blocks that the user
-    has marked, however few their nodes are.
+    It applies where at least `least_saved` nodes need not be compiled, and a block
+    takes at least `least_work` operations. By default it applies where compilation ends
+    a good part of a second earlier, and calls take no longer, judging by the costs of
+    the device. It also applies to chains of gathers, however little they do, and to
+    blocks that the user has marked, however few their nodes are.
     """
     return _rolling(least_saved, least_work, CPU)
 
@@ -53,13 +53,13 @@ def rolling(least_saved: int | None = None, least_work: int | None = None) -> Ru
 def _rolling(
     least_saved: int | None, least_work: int | None, costs: DeviceCosts
 ) -> Rule:
-    """The rule for a device: what is stacked first must be worth to be moved."""
+    """Make the rule for a device, on which the copies into stacks must pay off."""
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
     tuned = partial(_rolling, least_saved, least_work)
 
     @whole_graph(over=ops, exact=False, name=NAME, compiling=True, tuned=tuned)
     def rule(graph: Graph) -> Replaced | None:
-        """Blocks that are alike, each on the results of the one before, are a scan."""
+        """Blocks that are alike, each on results of the one before, become a scan."""
         rolled = rolled_chains(graph, least_saved, least_work, costs)
         return None if rolled is None else (rolled.graph, rolled.pairs)
 
@@ -69,8 +69,8 @@ def _rolling(
 class RolledChains(NamedTuple):
     """A graph with scans in place of chains of blocks.
 
-    `replacements` are values from scans, by the values of blocks that they replace,
-    `pairs` one of them for each scan, and `inside` the nodes of the blocks.
+    `replacements` maps values of blocks to the values from scans that replace them.
+    `pairs` has one of these pairs for each scan, and `inside` the nodes of the blocks.
     """
 
     graph: Graph
@@ -86,9 +86,9 @@ def rolled_chains(
     costs: DeviceCosts = CPU,
     for_gradients: bool = False,
 ) -> RolledChains | None:
-    """A graph with its chains of blocks as scans; None where none pays.
+    """Return a graph with its chains of blocks as scans; None where no chain pays.
 
-    If it is `for_gradients`, all nodes are differentiated afterwards.
+    With `for_gradients`, all nodes are differentiated afterwards.
     """
     chains, pairs = _Chains(graph, for_gradients), list[tuple[Value, Value]]()
     searched = LEAST_SEARCHED if least_saved is None else least_saved
@@ -106,15 +106,15 @@ def rolled_chains(
 
 
 def _compiles_slowly(nodes: Sequence[Node]) -> bool:
-    """Whether blocks are worth a loop however few nodes they are."""
+    """Whether blocks are worth a loop however few nodes they have."""
     gathers = sum(node.primitive is OP.gather for node in nodes)
     return gathers > MOST_GATHERS or any(node.place.block for node in nodes)
 
 
 def _longest(chains: "Sequence[_Rolled]") -> "_Rolled":
-    """The chain that saves most, or that of more blocks which saves nearly as much.
+    """Return the chain that saves most, or one of more blocks that saves nearly that.
 
-    Of equal ones, it is the one for which least is stacked.
+    Among equal chains, the one that stacks least is taken.
     """
     least = NEARLY * max(chain.saved for chain in chains)
     enough = [chain for chain in chains if chain.saved >= least]
@@ -124,9 +124,9 @@ def _longest(chains: "Sequence[_Rolled]") -> "_Rolled":
 
 
 class _Chains:
-    """The chains in a graph that become scans: one by one, in one graph.
+    """The chains in a graph that become scans, one by one, in one graph.
 
-    The scans of later ones are made of what those of earlier ones give.
+    The scans of later chains use the results of the scans of earlier ones.
     """
 
     def __init__(self, graph: Graph, for_gradients: bool) -> None:
@@ -135,8 +135,8 @@ class _Chains:
         self._search: BlockSearch | None = None
         self._made: dict[Value, Value] = {}
         self._held: _Held = {}
-        self._needed: set[Node] = set()  # by the scans so far
-        self._inside: set[Node] = set()  # of their blocks
+        self._needed: set[Node] = set()  # the nodes that the scans so far need
+        self._inside: set[Node] = set()  # the nodes of their blocks
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -150,9 +150,10 @@ class _Chains:
         least_work: int | None,
         costs: DeviceCosts,
     ) -> Iterator["_Rolled"]:
-        """Chains that pay, by thresholds or by costs, of all `candidates`.
+        """Yield the `candidates` that pay, by thresholds or by costs.
 
-        Blocks that do not pay would not from another of their nodes on.
+        Blocks that do not pay would not pay from another of their nodes on either, so
+        the search skips them.
         """
         for chain in self.candidates(least):
             if chain.pays(least_saved, least_work, costs):
@@ -162,7 +163,7 @@ class _Chains:
                 self._search.refuse(chain.repeats)
 
     def candidates(self, least: int) -> Iterator["_Rolled"]:
-        """Chains of which loops leave out so many nodes, that may overlap."""
+        """Yield chains of which loops leave out `least` nodes or more, overlapping."""
         if self._search is None:
             self._search = BlockSearch(self._graph.nodes)
             self._held = _operands_of_stacks(self._graph.nodes)
@@ -179,7 +180,7 @@ class _Chains:
             yield rolled
 
     def _role(self, chain: "_Rolled", taken: Container[Value]) -> Role:
-        """Who takes what a chain computes: `taken` are values that other nodes take."""
+        """Tell who takes the results of a chain: other nodes take those in `taken`."""
         if self._for_gradients:
             return Role.FORWARD
         if any(all(v in chain.now for v in row) for row in chain.repeats.sequences):
@@ -187,7 +188,7 @@ class _Chains:
         return Role.FORWARD if chain.gives_within(taken) else Role.ALONE
 
     def _now(self, repeats: Repeats) -> dict[Value, Value]:
-        """Replacements of values that blocks are given, where scans compute these."""
+        """Return replacements of the values that blocks take, if scans compute them."""
         if not self._made:
             return {}
         values = list(dict.fromkeys(repeats.from_before))
@@ -203,7 +204,7 @@ class _Chains:
         return self._needed.isdisjoint(chain.repeats.nodes)
 
     def add(self, chain: "_Rolled") -> tuple[Value, Value]:
-        """Make the scan of a chain: a value that it replaces, and the replacement."""
+        """Make the scan of a chain; return a value it replaces, and the replacement."""
         assert self._search is not None
         replacements = chain.replacements()
         self._made |= replacements
@@ -213,16 +214,16 @@ class _Chains:
         return next(iter(replacements.items()))
 
     def rolled(self, pairs: list[tuple[Value, Value]]) -> RolledChains:
-        """The graph with the scans."""
+        """Return the graph with the scans."""
         graph, _ = with_made(self._graph, self._graph.nodes, self._made, {})
         return RolledChains(graph, pairs, self._made, self._inside)
 
 
 class _Rolled:
-    """A scan whose steps are the blocks.
+    """A scan whose steps are the blocks of a chain.
 
-    Of what they compute, `used` is what others use. `now` tells what is to be taken in
-    place of what they are given.
+    `used` are the values of blocks that other nodes use. `now` maps values that the
+    blocks are given to the values to take in their place.
     """
 
     def __init__(
@@ -263,11 +264,11 @@ class _Rolled:
 
     @property
     def stacked(self) -> int:
-        """How many elements are copied for each block to an array of all blocks."""
+        """How many elements are copied per block to an array of all blocks."""
         return self._worth.stacked
 
     def gives_within(self, taken: Container[Value]) -> bool:
-        """Whether values of other blocks than the last are taken."""
+        """Whether nodes outside take values of blocks before the last."""
         return any(v in taken for row in self._shown for v in row[:-1])
 
     def pays(
@@ -322,7 +323,7 @@ class _Rolled:
         return False
 
     def replacements(self) -> dict[Value, Value]:
-        """The values that are used outside of the blocks, from the scan."""
+        """Make the scan; return what replaces the values used outside of the blocks."""
         first = [self.now.get(row[0], row[0]) for row in self._carried]
         count, line = self.repeats.count, self.repeats.rows[0][0].place
         with standing_at(line.plain):
@@ -338,7 +339,7 @@ class _Rolled:
         return replacements
 
     def _sequence(self, row: Counterparts) -> Value:
-        """One array of what is given to each block."""
+        """Make one array of the values that are given to the blocks."""
         if _are_constants(row):
             arrays = [v.node.params["data"].array for v in self._in_order(row)]
             return constant(np.stack(arrays))
@@ -372,18 +373,18 @@ def _are_constants(row: Counterparts) -> bool:
 
 
 class _Part(NamedTuple):
-    """Counterparts that are slices of one array, in its order or turned; or others."""
+    """A run of slices of one array, in its order or reversed; or of other values."""
 
     values: Counterparts
     places: tuple[int, ...] = ()
 
     @property
     def step(self) -> int:
-        """1 in the order of the array, -1 turned; 0 for one slice, or for none."""
+        """1 in the order of the array, -1 reversed; 0 for one slice, or for none."""
         return self.places[1] - self.places[0] if len(self.places) > 1 else 0
 
     def array(self, held: "_Held") -> Value:
-        """One array of all."""
+        """Return one array of all values."""
         held_in = self.source(held)
         if held_in is None:
             stack: Value = F.stack([cast(v, v.dtype) for v in self.values], 0)
@@ -395,7 +396,10 @@ class _Part(NamedTuple):
         return F.flip(part, 0) if self.step < 0 else part
 
     def source(self, held: "_Held") -> tuple[Value, int] | None:
-        """The array with all of them side by side, a stack perhaps, and the place."""
+        """Return an array that has all values side by side, and their first place.
+
+        The array may be a stack. None if there is no such array.
+        """
         if self.places:
             return self.values[0].node.inputs[0], min(self.places)
         held_at = held.get(self.values[0])
@@ -407,11 +411,11 @@ class _Part(NamedTuple):
         return held_at if fits and all(a is b for a, b in pairs) else None
 
 
-_Held = dict[Value, tuple[Value, int]]  # a stack with a value in it, and its place
+_Held = dict[Value, tuple[Value, int]]  # by value: a stack that holds it, and its place
 
 
 def _operands_of_stacks(nodes: Iterable[Node]) -> _Held:
-    """The values that stacks are made of: those of an earlier scan over the blocks."""
+    """Map values to the stacks that hold them, as an earlier scan over blocks made."""
     held: _Held = {}
     for node in nodes:
         if node.primitive is OP.stack and node.params["axis"] == 0:
@@ -421,7 +425,7 @@ def _operands_of_stacks(nodes: Iterable[Node]) -> _Held:
 
 
 def _parts_of(row: Counterparts) -> list[_Part]:
-    """Counterparts by runs of slices of one array, and of other values."""
+    """Split counterparts into runs of slices of one array, and of other values."""
     runs: list[tuple[list[Value], list[int]]] = []
     for value in row:
         place = place_of(value)
@@ -437,7 +441,7 @@ def _parts_of(row: Counterparts) -> list[_Part]:
 def _continues(
     values: Sequence[Value], places: Sequence[int], value: Value, place: int | None
 ) -> bool:
-    """Whether a value is the next one of a run, of slices at `places` or of others."""
+    """Whether a value continues a run, of slices at `places` or of other values."""
     if place is None or not places:
         return place is None and not places
     if values[0].node.inputs[0] is not value.node.inputs[0]:

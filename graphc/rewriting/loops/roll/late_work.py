@@ -1,8 +1,9 @@
-"""Elementwise work on what blocks give, which is as well done after the loop of them.
+"""Elementwise work on results of blocks that is as well done after the loop of blocks.
 
 An update `p - rate * m` with `m = 0.9 * m + 0.1 * g` takes the gradient of a block, and
-the state `m`, which is not stacked. Where the state stays outside, `0.1 * g` had better
-too: else two arrays are stacked in place of the gradient.
+the state `m`, which is not stacked. Where the state stays outside of the loop,
+`0.1 * g` had better stay there too: otherwise two arrays are stacked in place of the
+gradient.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -17,9 +18,9 @@ _Users = Mapping[Value, Sequence[Node]]
 def without_late_work(
     blocks: Repeats, users: _Users, outputs: Container[Value]
 ) -> Repeats:
-    """Blocks without elementwise nodes that only others after all blocks use.
+    """Leave out elementwise nodes of blocks that are only used after all blocks.
 
-    They stay where more would be stacked without them, or where they give outputs.
+    The nodes stay where more would be stacked without them, or where they give outputs.
     """
     inside = blocks.nodes
     late = _late_rows(blocks, inside, users, outputs)
@@ -47,7 +48,7 @@ def without_late_work(
 def _late_rows(
     blocks: Repeats, inside: set[Node], users: _Users, outputs: Container[Value]
 ) -> set[int]:
-    """The rows of elementwise nodes that no other node of the blocks needs."""
+    """Return the rows of elementwise nodes that no other node of the blocks needs."""
     late: set[int] = set()
     gone: set[Node] = set()
     for i in sorted(range(len(blocks.rows)), key=lambda i: -blocks.rows[i][0].serial):

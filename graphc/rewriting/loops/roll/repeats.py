@@ -1,10 +1,10 @@
 """Repeated blocks: isomorphic parts of a graph, each of which continues the one before.
 
-Nodes whose neighbourhoods look alike are found by hashing. From such nodes, the last of
-each block, the blocks are walked in lockstep. Counterparts are computed in a block, are
-the same value for all blocks, are carried (the counterparts of others, one block
-before), or are computed before all blocks. The gradients of the parameters of each
-block only use what blocks compute.
+Nodes whose neighbourhoods look alike are found by hashing. With such nodes as the last
+ones of the blocks, a walk goes through all blocks in lockstep. Counterparts are
+computed in a block, are the same value for all blocks, are carried (they are other
+counterparts, one block before), or are computed before all blocks. Nodes that only use
+what blocks compute, as gradients of the parameters of each block, are added afterwards.
 """
 
 from bisect import bisect_left
@@ -25,9 +25,9 @@ from graphc.ops.indexing.basic import BASIC_INDEX
 from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row
 
 LEAST_BLOCKS = 4
-ROUNDS = (4, 1)  # of hashing: how far nodes that are tried first must look alike
-MOST_TRIES = 12  # of last nodes of blocks, per graph
-MOST_RESTARTS = 5  # of each
+ROUNDS = (4, 1)  # of hashing: how far nodes must look alike, strictest first
+MOST_TRIES = 12  # of groups as the last nodes of blocks, for each of `ROUNDS`
+MOST_RESTARTS = 5  # of the walk from one group
 
 _SERIAL = attrgetter("serial")
 KindOf = dict[Node, int | None]
@@ -35,11 +35,11 @@ KindOf = dict[Node, int | None]
 
 @dataclass
 class Repeats:
-    """Blocks in a chain, as counterparts in the order of the blocks.
+    """A chain of blocks, as counterparts in the order of the blocks.
 
-    `rows` are the nodes of blocks, and `takes` the counterparts that they take.
-    `carried` are counterparts of which each is given by the block before: as the values
-    say. `sequences` are computed before all blocks, a value for each.
+    `rows` are the nodes of the blocks, and `takes` the counterparts that they take.
+    `carried` maps counterparts that blocks take to those that each block gives to the
+    next. `sequences` are computed before all blocks, one value for each block.
     """
 
     count: int
@@ -70,7 +70,7 @@ class Repeats:
 
 
 def _kinds(nodes: Iterable[Node]) -> KindOf:
-    """Equal numbers for nodes that do the same; None for what is no part of a block."""
+    """Give equal numbers to nodes that do the same; None to what no block can hold."""
     numbers: dict[Any, int] = {}
     kinds: KindOf = {}
     for node in nodes:
@@ -82,7 +82,7 @@ def _kinds(nodes: Iterable[Node]) -> KindOf:
 
 
 def place_of(value: Value) -> int | None:
-    """The position of a slice along the first axis of an array; None if it is none."""
+    """Return the position of a slice along an array's first axis; None if no slice."""
     node = value.node
     if node.primitive is not BASIC_INDEX or node.params["kinds"] != "i":
         return None
@@ -95,12 +95,12 @@ def _is_slice(node: Node) -> bool:
 
 
 def _in_pieces(node: Node) -> bool:
-    """Whether the driver runs a node, which no loop can hold."""
+    """Whether the driver or Python runs a node, so that no loop can hold it."""
     return node.primitive.driven or runs_in_python(node)
 
 
 class _MismatchError(Exception):
-    """The blocks are not alike; `better` are ends of blocks to try instead."""
+    """Raised when blocks are not alike; `better` are ends of blocks to try instead."""
 
     def __init__(self, better: Sequence[Counterparts] = ()) -> None:
         super().__init__()
@@ -108,14 +108,14 @@ class _MismatchError(Exception):
 
 
 class BlockSearch:
-    """The search for blocks in a graph, by their last nodes."""
+    """The search for blocks in a graph, starting from their last nodes."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.kinds: KindOf = _kinds(nodes)
         self.users: dict[Value, list[Node]] = defaultdict(list)
         self._failed = set[Row]()  # rows of blocks that were not alike
-        self._refused: dict[Node, Node] = {}  # the first of rows that need no loop
+        self._refused: dict[Node, Node] = {}  # by node: the first of its row
         self._before: dict[Node, list[Node]] = {}
         for node in nodes:
             values = operands(node)
@@ -123,14 +123,14 @@ class BlockSearch:
             for value in dict.fromkeys(values):
                 self.users[value].append(node)
         self._slices = set(filter(_is_slice, nodes))
-        self._stacked = set[Value]()  # what loops so far are given, for each block
+        self._stacked = set[Value]()  # the values that loops so far take for each block
 
     def is_in_stack(self, value: Value) -> bool:
-        """Whether it stands in an array beside those of other blocks."""
+        """Whether a value stands in an array beside those of other blocks."""
         return value in self._stacked or value.node in self._slices
 
     def leave(self, blocks: Repeats) -> None:
-        """Take what blocks compute for slices of arrays, as the loop of them stacks."""
+        """Leave blocks out of the search; their results count as slices of arrays."""
         inside = blocks.nodes
         self._stacked.update(v for row in blocks.sequences for v in row)
         self.nodes = [node for node in self.nodes if node not in inside]
@@ -138,7 +138,7 @@ class BlockSearch:
         self._slices |= inside
 
     def refuse(self, blocks: Repeats) -> None:
-        """Try no row of these blocks, nor part of one, as the last nodes of others."""
+        """Never try a row of these blocks, or part of one, as last nodes again."""
         for row in blocks.rows:
             self._refused |= dict.fromkeys(row, row[0])
 
@@ -147,7 +147,7 @@ class BlockSearch:
         return first is not None and all(self._refused.get(n) is first for n in group)
 
     def behind(self, first: set[Node]) -> set[Node]:
-        """The nodes that depend on these."""
+        """Return the nodes that depend on those in `first`."""
         dependent, before = set[Node](), set(first)
         start = bisect_left(self.nodes, min(n.serial for n in first), key=_SERIAL)
         for node in self.nodes[start:]:
@@ -157,9 +157,10 @@ class BlockSearch:
         return dependent
 
     def repeats(self, least: int) -> Iterator[Repeats]:
-        """Chains of which a loop leaves out so many nodes; they may overlap.
+        """Yield chains of which a loop leaves out at least `least` nodes.
 
-        Nodes within blocks that turned out not to be alike are tried after all others.
+        The chains may overlap. Nodes within blocks that turned out not to be alike are
+        tried after all others.
         """
         if self._most_saved() < least:
             return
@@ -179,9 +180,10 @@ class BlockSearch:
                     yield repeats
 
     def _most_saved(self) -> int:
-        """No loop leaves out more: all nodes that are repeated, but for one block.
+        """Return how many nodes a loop leaves out at most.
 
-        Each row of blocks is of one kind, so there are no more blocks than of a kind.
+        These are all nodes that are repeated, but for one block. Each row of blocks is
+        of one kind, so there are at most as many blocks as nodes of a kind.
         """
         kinds = Counter(map(self.kinds.__getitem__, self.nodes))
         del kinds[None]
@@ -190,10 +192,10 @@ class BlockSearch:
         return repeated - repeated // most
 
     def _alike(self, rounds: int, least: int) -> list[list[Node]]:
-        """Groups of nodes that look alike, in the order in which they are tried.
+        """Return groups of nodes that look alike, in the order in which to try them.
 
-        Of the groups that overlap the one that ends first, the last comes first: the
-        end of a block is where the least is carried.
+        Among groups that overlap the group that ends first, the one that ends last is
+        tried first: the end of a block is where the least is carried.
         """
         labels = self._labels(rounds)
         groups: dict[int, list[Node]] = defaultdict(list)
@@ -217,14 +219,14 @@ class BlockSearch:
         return ordered
 
     def _labels(self, rounds: int) -> dict[Node, int]:
-        """Hashes of nodes and of what they take; the places of slices do not count."""
+        """Hash nodes together with what they take, but for the places of slices."""
         labels = {node: hash((self.kinds[node], node.primitive)) for node in self.nodes}
         labels |= dict.fromkeys(self._slices, hash("slice"))
         inner = [node for node in self.nodes if node not in self._slices]
         return with_operands(labels, inner, rounds)
 
     def _blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
-        """The longest chain of blocks of which some nodes are last, if there is one."""
+        """Return the longest chain of blocks whose last nodes give `ends`, or None."""
         for _ in range(MOST_RESTARTS):
             if not ends or len(ends[0]) < LEAST_BLOCKS:
                 return None
@@ -237,7 +239,7 @@ class BlockSearch:
         return None
 
     def _longer(self, chain: Repeats, ends: Sequence[Counterparts]) -> Repeats:
-        """The chain, with the blocks before it whose surroundings look otherwise."""
+        """Extend a chain by blocks before it whose surroundings look different."""
         while True:
             before = {giving: row[0] for row, giving in chain.carried.items()}
             if not all(end in before for end in ends):
@@ -250,7 +252,7 @@ class BlockSearch:
 
 
 class _Matching(Lockstep):
-    """The walk from the last nodes of blocks."""
+    """The walk through blocks in lockstep, from their last nodes."""
 
     def __init__(self, ends: Sequence[Counterparts], search: BlockSearch) -> None:
         super().__init__(search.kinds, search.users, _SERIAL)
@@ -259,9 +261,9 @@ class _Matching(Lockstep):
         self._late = search.behind({end[0].node for end in ends})
 
     def blocks(self) -> Repeats:
-        """The blocks. Raises _MismatchError."""
+        """Return the blocks found by the walk. Raises _MismatchError."""
         self._visit_later(self._ends)
-        for row in self._to_visit():  # the nodes that give it are known before
+        for row in self._to_visit():  # nodes that give a carried row come first
             self._visit_later(self._visit(row))
         if not self._result.carried:
             raise _MismatchError
@@ -275,7 +277,7 @@ class _Matching(Lockstep):
         return self._result
 
     def _visit(self, row: Counterparts) -> Iterable[Counterparts]:
-        """Decide where counterparts come from; give those that their nodes take."""
+        """Decide where counterparts come from; return those that their nodes take."""
         if _is_shared(row) or self._is_inside(row):
             return ()
         giving = self._giving(row)
@@ -292,7 +294,10 @@ class _Matching(Lockstep):
         return ()
 
     def _giving(self, row: Counterparts) -> Counterparts | None:
-        """The counterparts of which each is carried to the next block, as in `row`."""
+        """Return the counterparts that are carried to the next block as `row`.
+
+        None if `row` is not carried.
+        """
         second, index = self._row_of(row[1].node), row[1].index
         if second is None or not row[0].type.same(row[1].type):
             return None
@@ -310,20 +315,21 @@ class _Matching(Lockstep):
         )
 
     def _demands_late(self, nodes: Row) -> bool:
-        """Whether nodes that do the same, and so demand the same, must wait for it."""
+        """Whether the demands of the nodes, the same for all, are known too late."""
         return any(v.node in self._late for v in nodes[0].demands)
 
     def _add(self, nodes: Row) -> tuple[Counterparts, ...]:
-        """Add nodes to the blocks; give the counterparts that they take."""
+        """Add nodes to the blocks; return the counterparts that they take."""
         takes = tuple(zip(*(node.inputs for node in nodes), strict=True))
         self._result.takes.append(takes)
         self._add_row(nodes)
         return takes
 
     def _mismatch(self, row: Counterparts) -> _MismatchError:
-        """Blocks that are not alike, with other ends for which they may be."""
+        """Make the error for blocks that are not alike, with better ends to try."""
         if self._starts_otherwise(row):
-            # It is carried, but nothing asks for that of the last block: leave it out.
+            # The row is carried, but nothing asks for the last block's: leave that
+            # block out.
             row = self._by_chance(row)
             later = [e for e in self._ends if e[0].node.serial > row[1].node.serial]
             return _MismatchError([*(end[:-1] for end in later), row[1:]])
@@ -340,9 +346,10 @@ class _Matching(Lockstep):
         return early and len(kinds) == 1 and None not in kinds
 
     def _by_chance(self, row: Counterparts) -> Counterparts:
-        """The counterparts that use these, if the first of them is alike by chance.
+        """Return the counterparts that use `row`, if their first is alike by chance.
 
-        All that it takes is from before all blocks then, though the others' is not.
+        Then all that the first one takes is from before all blocks, unlike what the
+        others take. Otherwise return `row`.
         """
         for nodes, takes in zip(self.rows, self._result.takes, strict=True):
             if row in set(takes) and all(map(self._starts_otherwise, takes)):
@@ -350,13 +357,13 @@ class _Matching(Lockstep):
         return row
 
     def _may_take(self, value: Value, part: int) -> bool:
-        return True  # where from is asked of all blocks at once
+        return True  # `_takes_known` asks this for all blocks at once
 
     def _takes_known(self, nodes: Row) -> bool:
-        """Whether nodes take only what blocks can take; record from where.
+        """Whether nodes take only what blocks can take; if so, record new sequences.
 
-        An array of each block is not stacked for elementwise nodes alone, as the state
-        of an optimizer would be: they do as well after the loop.
+        No array is stacked for elementwise nodes alone, as the state of an optimizer
+        would be: these nodes do as well after the loop.
         """
         rows: dict[Counterparts, None] = {}
         light = nodes[0].primitive.elementwise
@@ -375,7 +382,7 @@ class _Matching(Lockstep):
         return True
 
     def _to_be_stacked(self, row: Counterparts) -> bool:
-        """Whether counterparts are arrays that are not there side by side."""
+        """Whether counterparts are arrays that do not stand side by side yet."""
         if row[0].type.rank == 0 or all(v.node.primitive is CONSTANT for v in row):
             return False
         return not all(map(self._search.is_in_stack, row))

@@ -1,9 +1,9 @@
 """Whether a loop of blocks is worth it: what the compiler saves, and what calls take.
 
-How long a node takes to compile depends on who takes its values. Kernels of blocks that
-only pass on what they carry are the same in each, and XLA compiles these once. Where a
+How long a node takes to compile depends on who takes its values. If blocks only pass on
+what they carry, their kernels are all the same, and XLA compiles these once. If a
 gradient takes values of the blocks too, XLA fuses sums over all blocks before into the
-kernels of each, so that they differ, and grow.
+kernels of each block, so that the kernels differ, and grow.
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class Worth:
-    """Blocks in a chain: how many, how many nodes each has, and for whom they are.
+    """A chain of blocks: how many, the nodes of each, and who takes their results.
 
-    `work` are the operations of a block, `stacked` the elements that are copied for it
-    to one array for all, and `arrays` the arrays that only it is given.
+    `work` counts the operations of a block, `stacked` the elements that are copied for
+    it to one array for all blocks, and `arrays` the arrays that it alone is given.
     """
 
     count: int
@@ -45,11 +45,11 @@ class Worth:
 
     @property
     def times(self) -> int:
-        """How many nodes the compiler has for each of a block."""
+        """How many nodes the compiler gets for each node of a block."""
         return 1 + BACKWARD if self.role is Role.FORWARD else 1
 
     def seconds_saved(self, costs: DeviceCosts) -> float:
-        """Seconds of a core that XLA takes less for a loop, about."""
+        """Estimate the seconds of a core that a loop saves in compilation by XLA."""
         saved = self.times * (self.count - 1) * self.nodes
         if self.role is Role.ALONE:
             return saved * costs.compiled_alike - costs.looped
@@ -59,7 +59,7 @@ class Worth:
         return seconds - 2 * costs.looped - sliced_seconds(self.count * self.arrays)
 
     def pays(self, costs: DeviceCosts) -> bool:
-        """Whether the compiler is done so much earlier, and calls take no longer."""
+        """Whether compilation ends enough earlier, and calls take no longer."""
         seconds = self.seconds_saved(costs)
         if seconds >= LEAST_SECONDS and self.is_heavy(costs):
             return True
@@ -68,7 +68,7 @@ class Worth:
         return seconds >= least and self._copies_little(costs)
 
     def is_heavy(self, costs: DeviceCosts, least_work: int | None = None) -> bool:
-        """Whether the products of a block take longer than a step, and than copies."""
+        """Whether a block takes longer than the step of a loop, and than its copies."""
         least = costs.step_work if least_work is None else least_work
         return self.work >= max(least, costs.reuse * self.stacked)
 

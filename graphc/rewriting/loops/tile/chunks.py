@@ -1,7 +1,7 @@
 """Iterations of a scan in chunks, each followed by what consumes its ys.
 
-A chunk of iterations runs, and its ys are stacked; all that is computed of these comes
-before the next chunk, so that the ys of one chunk are there at a time.
+A chunk of iterations runs, and its ys are stacked; all that is computed from these ys
+comes before the next chunk, so only one chunk's ys exist at a time.
 """
 
 from collections.abc import Container, Sequence
@@ -24,10 +24,10 @@ Replacements = dict[Value, Value]
 
 @dataclass(frozen=True)
 class Limits:
-    """The size of a chunk: the bytes of the largest value in it, and its iterations.
+    """Limits on a chunk: `most` bytes for its largest value, and `least` iterations.
 
-    With at most `few` chunks, the steps of a first loop are not recomputed. Where that
-    value and what is stacked have at most `whole` bytes, there is one chunk.
+    With at most `few` chunks, the steps of a first loop are not recomputed. Where the
+    largest value and what is stacked have at most `whole` bytes, there is one chunk.
     """
 
     most: int
@@ -49,14 +49,14 @@ class ScanInChunks:
 
     @property
     def whole(self) -> View:
-        """All iterations."""
+        """The view of all iterations."""
         return View.whole(self.loop.length)
 
     def extent(self, large: Sequence[PartPlace], limits: Limits) -> dict[str, Any]:
-        """The numbers of iterations and of chunks, by values that are `large`."""
+        """Return the params of the loop over chunks, given its `large` values."""
         stacked = [(v, self.whole) for v in self.loop.stacked]
         length, each = self.loop.length, bytes_of_one([*large, *stacked])
-        if limits.whole:  # one chunk of all, if they are as few: as if each had no byte
+        if limits.whole:  # one chunk if all fit in `whole`: as if each had one byte
             together = length * (each + bytes_of_one(stacked))
             each = maximum(1, each * minimum(1, together // (limits.whole + 1)))
         extent = {"length": length, "each": each, "most": limits.most}
@@ -65,7 +65,11 @@ class ScanInChunks:
     def run(
         self, extent: dict[str, Any], keeps: bool = False
     ) -> tuple[Replacements, list[Value], list[Value]]:
-        """Replacements; the carries before chunks, if it `keeps` them; stored ys."""
+        """Run the loop chunk by chunk.
+
+        Returns the replacements, the carries before chunks if it `keeps` them, and the
+        stored ys.
+        """
         loop, blocks = self.loop, Blocks(self.consumers, lambda v: v)
         place, split = first_place(loop), len(loop.sequences)
         count = loop.carries + len(place)
@@ -95,7 +99,7 @@ class ScanInChunks:
     def steps(
         self, carry: list[Value], rows: list[Value], steps: Size, used: Container[Value]
     ) -> tuple[list[Value], dict[PartPlace, Value]]:
-        """Iterations: the carries after them, and the slices that are used."""
+        """Run iterations; return the carries after them, and the slices `used`."""
         loop, count = self.loop, self.loop.carries
         places = [i for i, v in enumerate(loop.stacked) if v in used]
         place, limit = next_place(loop, carry[count:], steps)
@@ -118,7 +122,10 @@ class ScanInChunks:
 
 
 def first_place(loop: Loop) -> list[Value]:
-    """The start of the first chunk, or its end if reversed, if steps are counted."""
+    """Return the start of the first chunk, or its end if reversed.
+
+    The list is empty unless steps are counted.
+    """
     if loop.limit is None:
         return []
     start = size_value(loop.length) if loop.reverse else 0
@@ -128,7 +135,7 @@ def first_place(loop: Loop) -> list[Value]:
 def next_place(
     loop: Loop, places: list[Value], steps: Size
 ) -> tuple[list[Value], Value | None]:
-    """The start, or end, of the next chunk, and the number of steps of this one."""
+    """Return the start, or end, of the next chunk, and how many steps this one runs."""
     if loop.limit is None:
         return [], None
     many = cast(as_value(size_value(steps)), loop.limit.dtype)

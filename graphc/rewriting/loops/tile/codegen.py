@@ -39,7 +39,7 @@ class Blocks:
         self.axes: list[int] = [region.rows[v].axis for v in region.shown]
 
     def _first_place(self) -> Value:
-        """The first position of the first tile, or the end if the last comes first."""
+        """Return where the first tile starts, or the end if the last tile is first."""
         stream = self._region.stream
         return cast(as_value(size_value(stream.length * stream.backwards)), INT32)
 
@@ -50,7 +50,7 @@ class Blocks:
         count: Size,
         more: Mapping[PartPlace, Value] = MappingProxyType({}),
     ) -> StepResult:
-        """The carries after a tile, and its live-out tiles; `more` are inputs too."""
+        """Compute the carries after a tile, and live-out tiles; `more` are inputs."""
         return self.left(carry, self.computed_tiles(carry, tiles, count, more), count)
 
     def computed_tiles(
@@ -60,7 +60,7 @@ class Blocks:
         count: Size,
         more: Mapping[PartPlace, Value],
     ) -> dict[PartPlace, Value]:
-        """All tiles that are computed from the input tiles."""
+        """Compute all tiles that depend on the input tiles."""
         producers = self._region.producers
         read = dict(zip(producers.inputs, tiles, strict=True))
         tile = Tile(count, self._next_place(carry, count)[1])
@@ -69,14 +69,14 @@ class Blocks:
     def left(
         self, carry: list[Value], computed: Mapping[PartPlace, Value], count: Size
     ) -> StepResult:
-        """The carries after a tile, and its live-out tiles."""
+        """Compute the carries after a tile, and return its live-out tiles."""
         region, split = self._region, len(self._place)
         after, first = self._next_place(carry, count)
         after += self._carries.step(carry[split:], computed, first)
         return after, [computed[v, region.rows[v]] for v in region.shown]
 
     def _next_place(self, carry: list[Value], count: Size) -> tuple[list[Value], Value]:
-        """The carry that says where the next tile is, and where this one starts."""
+        """Return the carry that places the next tile, and the start of this one."""
         if not self._place:
             return [], as_value(0)
         many = cast(as_value(size_value(count)), INT32)
@@ -86,7 +86,7 @@ class Blocks:
         return [F.add(carry[0], many)], carry[0]
 
     def end(self, ends: list[Value], ys: list[Value]) -> dict[Value, Value]:
-        """Replacements of the live-out values, from the final carries and ys."""
+        """Replace the live-out values, using the final carries and ys."""
         replacements = dict(zip(self._region.shown, ys, strict=True))
         for node, how, carries in self._carries.of_each(ends[len(self._place) :]):
             with standing_at(node.place.plain):
@@ -100,7 +100,7 @@ class Blocks:
         }
 
     def _after(self, replacements: Mapping[Value, Value]) -> Resolve:
-        """Look up a value after the loop, which may depend on results of it."""
+        """Return a look-up of values after the loop, which may need its results."""
         first = self._region.seed.node.serial
 
         def replaced(value: Value) -> Value:
@@ -122,7 +122,7 @@ class Blocks:
 
 
 def bytes_of_one(values: Iterable[PartPlace]) -> Size:
-    """The bytes of one position of the largest of some values."""
+    """Return the bytes of one position of the largest of some values."""
     sizes: dict[Size, None] = {}
     for value, view in values:
         others = product(resized(value.type.shape, view.axis, None))

@@ -1,7 +1,7 @@
 """Equal carries of a tiled loop become one.
 
-Reductions of one loop may carry the same: the largest element so far, for a maximum and
-for each sum of exponentials.
+Reductions in one loop may carry the same value: the largest element so far is carried
+for a maximum, and for each sum of exponentials.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from graphc.ir.graph.replay import rebuilt
 
 
 def without_equal_carries(node: Node) -> list[Value]:
-    """The outputs of a tiled loop, of one that carries no value twice."""
+    """Rebuild a tiled loop so that it carries no value twice; return its outputs."""
     params, body, count = (
         node.params,
         node.params["body"].content,
@@ -40,12 +40,12 @@ def without_equal_carries(node: Node) -> list[Value]:
 def _chosen(
     values: Sequence[Value], places: Sequence[int], count: int
 ) -> tuple[Value, ...]:
-    """The carries that are kept, and what comes after the carries."""
+    """Select the carries that are kept, and what comes after the carries."""
     return (*(values[i] for i in places), *values[count:])
 
 
 def _outputs_of_equal(body: Body, same: Sequence[int]) -> list[Value]:
-    """The outputs, where each carry is the one that it is equal to."""
+    """Return the outputs of a body in which each carry is the one that it equals."""
     pairs = enumerate(same)
     new = {body.inputs[i]: body.inputs[j] for i, j in pairs if i != j}
     return rebuilt(body.outputs, new)

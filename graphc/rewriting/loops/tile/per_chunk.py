@@ -1,11 +1,11 @@
 """Per-chunk work: scans with checkpoints as nested loops over chunks of iterations.
 
-The gradient of such a scan does some work once per chunk: forwards, the carry before
-it is written to its slot; backwards, the carries within it are recomputed. For the
-rules that fuse into scans both are one loop over all iterations, which does this where
-a chunk begins. Here it moves out: an outer loop does it, and the iterations of a chunk
-are an inner loop, which reads slices in place. So no slices are copied, and no
-iteration tests whether a chunk begins.
+The gradient of such a scan does some work once per chunk. On the way forwards, the
+carry before the chunk is written to its slot; backwards, the carries within the chunk
+are recomputed. For the rules that fuse into scans, each direction is one loop over all
+iterations, which does this work where a chunk begins. Here the work moves out: an outer
+loop does it, and the iterations of a chunk are an inner loop, which reads slices in
+place. So no slices are copied, and no iteration tests whether a chunk begins.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -37,9 +37,9 @@ def scan_of_chunks(graph: Graph) -> Replaced | None:
 
 
 def _is_chunked(node: Node) -> bool:
-    """Whether a node is a chunked scan that runs as many iterations as its length says.
+    """Whether a node is a chunked scan without early exit that is not unrolled.
 
-    If it has guards on sizes that the program computes, it stays, since it checks them.
+    A scan with guards on sizes that the program computes stays, since it checks them.
     """
     if node.primitive is not OP.scan or node.params["per_chunk"] is None:
         return False
@@ -66,7 +66,8 @@ def _over_chunks(
 class _Chunk(NamedTuple):
     """The number of iterations of a chunk, the carries after it, and per-chunk values.
 
-    `told` gives, by the number of an iteration, replacements of values of the body.
+    `replacements_at` maps the number of an iteration to replacements of values of the
+    body.
     """
 
     steps: Value
@@ -77,7 +78,7 @@ class _Chunk(NamedTuple):
 class _Forth:
     """A loop, and the part of its body that runs in the first iteration of a chunk.
 
-    Slices are stacked where they are `used`: what nobody reads would else be carried.
+    Only slices that are `used` are stacked: the others would be carried for nothing.
     """
 
     def __init__(self, loop: Loop, used: Container[Value]) -> None:
@@ -105,7 +106,7 @@ class _Forth:
         self.results = [*loop.node.outputs[: loop.carries], *self._stacked]
 
     def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
-        """The carries that are stored in the arrays of a chunk, each with its array."""
+        """Map the carries that are stored in arrays of a chunk to those arrays."""
         return {}
 
     def is_possible(self) -> bool:
@@ -123,12 +124,12 @@ class _Forth:
         return all(self._inputs[i] not in used for i in self._places)
 
     def _wanted(self) -> Carry:
-        """The outputs of an iteration: its carries, and its slices to stack."""
+        """Return the outputs of an iteration: its carries, and its slices to stack."""
         carried = [self._outputs[i] for i in self._moving]
         return [*carried, *self._slices]
 
     def run(self) -> Carry:
-        """The replacements of `made`: the final carries, and what is stacked."""
+        """Return what replaces `results`: the final carries, and what is stacked."""
         loop, changed = self._loop, len(self._changed)
         room = maximum(loop.length, 1) if self._stacked else 1
         shapes = [(room, *v.type.shape[1:]) for v in self._stacked]
@@ -149,7 +150,7 @@ class _Forth:
         return (self._total - 1) // self._chunk + 1
 
     def _carry(self, changed: Carry) -> Carry:
-        """All carries: those that never change have their init."""
+        """Return all carries; those that never change have their init."""
         changed_at = dict(zip(self._changed, changed, strict=True))
         return [changed_at.get(i, v) for i, v in enumerate(self._loop.first)]
 
@@ -200,7 +201,7 @@ class _Forth:
         rows: Sequence[Value],
         replacements: dict[Value, Value],
     ) -> Carry:
-        """Values of the body in an iteration."""
+        """Compute values of the body in an iteration."""
         inputs = [*carry, *rows, *self._loop.captures]
         new = dict(zip(self._inputs, inputs, strict=True)) | replacements
         return substituted(outputs, new, self._sizes)
@@ -209,8 +210,8 @@ class _Forth:
 class _Back(_Forth):
     """The backward loop, whose per-chunk values are the carries before each iteration.
 
-    They are stored in an array, followed by the carry after the chunk: so the carry
-    after a recomputed step is read from there.
+    These carries are stored in an array, followed by the carry after the chunk, so the
+    carry after a recomputed step is read from there.
     """
 
     def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:

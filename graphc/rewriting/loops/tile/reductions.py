@@ -1,16 +1,16 @@
 """Tiling: reductions of large temporaries tile by tile, never materialised as a whole.
 
-`gt.nn.logsumexp(-(x[:, None] - y) ** 2, 1)` needs no array of all pairs: a loop takes a
-tile of the rows, as many as stay in the cache, and computes and reduces these. Of one
-sum alone XLA makes a loop by itself on a CPU, where such are left as they are.
-Products, as `softmax(q @ k.T) @ v`, and gradients are tiled alike; a value that is
-used again after a reduction over the rows is recomputed. The number of rows in a tile
-follows from the sizes; where all sizes are small, there is one tile.
+`gt.nn.logsumexp(-(x[:, None] - y) ** 2, 1)` needs no array of all pairs: a loop takes
+tiles of as many rows as stay in the cache, and computes and reduces each. A sum alone
+is left as it is on a CPU, where XLA makes a loop of it by itself. Products, as
+`softmax(q @ k.T) @ v`, and gradients are tiled alike; a value that is used again after
+a reduction over the rows is recomputed. The number of rows in a tile follows from the
+sizes; where all sizes are small, there is one tile.
 
-A tile of rows of `q @ k.T` is as wide as there are columns. Where reductions over the
-columns can be accumulated, as in `softmax(q @ k.T) @ v`, and there are many, the body
-of the loop over rows is one over tiles of columns: memory stays the same however many
-there are, and more rows share what is read for a tile.
+A tile of rows of `q @ k.T` is as wide as there are columns. Where there are many
+columns, and reductions over them can be accumulated, as in `softmax(q @ k.T) @ v`, the
+body of the loop over rows is itself a loop over tiles of columns: memory stays the same
+however many columns there are, and more rows share what is read for a tile.
 """
 
 from collections.abc import Container, Hashable, Iterable
@@ -43,25 +43,25 @@ from graphc.rewriting.loops.tile.tile_consumers import (
     facts_of,
 )
 
-WIDE = 8  # times the rows of another tile has one that is made in tiles of columns
-MOST_WORK = 1.25  # how many more products such tiles may take: memory is what they save
+WIDE = 8  # a tile made in tiles of columns has this many times the rows of another
+MOST_WORK = 1.25  # how many times the products such tiles may take: they save memory
 OF_SCANS = "keeps", "stores", "own", "marks"  # params of loops that belong to a scan
 
 
 def blocking(block_bytes: int | None = None, rows: int | None = None) -> Rule:
-    """The rule that makes reductions of what is large in blocks.
+    """Make the rule that computes reductions of large values in blocks.
 
-    The largest value in a block has about so many bytes; by default as many as stay in
-    the cache of a CPU, or an eighth of the memory of an accelerator.
-    `graphc.rewrites.default - "large_in_blocks" + blocking(2**24)` are rules with more.
-    Blocks of `rows` rows of products, 256 on a CPU, are made in blocks of columns if
-    they have more bytes than that; with `rows=0` they never are.
+    The largest value in a block has about `block_bytes` bytes; by default as many as
+    stay in the cache of a CPU, or an eighth of the memory of an accelerator.
+    `graphc.rewrites.default - "large_in_blocks" + blocking(2**24)` are rules with more
+    bytes. Blocks of `rows` rows of products, 256 on a CPU, are computed in blocks of
+    columns if they have more bytes than that; with `rows=0` they never are.
     """
     return _blocking(block_bytes, rows, CPU)
 
 
 def _blocking(block_bytes: int | None, rows: int | None, costs: DeviceCosts) -> Rule:
-    """The rule for a device."""
+    """Make the rule for a device."""
     most = costs.whole if block_bytes is None else block_bytes
     wide = WIDE * costs.rows if rows is None else rows
 
@@ -101,9 +101,9 @@ def tiled(
 ) -> Replaced | None:
     """Replace large temporaries by tiled loops, as many as do not overlap.
 
-    Their tiles have `most` bytes, or `least` positions if they are multiplied. `inside`
-    are the sizes of axes that are tiled already. Where the compiler `fuses`, loops that
-    it makes by itself are left to it.
+    Tiles have `most` bytes, or `least` positions if they are multiplied. `inside` are
+    the sizes of axes that are tiled already. If the compiler `fuses`, the loops that it
+    makes by itself are left to it.
     """
     facts = facts_of(graph, most)
     if facts is None:
@@ -180,7 +180,7 @@ class _Rebuilt:
             del self._waiting[value]
 
     def _behind(self, values: Iterable[Value], at: Node) -> list[Node]:
-        """The nodes after `at` on which values depend, of those of large values."""
+        """Return the nodes after `at` that values need and that need large values."""
         behind = self._facts.behind
 
         def later(node: Node) -> list[Value]:
@@ -192,9 +192,10 @@ class _Rebuilt:
         return ancestors(filter(is_later, values), later)
 
     def _made(self, region: TileConsumers) -> dict[Value, Value]:
-        """Replacements of the live-out values of a region, by a tiled loop.
+        """Make a tiled loop; return replacements of the live-out values of a region.
 
-        There are none where it reads no rows: nothing would tell how many a tile has.
+        There are none if the loop reads no rows: nothing would tell how many a tile
+        has.
         """
         blocks = Blocks(region, self._known)
         if not blocks.inputs:
@@ -220,7 +221,7 @@ class _Rebuilt:
 def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | None:
     """Give loops over tiles of rows a body in tiles of columns, where that pays.
 
-    Loops that are alike, as those of equal layers, have one body.
+    Loops that are alike, as those of equal layers, share one body.
     """
     nodes = graph.nodes
     params: dict[Node, Params] = {}
@@ -250,7 +251,7 @@ def _is_of_rows(node: Node) -> bool:
 
 
 def _in_columns(node: Node, most: int, least: int) -> Body | None:
-    """The body of a loop over tiles, in tiles of columns; None if that does not pay."""
+    """Rewrite a tiled loop's body in tiles of columns; None if that does not pay."""
     params, body = node.params, node.params["body"].content
     carries = params["carries"]
     tiles = zip(body.inputs[carries:], params["axes"], strict=False)
@@ -265,7 +266,7 @@ def _in_columns(node: Node, most: int, least: int) -> Body | None:
 
 
 def _work(nodes: Iterable[Node]) -> int:
-    """How many products there are of large values, those in loops included."""
+    """Count the products of large values, those in loops included."""
     count, body_nodes = 0, list(nodes)
     large = outer_values(body_nodes, 0)
     for node in body_nodes:

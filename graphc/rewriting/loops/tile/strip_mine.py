@@ -1,9 +1,9 @@
 """Strip-mining: iterations of a scan in chunks, where consumers need many outputs.
 
-`gt.mean(loss(ys @ out, labels))` of the ys of a scan is one large product; fused by
-slice into the body it would be many small ones. So a chunk of iterations runs, its
-outputs are stacked and multiplied, the product is reduced, and the next chunk runs:
-the outputs of one chunk are materialised at a time.
+`gt.mean(loss(ys @ out, labels))` of the ys of a scan takes one large product; fused
+into the body slice by slice, it would take many small ones. So a chunk of iterations
+runs, its outputs are stacked and multiplied, the product is reduced, and the next chunk
+runs: only the outputs of one chunk are materialised at a time.
 """
 
 import heapq
@@ -38,18 +38,18 @@ from graphc.rewriting.loops.tile.tile_consumers import GraphFacts, TileConsumers
 
 
 def scan_in_chunks(chunk: int | None = None, few: int | None = None) -> Rule:
-    """The rule that does steps of a scan in chunks, of so many if that is said.
+    """Make the rule that runs a scan in chunks, of `chunk` steps if that is given.
 
-    Where a gradient is made of `few` chunks or less, no step is done again for it: of
-    4 on a CPU, of 16 on an accelerator.
+    Where a gradient takes `few` chunks or less, no step is recomputed for it; by
+    default 4 on a CPU, and 16 on an accelerator.
     """
     return _scan_in_chunks(chunk, few, CPU)
 
 
 def _scan_in_chunks(chunk: int | None, few: int | None, costs: DeviceCosts) -> Rule:
-    """The rule for a device: two values of a chunk stay in its cache.
+    """Make the rule for a device: two values of a chunk stay in its cache.
 
-    Steps of two rows or more make a product as fast as one of many.
+    If steps have two rows or more, the product of a chunk is as fast as a larger one.
     """
     most, steps = costs.temporary // 2, costs.rows // 2
     few_chunks = costs.few_chunks if few is None else few
@@ -112,7 +112,7 @@ def _are_gone(nodes: Iterable[Node], graph: Graph) -> bool:
 
 
 def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
-    """Replacements of the results of a scan, if only reductions use its ys."""
+    """Return replacements of the results of a scan, if only reductions use its ys."""
     roots = dict.fromkeys(facts.roots, 0)
     region = TileConsumers(roots, facts, in_tiles=True, backwards=loop.reverse)
     stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
@@ -127,7 +127,7 @@ def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
 def _facts(
     nodes: list[Node], loop: Loop, uses: UsersOf, large: Large, whole: set[Value]
 ) -> GraphFacts:
-    """The facts about the ys of a scan."""
+    """Return the facts about the ys of a scan."""
     behind = {loop.node: 1}
     for node in nodes:
         if node is not loop.node:
@@ -136,7 +136,7 @@ def _facts(
 
 
 def _of_stacked(loop: Loop, uses: UsersOf) -> tuple[Large, list[Node]]:
-    """The values that have a slice for each iteration, and the nodes that use them."""
+    """Return the values with a slice per iteration, and the nodes that use them."""
     large: Large = {v: Pairs((0,), (), True) for v in loop.stacked}
     heap = [(n.serial, n) for v in loop.stacked for n in uses.of(v)]
     heapq.heapify(heap)

@@ -1,11 +1,11 @@
 """Strip-mine a scan and its backward scan, with large values computed between them.
 
 The gradient of `gt.mean(loss(ys @ out, labels))` needs the ys for the loss, for their
-cotangents, and in the backward scan. Run one after the other, all ys are materialised
-at once, and so are all cotangents. So the first loop keeps the carry before each chunk;
-the second one, from the last chunk to the first, recomputes the steps of a chunk,
-computes its cotangents, and goes back. If there are few chunks, the ys of the first
-loop are kept instead, and no step is recomputed.
+cotangents, and in the backward scan. If the scans run one after the other, all ys are
+materialised at once, and so are all cotangents. So the first loop keeps the carry
+before each chunk. The second loop goes from the last chunk to the first: it recomputes
+the steps of a chunk, computes its cotangents, and goes back through it. If there are
+few chunks, the ys of the first loop are kept instead, and no step is recomputed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,9 +35,9 @@ from graphc.rewriting.match.sizes import guarded
 
 
 def loop_back(loop: Loop, large: Large, users: Sequence[Node]) -> Loop | None:
-    """The only loop that uses the ys of one, if it goes back over all its iterations.
+    """Return the only loop that uses a loop's ys, if it goes back over all iterations.
 
-    It carries no more than it stacks.
+    The first loop must carry no more than it stacks.
     """
     scans = [Loop(node) for node in users if node.primitive is OP.scan]
     if len(scans) != 1 or not all(map(_is_plain, (loop, *scans))):
@@ -70,7 +70,7 @@ def _is_plain(loop: Loop) -> bool:
 class Both:
     """A loop and its backward loop, in chunks, with the values computed between them.
 
-    `facts` are about the ys of the first loop, without the second one.
+    `facts` are about the ys of the first loop, leaving out the second.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Both:
 
     @property
     def _gains(self) -> bool:
-        """Whether some value between them is larger than its operands."""
+        """Whether some value between the loops is larger than its operands."""
         if not (self._first.left and self._large):
             return False
         if not self._limits.most:
@@ -111,7 +111,7 @@ class Both:
         return any(pairs.sure for pairs in outer.values())
 
     def replacements(self) -> Replacements:
-        """Replacements of the values that are live after the two loops."""
+        """Return replacements of the values that are live after the two loops."""
         if not self._gains:
             return {}
         self._extent = self._chunks.extent(self._large, self._limits)
@@ -124,7 +124,7 @@ class Both:
         marks_before: Sequence[Value],
         stored: Sequence[Value],
     ) -> Replacements:
-        """The second loop, from the results of the first one."""
+        """Build the second loop from the results of the first one."""
         loop, back, second = self._loop, self._back, self._second
         known, rows = self._known(first), self._rows
         blocks, count = Blocks(second, known), len(back.first)
@@ -170,7 +170,7 @@ class Both:
         return replacements | blocks.end(ends[count:], ys[size:])
 
     def _known(self, first: Replacements) -> Resolve:
-        """Look up replacements of values after the first loop."""
+        """Return a look-up of replacements for values after the first loop."""
         back = self._back
         values = [*back.first, *back.captures, *self._rows, *back.node.demands]
         values += self._second.producers.outside()
@@ -185,7 +185,7 @@ class Both:
         extent: tuple[Size, bool, Value | None],
         known: Resolve,
     ) -> StepResult:
-        """Iterations of the second loop."""
+        """Run iterations of the second loop."""
         back, count = self._back, self._back.carries
         captures = list(map(known, back.captures))
         sizes = for_sizes(back.node, {v: known(v) for v in back.node.demands})["sizes"]
@@ -203,7 +203,7 @@ class Both:
 
 
 def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, int]:
-    """The nodes that depend on the ys of a loop, other than through `known` nodes."""
+    """Mark with 1 the nodes that need a loop's ys, other than through `known` nodes."""
     ends, later = set(loop.ends), {loop.node: 1}
     for node in nodes:
         if node is not loop.node:

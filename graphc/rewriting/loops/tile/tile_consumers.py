@@ -17,7 +17,7 @@ from graphc.rewriting.loops.fuse.streamed import Streamed
 
 MOVES = (OP.basic_index, OP.reshape, OP.gather, OP.scatter, OP.concatenate, OP.stack)
 FARTHEST = 50  # nodes to follow from one large value to the next
-# With elementwise ops, by XLA on a CPU; not any, all, prod and extremes.
+# XLA fuses these with elementwise ops on a CPU; not any, all, prod and extremes.
 FUSED = {OP.sum, OP.expand_dims, OP.squeeze, OP.broadcast_to, OP.transpose}
 BRIDGES = {*REDUCTIONS, *LIGHT, *MOVES}  # little work between two large values
 
@@ -26,8 +26,8 @@ BRIDGES = {*REDUCTIONS, *LIGHT, *MOVES}  # little work between two large values
 class GraphFacts:
     """The facts about the large values of a graph.
 
-    `roots` are the large values that are computed from no other, with a bit for each;
-    `behind` gives the bits of the roots on which a node depends.
+    `roots` are the large values that are computed from no other large value, with a bit
+    for each; `behind` gives the bits of the roots on which a node depends.
     """
 
     nodes: Sequence[Node]
@@ -43,7 +43,7 @@ class GraphFacts:
 
 
 def facts_of(graph: Graph, least: int) -> GraphFacts | None:
-    """The facts about the large values of a graph; None if there are none."""
+    """Return the facts about the large values of a graph; None if there are none."""
     nodes = graph.nodes
     large = outer_values(nodes, least)
     if not large:
@@ -64,9 +64,9 @@ def facts_of(graph: Graph, least: int) -> GraphFacts | None:
 class TileConsumers(Streamed):
     """The values computed tile by tile from large ones, along one of their axes.
 
-    `seeds` are the large values, each with the axis. `in_tiles`: the loop has their
-    tiles. `more` places are computed in any case, for a node outside the region.
-    `backwards`: the last tile comes first.
+    `seeds` are the large values, each with the axis. `in_tiles`: the loop is given
+    their tiles. `more` places are computed in any case, for a node outside the region,
+    and `of` are nodes outside that use parts. `backwards`: the last tile comes first.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class TileConsumers(Streamed):
         return value in self.views or any(value in r for r in self._rescaled)
 
     def _reducing(self) -> set[Node]:
-        """The reductions, and the nodes of rescaled values that only these use."""
+        """Return the reductions, and nodes of rescaled values that only these use."""
         reducing, rescaled = set(self.reductions), self._rescaled_nodes()
         for node in sorted(rescaled, key=lambda n: n.serial, reverse=True):
             if self.uses.are_among(node.outputs[0], reducing):
@@ -138,7 +138,7 @@ class TileConsumers(Streamed):
         return {*self.producers.nodes, *self._reducing()}
 
     def _shown(self) -> list[Value]:
-        """The live-out values to stack; cheap values are recomputed from these."""
+        """Return the live-out values to stack, from which cheap ones are recomputed."""
         inside, uses, needed = self.nodes, self.facts.uses, set[Value]()
         for value, _ in reversed(self.producers.recomputed):
             if value in self.facts.large:
@@ -176,7 +176,7 @@ class TileConsumers(Streamed):
             self.rows[out] = view
 
     def is_part(self, value: Value, view: View | None) -> bool:
-        """Whether tiles of a value with this view can be had; None: all of it."""
+        """Whether tiles of a value with this view are available; None: all of it."""
         if self.depends(value):
             return view is not None and self.views.get(value) == view
         if view is None:
@@ -197,11 +197,11 @@ class TileConsumers(Streamed):
 
     @property
     def is_fused(self) -> bool:
-        """Whether XLA makes one loop of it by itself, and no large value.
+        """Whether XLA makes one loop of the region by itself, and no large value.
 
-        On a CPU it does where each has one use on the way to one sum. Where several
-        reductions read one value, it is made first: so is one whose extreme is taken,
-        among which programs look for NaN.
+        On a CPU it does so if each large value has one use on the way to one sum. A
+        value that several reductions read is materialised first; so is one whose
+        extreme is taken, since programs also look for NaN in it.
         """
         uses, nodes = self.facts.uses, self.nodes
         large = [v for n in nodes for v in n.outputs if v in self.facts.large]
@@ -217,7 +217,7 @@ class TileConsumers(Streamed):
         return less_equal(size, most) is True
 
     def _reduces(self) -> bool:
-        """Whether columns are reduced by another op than a product, as in a softmax."""
+        """Whether an op other than a product reduces columns, as in a softmax."""
         return any(v.node.primitive in REDUCTIONS for v in self.rows)
 
     @property
@@ -232,7 +232,7 @@ class TileConsumers(Streamed):
 
 
 def _is_spread(region: TileConsumers) -> bool:
-    """Whether a loop over a region would take rows that are on several devices."""
+    """Whether a loop over a region would take rows that lie on several devices."""
     sizes = (n for node in region.nodes for v in node.inputs for n in v.type.shape)
     return any(map(is_spread, sizes))
 
@@ -240,10 +240,10 @@ def _is_spread(region: TileConsumers) -> bool:
 def best_region(
     seed: Value, facts: GraphFacts, inside: Container[Size] = ()
 ) -> TileConsumers | None:
-    """The region along the best axis of a large value; None if none pays.
+    """Return the region along the best axis of a large value; None if none pays.
 
-    Axes of a size that is `inside` are no choice. Arrays that are spread over devices
-    are left to them.
+    Axes whose size is in `inside` are no choice. Arrays that are spread over devices
+    are left to those devices.
     """
     shape = seed.type.shape
     if any(map(is_spread, shape)):

@@ -1,4 +1,4 @@
-"""Which carries a gradient keeps, and which it computes again.
+"""The carries that a gradient keeps, and those that it computes again.
 
 In: a scan, and how many carries there is room for.
 Out: the carries before all steps, the last first.

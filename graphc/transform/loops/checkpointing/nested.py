@@ -1,8 +1,8 @@
-"""A scan as one over chunks, each step of which is a scan over the steps of a chunk.
+"""A scan as a scan over chunks, in which each step is a scan over a chunk's steps.
 
-The gradient of the outer one keeps the carry before each chunk, and recomputes its
-steps. So does the gradient of that gradient, and the next: the values that a chunk
-needs are computed within a step of an outer scan, and are gone after it.
+The gradient of the outer scan keeps the carry before each chunk, and recomputes the
+steps of the chunk. So does the gradient of that gradient, and the next: the values that
+a chunk needs are computed within a step of an outer scan, and are gone after it.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from graphc.ir.sizes.dims import Size
 
 
 def has_chunks(params: Params) -> bool:
-    """Whether a scan keeps the carries before chunks of all of its steps."""
+    """Whether a scan keeps the carry before each chunk, and does all of its steps."""
     if not in_chunks_of(params["chunk"]) or params["length"] is None:
         return False
     return not (params["counted"] or params["stops"])
 
 
 def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
-    """The outputs of a scan with such chunks, given its inputs."""
+    """Return the outputs of a scan that has chunks, given its inputs."""
     parts, count = parts_of(values, params), params["carries"]
     body: Body = params["body"].content
 
@@ -47,7 +47,7 @@ def in_chunks(
     reverse: bool = False,
     unroll: object = 1,
 ) -> StepResult:
-    """All whole chunks, and before or after them the remaining steps."""
+    """Scan all whole chunks, and the remaining steps before or after them."""
     whole = length // chunk
     done = whole * chunk
     left = length - done
@@ -69,6 +69,6 @@ def in_chunks(
 
 
 def _split(value: Value, at: Size) -> tuple[Value, Value]:
-    """The rows before a place, and those from there on."""
+    """Split a value into the rows before a place and those from there on."""
     place = size_value(at)
     return value[:place], value[place:]

@@ -1,4 +1,4 @@
-"""Checkpoint stores, from which a gradient gets the carry before every step."""
+"""Checkpoint stores, from which a gradient gets the carry before each step."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -14,44 +14,44 @@ from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
 
 Carry = list[Value]
-Advance = Callable[[list[Value], Value], list[Value]]  # of a carry and its step
+Advance = Callable[[list[Value], Value], list[Value]]  # does a step from a carry
 
 
 class Store(ABC):
-    """Keeps some carries while a loop runs, and gives all of them, the last first.
+    """Keeps some carries while a loop runs, and gives back all of them, the last first.
 
-    Its state is a list of values. While the loop runs, these are some values of the
-    store's own and an array for each carry, with the kept ones. On the way back,
-    there are `front` values of its own, the first two being the number of the next step
-    and the number of all steps, these arrays, maybe more, and at the end the carry
-    after the next step.
+    The state of a store is a list of values. While the loop runs, these are some values
+    of the store's own, and for each carry an array of those kept. On the way back, the
+    state has `front` values of the store's own, of which the first two are the number
+    of the next step and the number of all steps; then these arrays, maybe more, and at
+    the end the carry after the next step.
     """
 
     front = 2
 
     @abstractmethod
     def start(self, first: Sequence[Value]) -> Carry:
-        """The state before the first step."""
+        """Return the state before the first step."""
 
     @abstractmethod
     def keep(self, state: Carry, carry: Sequence[Value]) -> Carry:
-        """The state after a step, given the carry before it."""
+        """Return the state after a step, given the carry before that step."""
 
     @abstractmethod
     def ready(self, state: Carry, ends: Sequence[Value]) -> Carry:
-        """The state for the way back; `ends` are the last carries."""
+        """Return the state for the way back; `ends` are the last carries."""
 
     @abstractmethod
     def back(self, state: Carry, size: int, advance: Advance) -> StepResult:
-        """The `size` carries before the next step, and the state after it.
+        """Return the `size` carries before the next step, and the state after it.
 
         `advance` does a step.
         """
 
     def per_chunk(self, at: int, size: int, back: bool) -> PerChunk | None:
-        """Of a scan with a state from `at` on, for `size` carries: its per-chunk work.
+        """Describe the per-chunk work of a scan whose state begins at `at`.
 
-        None if the state changes in any step.
+        The scan has `size` carries. None if the state may change in any step.
         """
         return None
 
@@ -70,7 +70,7 @@ class Chunks(Store):
         return [number(0), *(F.zeros(shape, v.dtype) for shape, v in pairs)]
 
     def keep(self, state: Carry, carry: Sequence[Value]) -> Carry:
-        """Write the carry to the slot of a chunk: the last one written is before it."""
+        """Write the carry to a slot, which ends with the one before its chunk."""
         step, *slots = state
         slot = (step + (self._steps - 1)) // self._steps
         return [step + 1, *(put(x, slot, v) for x, v in zip(slots, carry, strict=True))]
@@ -103,11 +103,11 @@ class Chunks(Store):
         return carry, [last - 1, count, *slots, *blocks, *carry]
 
     def per_chunk(self, at: int, size: int, back: bool) -> PerChunk | None:
-        """Forwards, the slots change once per chunk; backwards, the blocks."""
+        """Forwards, slots change once per chunk; backwards, blocks do."""
         start = at + self.front + size if back else at + 1
         return PerChunk(self._chunk, at, tuple(range(start, start + size)))
 
 
 def number(x: int) -> Value:
-    """A number of steps."""
+    """Return a number of steps as a value."""
     return cast(as_value(x), INT32)

@@ -1,17 +1,18 @@
-"""The carries before all steps, the last first, from a few that are kept.
+"""Restore the carries before all steps, last step first, from a few kept ones.
 
-A loop whose length is not known keeps what is carried before every step whose number is
-a multiple of a power of two; that doubles whenever there are too many (Stumm and
-Walther, 2010, "New algorithms for optimal online checkpointing"; Wang, Moin and
-Iaccarino, 2009). On the way back steps are recomputed from each, and the slots free by
-then keep some carries on the way: as many steps ahead as binomial numbers say
+A loop of unknown length keeps the carry before every step whose number is a multiple of
+a power of two; the power doubles whenever too many carries are kept (Stumm and Walther,
+2010, "New algorithms for optimal online checkpointing"; Wang, Moin and Iaccarino,
+2009). On the way back steps are recomputed from each kept carry, and the slots that are
+free by then keep some carries in between, as many steps ahead as binomial numbers say
 (Griewank, 1992, "Achieving logarithmic growth of temporal and spatial complexity in
 reverse automatic differentiation"; Griewank and Walther, 2000, "revolve").
 
-So 65 carries are enough for loops of any length. In one of up to 32 * a steps, of a
-power of two a, a step is done again at most r times if a <= C(33 + r, r): once up to
-1,024 steps, twice up to 16,384, three times up to 131,072. Where a length n is known
-to be small, 2 * sqrt(n) carries are kept, up to a power of two: once is enough.
+So 65 carries are enough for loops of any length. In a loop of up to 32 * a steps, where
+a is a power of two, a step is recomputed at most r times if a <= C(33 + r, r): once up
+to 1,024 steps, twice up to 16,384, three times up to 131,072. Where the length n is
+known to be small, 2 * sqrt(n) carries are kept, rounded up to a power of two: then each
+step is recomputed at most once.
 """
 
 from collections.abc import Sequence
@@ -36,9 +37,9 @@ REPEATS = 12  # more than any loop needs
 
 
 def _reach() -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
-    """How many steps k carries serve if each is done again at most r times: C(k+r, r).
+    """Tabulate how many steps k carries serve, each redone at most r times: C(k+r, r).
 
-    One of the k is the carry before the first step.
+    The carry before the first step is one of the k.
     """
     rows = [[comb(k + r, r) for r in range(REPEATS)] for k in range(MOST + 2)]
     return np.minimum(np.array(rows, object), NEVER).astype(np.int32)
@@ -48,10 +49,11 @@ REACH = _reach()
 
 
 class Treeverse(Store):
-    """Keeps the carries before a few steps, of any number of them.
+    """Keeps the carries before a few steps, however many steps the loop takes.
 
-    Its own values are numbers, and the numbers of the steps before which it has kept
-    the carry. The loop has at most `length` steps, where that is known.
+    The store's own values are two integers, and an array of the numbers of the steps
+    before which it has kept the carry. The loop has at most `length` steps, where that
+    is known.
     """
 
     front = 3
@@ -63,7 +65,7 @@ class Treeverse(Store):
             self._slots = max(LEAST, 1 << root.bit_length())
 
     def start(self, first: Sequence[Value]) -> Carry:
-        """The carry before the first step is always kept: in slot 0."""
+        """Return the state before the first step, whose carry slot 0 always keeps."""
         room, zero = self._slots + 1, number(0)
         slots = [F.zeros((room, *v.type.shape), v.dtype) for v in first]
         steps = put(F.full((room,), NEVER, INT32), zero, zero)
@@ -73,9 +75,10 @@ class Treeverse(Store):
     def keep(self, state: Carry, carry: Sequence[Value]) -> Carry:
         """Keep the carry before steps whose numbers are multiples of a power of two.
 
-        Of 64 slots: the multiples of a power of two up to the 63rd have different
-        remainders by 63, as 63 has no common factor with it: these give their slots.
-        The multiples of the next power stay in theirs.
+        The remainder by the number of slots less one gives the slot. With 64 slots, the
+        first 63 multiples of a power of two leave different remainders by 63, since 63
+        shares no factor with that power. The multiples of the next power stay in their
+        slots.
         """
         step, apart, steps, *slots = state
         count = self._slots
@@ -87,7 +90,7 @@ class Treeverse(Store):
         return [step + 1, apart, steps, *slots]
 
     def ready(self, state: Carry, ends: Sequence[Value]) -> Carry:
-        """At most half of the slots are taken."""
+        """Return the state for the way back, with at most half of the slots taken."""
         done, apart, steps, *slots = state
         count = self._slots
         apart = F.where(done > count // 2 * apart, 2 * apart, apart)
@@ -118,9 +121,9 @@ class Treeverse(Store):
 
 
 def _ahead(steps: Value, free: Value) -> Value:
-    """How many steps to go until the next carry is kept, of so many to be done back.
+    """The number of steps to go before keeping a carry, with `steps` left to reverse.
 
-    The last free slot is where a carry is put that is used at once.
+    The last free slot takes a carry that is used at once.
     """
     reach = constant(REACH)
     with_this, without = read(reach, free), read(reach, free - 1)
@@ -132,7 +135,7 @@ def _ahead(steps: Value, free: Value) -> Value:
 def _advanced(
     step: Value, carry: Sequence[Value], count: Value, advance: Advance
 ) -> list[Value]:
-    """The number of a step and the carry before it, `count` steps later."""
+    """Advance `count` steps; return the number of the step and the carry before it."""
 
     def once(now: list[Value], _: list[Value]) -> StepResult:
         step, *carry = now
