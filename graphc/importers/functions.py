@@ -206,7 +206,7 @@ def ragged(
             inputs, outputs, shared=shared_inputs, casting=casting, **options
         )
     if outputs is not None or casting is not None:
-        problem = "a function has its own outputs, and JAX takes its arguments"
+        problem = "a function has its own outputs, and takes arguments as JAX does"
         raise graph_error(problem, op="ragged", hint="leave outputs and casting out")
     module = importlib.import_module("graphc.importers.jax.ragged")
     return module.RaggedFunction(inputs, tuple(shared), options)

@@ -163,12 +163,12 @@ def test_what_is_assigned_and_entered():
     ),
     (
         lambda: graphc.jit(square, device="cuda"),
-        "jit: a device is one of JAX",
+        "jit: a device must be one of JAX",
         "got: device='cuda'",
     ),
     (
         lambda: graphc.from_jax(square, "float32[n]"),
-        "from_jax: arguments are arrays, their types, or variables",
+        "from_jax: arguments must be arrays, types of arrays, or variables",
         "got: 'float32[n]'",
     ),
 )
@@ -288,7 +288,7 @@ def told(call, kind):
         (
             lambda: numpy_jit(square)(np.array(["a"])),
             TypeError,
-            "args[0] of square is an array of dtype <U1, which programs have not",
+            "args[0] of square is an array of dtype <U1, which programs do not have",
         ),
         (
             lambda: numpy_jit(lambda v, k: v, static_argnames="k")(1.0, k=[1]),
@@ -323,7 +323,7 @@ def told(call, kind):
         (
             lambda: numpy_jit(lambda v: (v, "name"))(ones(3)),
             graphc.GraphError,
-            "jit: the function returns text, and results are arrays and numbers",
+            "jit: the function returns text, but results must be arrays or numbers",
         ),
         (
             lambda: numpy_jit(overfull)(ones(2)),
@@ -467,7 +467,7 @@ def test_sizes_in_the_place_of_arguments():
     for sizes, kind in (({"n": range(3, 9)}, graphc.GraphError), ({"n": 3}, TypeError)):
         with pytest.raises(kind) as caught:
             f.compile(sizes)
-        hint = f"hint: sizes go by name, after the arguments: sizes={sizes}"
+        hint = f"hint: sizes are given by name, after the arguments: sizes={sizes}"
         assert hint in str(caught.value)
 
 

@@ -35,11 +35,11 @@ MISTAKES = {
     ),
     "sizes of a jitted function that are no dict": (
         lambda: jitted().compile(np.ones(3, "float32"), sizes=3),
-        r"these are no sizes of calls[^$]*got: 3[^$]*a dict",
+        r"these are not sizes of calls[^$]*got: 3[^$]*a dict",
     ),
     "a size that a jitted function has not": (
         lambda: jitted().compile(np.ones(3, "float32"), sizes={"q": [3]}),
-        r"q is no size of the arguments[^$]*shapes=",
+        r"q is not a size of the arguments[^$]*shapes=",
     ),
     "a stance that is not entered": (
         lambda: graphc.stance("nocompile"),

@@ -157,7 +157,7 @@ def _of_numpy(
 ) -> NumpyFunction:
     if as_jax.others:
         got = ", ".join(f"{name}={option}" for name, option in as_jax.others.items())
-        problem = "arguments are donated, and placed, by functions of JAX only"
+        problem = "only functions of JAX donate arguments, or place them"
         raise graph_error(problem, op="jit", got=got)
     as_jax.jitted(function)  # raises ValueError if it has no such static arguments
     numbers, names = as_jax.static_argnums, as_jax.static_argnames

@@ -86,7 +86,7 @@ def from_jax(function: Callable[..., object], *specs: object) -> Graph:
         raise graph_error(problem, op="from_jax", where=error.place) from None
     except Undecided as error:
         raise graph_error(
-            "this function of JAX decides by a size, and has one graph for all sizes",
+            "this function of JAX decides by a size, but has one graph for all sizes",
             op="from_jax",
             got=f"{error.question}, which is open",
             hint="give the size as a number, or let graphc.jit trace the function",
@@ -151,7 +151,7 @@ def _spec(leaf: object, symbols: _Symbols) -> Spec:
         return Spec.of(leaf)
     except TypeError:
         raise graph_error(
-            "arguments are arrays, their types, or variables",
+            "arguments must be arrays, types of arrays, or variables",
             op="from_jax",
             got=repr(leaf),
             hint='jax.ShapeDtypeStruct((3,), "float32"), or gt.vector("x")',

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from jax.stages import Lowered, Traced
 
 
-GUARDED = "a program for many sizes takes them from the host, which is disallowed"
+GUARDED = "a program for many sizes takes sizes from the host, which is disallowed"
 
 
 def _run_by(jitted: Callable[..., object]) -> Callable[..., tuple[object, None, bool]]:

@@ -62,7 +62,7 @@ class JitOptions:
     def reason(self) -> str:
         """Why JAX must compile each size; "" if it need not."""
         names = [n for n in OF_PROGRAMS if self.others.get(n) is not None]
-        return f"programs for many sizes have no {', '.join(names)}" if names else ""
+        return f"programs for many sizes take no {', '.join(names)}" if names else ""
 
 
 def _referable(function: Callable[..., object]) -> Callable[..., object]:
@@ -81,8 +81,8 @@ def _check(of_jax: Mapping[str, object]) -> None:
     device = of_jax.get("device")
     if device is not None and not isinstance(device, jax.Device):
         raise graph_error(
-            "a device is one of JAX",
+            "a device must be one of JAX",
             op="jit",
             got=f"device={device!r}",
-            hint="jax.device_put(x, jax.devices()[0]) of an argument says it, too",
+            hint="jax.device_put(x, jax.devices()[0]) of an argument chooses one too",
         )

@@ -193,7 +193,7 @@ class RaggedFunction(Decorated):
             problem = f"this function of JAX cannot be read: {error.reason}"
             raise graph_error(problem, op="ragged", where=error.place) from None
         if read.source.acts:
-            problem = "this function of JAX does more than compute, as printing"
+            problem = "this function of JAX has side effects, such as printing"
             raise graph_error(problem, op="ragged", hint="call it for each example")
         graph = read.source.graph
         input_sharing = list(zip(graph.inputs, examples.shared, strict=False))

@@ -22,11 +22,11 @@ def specs_of(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     at = specs.index(None)
     name = getattr(function, "__name__", "the function")
     leaf = call.leaves[at]
-    what = f"of type {type(leaf).__name__}, which is no array and no number"
+    what = f"of type {type(leaf).__name__}, which is neither an array nor a number"
     if hasattr(leaf, "dtype"):
-        what = f"an array of dtype {leaf.dtype}, which programs have not"
+        what = f"an array of dtype {leaf.dtype}, which programs do not have"
     raise TypeError(
-        f"{_path(call, at)} of {name} is {what}; say static_argnums or static_argnames "
+        f"{_path(call, at)} of {name} is {what}; use static_argnums or static_argnames "
         "for an argument that stays as it is"
     )
 

@@ -103,7 +103,7 @@ def _require_types(
     for sizes in calls[:CHECKED]:
         shapes = shapes_of(asking.at(sizes))
         if _traced(asking, SizePattern(shapes)).types != trace.types:
-            got = f"others for {text_of_sizes(sizes)}"
+            got = f"different ones for {text_of_sizes(sizes)}"
             problem = "a file holds results of one structure, dtype and rank"
             raise graph_error(problem, op="export", got=got)
 

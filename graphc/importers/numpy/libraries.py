@@ -53,8 +53,8 @@ def explaining_libraries() -> Generator[None]:
         of_jax = library.startswith("jax.")  # a later error tells what to write
         if of_jax or (not library and "TracedArray" not in text):
             raise
-        reader = library or "code of C"
-        problem = f"{reader} takes arrays in memory, no symbolic values"
+        reader = library or "C code"
+        problem = f"{reader} takes arrays in memory, not symbolic values"
         with standing_at(place):
             raise graph_error(problem, op="numpy", hint=_HINT) from error
 

@@ -59,7 +59,7 @@ from graphc.ir.types import DTYPES, DType
 OF_SPECIAL = "logsumexp", "log_softmax", "softmax"
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, in C order
 OUTSIDE = "an array from outside of the function would be written"
-ITERATING = "reads and writes memory, which arrays that are traced have not"
+ITERATING = "reads and writes memory, which traced arrays do not have"
 
 
 class _Tracing(threading.local):

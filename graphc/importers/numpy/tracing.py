@@ -113,7 +113,7 @@ def traced(
 
 def _output(leaf: object) -> Value:
     if isinstance(leaf, (str, bytes)):
-        problem = "the function returns text, and results are arrays and numbers"
+        problem = "the function returns text, but results must be arrays or numbers"
         hint = "return it without the text, or print with gt.debug_print"
         raise graph_error(problem, op="jit", got=repr(leaf), hint=hint)
     return strong(as_value(leaf))

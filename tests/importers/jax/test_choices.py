@@ -27,7 +27,7 @@ JIT = {
     "backend='torch'": "backend cannot be 'torch'\n  expected: one of 'jax', 'numpy'",
     "backend=None": "backend cannot be None",
     "frontend='torch'": "frontend cannot be 'torch'",
-    "shapes=3": "`shapes` must be a text, or a structure of texts",
+    "shapes=3": "`shapes` must be text, or a structure of texts",
     "shapes=['n', 3]": "got: shapes=['n', 3]",
 }
 

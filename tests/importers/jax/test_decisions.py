@@ -307,7 +307,7 @@ def test_what_cannot_be_recorded_is_told():
 
     ours = agrees(function, (5, 6, 7))
     place = f"test_decisions.py:{function.__code__.co_firstlineno + 1}"
-    assert f"for {place}\n" in ours.explain()
+    assert f"since {place}\n" in ours.explain()
     asked = "the text, the hash, the number or the identity of a size"
     assert ours.stats().decisions == {f"{asked} ({place})": 2}
 
@@ -426,7 +426,7 @@ def test_an_audit_compares_each_size(monkeypatch, tmp_path):
     for n in range(5, 12):
         ours(vector(n))
     file.write_text("2")
-    with pytest.warns(graphc.FallbackWarning, match="is traced otherwise for n = 20"):
+    with pytest.warns(graphc.FallbackWarning, match="is traced differently for n = 20"):
         same(ours(vector(20)), jnp.asarray(vector(20) * 2))
 
 

@@ -222,13 +222,13 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
         "export: a file cannot hold the structure of the argument x['a']": (
             message(graphc.jit(lambda x: x["a"].a), {"a": Pair(x, x)})
         ),
-        "export: a file has no arguments of this dtype: key\n  got: key<fry>": (
+        "export: a file cannot hold arguments of this dtype: key\n  got: key<fry>": (
             message(graphc.jit(lambda key: jax.random.normal(key)), key)
         ),
-        "export: a file has no results of this dtype: number 0\n  got: key<fry>": (
+        "export: a file cannot hold results of this dtype: number 0\n  got: key<fry>": (
             message(graphc.jit(lambda x: jax.random.key(0), dims="pad"), x)
         ),
-        "export: the argument x is no array, and no type of one\n  got: str": (
+        "export: the argument x is neither an array nor the type of one\n  got: str": (
             message(graphc.jit(lambda x: x), "text")
         ),
         "export: n is missing\n  got: no sizes\n  expected: n": (
@@ -237,14 +237,14 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
         "export: m is no size of the arguments\n  got: m\n  expected: no sizes": (
             message(graphc.jit(lambda x: x), x, sizes={"m": 3})
         ),
-        "export: an axis of a type is a number or a name\n  got: 2*n": (
+        "export: an axis of a type must be a number or a name\n  got: 2*n": (
             message(graphc.jit(lambda x: x), Struct((2 * N,), "float32"))
         ),
         "export: a file holds results of one structure": (
             message(graphc.jit(varies), Struct((N,), "float32"), sizes={"n": [4, 5]})
         ),
         "export: dims='pad' needs one program for all sizes\n"
-        "  got: a function that is traced otherwise for n = 5": (
+        "  got: a function that is traced differently for n = 5": (
             message(graphc.jit(asks_for_type, dims="pad"), any_n, **at)
         ),
         "export: dims='pad' needs one program for all sizes\n"
@@ -267,13 +267,13 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
         "export: give platform= or platforms=\n  got: both": (
             message(graphc.jit(lambda x: x), x, platform="cpu", platforms=["tpu"])
         ),
-        "export: programs for many sizes have no compiler_options": (
+        "export: programs for many sizes take no compiler_options": (
             message(graphc.jit(lambda x: x, compiler_options={}), x)
         ),
-        "export: a NumPy program is not exported": (
+        "export: a NumPy program cannot be exported": (
             message(graphc.jit(lambda x: x, frontend="numpy", backend="numpy"), x)
         ),
-        "export: a NumPy program is not exported\n  hint: leave backend": (
+        "export: a NumPy program cannot be exported\n  hint: leave backend": (
             message(graphc.jit(lambda x: x, backend="numpy"), x)
         ),
     }

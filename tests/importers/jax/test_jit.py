@@ -205,22 +205,22 @@ def test_axes_can_be_named():
 
 
 WRONG = {
-    "n": ("it describes 1 arrays of 2", ""),
-    "n d, d, m": ("it describes 3 arrays of 2", " m"),
+    "n": ("it describes 1 arrays, not 2", ""),
+    "n d, d, m": ("it describes 3 arrays, not 2", " m"),
     "n d, d d -> n": ("'d d' names 2 axes, the array has 1: (3,)", "d d"),
     "n 4, d": ("the axis has the size 3", "4"),
-    "n n!, d": ("'n!' is no name, no number, and no formula as n+1", "n!"),
-    "d e, d": ("d is 4 before, and the axis has the size 3", "d"),
+    "n n!, d": ("'n!' is not a name, a number or a formula like n+1", "n!"),
+    "d e, d": ("d was 4 before, and the axis has the size 3", "d"),
     "n d, d -> n n": ("'n n' names 2 axes, the array has 1: (4,)", "n n"),
     "n, d -> n": ("'n' names 1 axis, the array has 2: (4, 3)", "n"),
     "n d, d ->": ("'' names 0 axes, the array has 1: (4,)", "'"),  # where none stands
     "max(n,3), d -> n": (
-        "an axis is a name, a number or a formula as n+1: no brackets",
+        "an axis is a name, a number or a formula like n+1: no brackets",
         "max(n",
     ),
-    "n d, d -> n, d": ("it describes 2 arrays of 1", " d"),
+    "n d, d -> n, d": ("it describes 2 arrays, not 1", " d"),
     "n d, d -> 5": ("the axis has the size 4", "5"),
-    "n m, m -> m": ("m is 3 before, and the axis has the size 4", "m"),
+    "n m, m -> m": ("m was 3 before, and the axis has the size 4", "m"),
 }
 
 
@@ -252,7 +252,7 @@ def test_results_are_compared_with_the_words_at_the_first_sizes(frontend):
         np.testing.assert_allclose(twice(vector(n))["b"], vector(n).sum())
     assert pairs(vector(3)).shape == (3, 3)  # where the words fit by chance
     for _ in range(2):
-        with pytest.raises(graphc.GraphError, match="n is 4 before"):
+        with pytest.raises(graphc.GraphError, match="n was 4 before"):
             pairs(vector(4))
 
 
@@ -261,7 +261,7 @@ def test_words_in_a_structure_are_underlined():
     with pytest.raises(graphc.GraphError) as error:
         ours({"x": np.ones((4, 3), "float32"), "w": vector(3)})
     got, line = str(error.value).splitlines()[1:3]
-    assert "n is 3 before, and the axis has the size 4" in str(error.value)
+    assert "n was 3 before, and the axis has the size 4" in str(error.value)
     assert line.index("^") == got.index("n n")
 
 
@@ -277,7 +277,8 @@ def test_an_axis_that_the_function_has_fixed_is_told():
             x = np.ones((n, 3), "float32")
             same(ours(x), layer(x))
     assert [w.message.args[0] for w in told] == [
-        "layer takes 3 only for the axis d, which does not vary: say 3 or _ in `shapes`"
+        "layer takes only 3 for the axis d, which does not vary: write 3 or _ in "
+        "`shapes`"
     ]
     assert told[0].filename == __file__ and ours.stats().fallbacks == []
     assert "x (n, 3)" in ours.explain()

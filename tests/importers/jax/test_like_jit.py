@@ -48,7 +48,7 @@ def test_tokens_are_taken_and_returned(given):
         assert made is not token
         np.testing.assert_array_equal(array, column(n) + 1 if given else 2 * column(n))
     (why,) = ours.stats().fallbacks
-    told = "an argument is no array" if given else "a value is no array"
+    told = "an argument is not an array" if given else "a value is not an array"
     assert told in why
 
 
@@ -57,7 +57,7 @@ UNREAD = {
     "random_seed: keys of the generator": lambda x: (
         jax.random.normal(jax.random.key(0, impl="rbg"), x.shape) * x
     ),
-    "create_token: a value is no array": within,
+    "create_token: a value is not an array": within,
 }
 
 
@@ -334,7 +334,7 @@ def test_where_transfers_are_disallowed_each_size_is_compiled():
     totals = [jnp.cumsum(x) for x in columns]
     ours = graphc.jit(jnp.cumsum, dims="pad")
     with jax.transfer_guard("disallow"):
-        with pytest.warns(FallbackWarning, match="takes them from the host"):
+        with pytest.warns(FallbackWarning, match="takes sizes from the host"):
             found = [ours(x) for x in columns]
         with pytest.raises(Exception, match="Disallowed host-to-device"):
             ours(np.ones(3, "float32"))

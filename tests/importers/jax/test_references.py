@@ -138,5 +138,6 @@ def test_a_reference_that_is_captured_is_named():
 
     ours = graphc.jit(add)
     ours(some(3))
-    with pytest.warns(graphc.FallbackWarning, match="captures what is no array: Ref"):
+    told = "captures something that is not an array: Ref"
+    with pytest.warns(graphc.FallbackWarning, match=told):
         ours(some(4))

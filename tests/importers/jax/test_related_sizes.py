@@ -146,11 +146,11 @@ def test_the_sizes_of_names_follow_from_formulas():
 
 
 WRONG = {
-    "n+, n": ("'n+' is no name, no number, and no formula as n+1", "n+"),
-    "n, n**2": ("'n**2' is no name, no number, and no formula as n+1", "n**2"),
-    "n, n//0": ("'n//0' is no name, no number, and no formula as n+1", "n//0"),
-    "n//2, 3": ("n is not known: name an axis by it alone", "n//2"),
-    "n+1, n": ("n is 3 before, and the axis of n+1 has the size 5", "n+1"),
+    "n+, n": ("'n+' is not a name, a number or a formula like n+1", "n+"),
+    "n, n**2": ("'n**2' is not a name, a number or a formula like n+1", "n**2"),
+    "n, n//0": ("'n//0' is not a name, a number or a formula like n+1", "n//0"),
+    "n//2, 3": ("n is not known: give an axis this name alone", "n//2"),
+    "n+1, n": ("n was 3 before, and the axis of n+1 has the size 5", "n+1"),
     "2*n, 3": ("the axis of 2*n has the size 5", "2*n"),
 }
 

@@ -43,13 +43,14 @@ def test_an_axis_that_the_mesh_lacks():
 
 def test_sizes_without_names():
     lines = refusal(lambda: jitted(shapes=None))
-    assert lines[0] == "jit: sizes are sharded by their names, and no axis has one"
+    assert lines[0] == "jit: sizes are sharded by their names, and no axis has a name"
     assert lines[-1].startswith('  hint: shapes="n _" names axes')
 
 
 def test_a_name_that_no_axis_has():
     lines = refusal(lambda: jitted(dims={"m": graphc.Shard("data")}))
-    assert lines[0].startswith("jit: `dims` names a size that the function has not")
+    told = "jit: `dims` names a size that the function does not have"
+    assert lines[0].startswith(told)
 
 
 def test_a_mesh_for_nothing():
@@ -64,8 +65,8 @@ def test_a_mesh_for_nothing():
             {"backend": "numpy"},
             "sizes are sharded by compiled programs of JAX, over all of a mesh",
         ),
-        ({"device": jax.devices()[0]}, "programs for many sizes have no device"),
-        ({"out_shardings": object()}, "programs for many sizes have no out_shardings"),
+        ({"device": jax.devices()[0]}, "programs for many sizes take no device"),
+        ({"out_shardings": object()}, "programs for many sizes take no out_shardings"),
     ],
 )
 def test_options_that_place_otherwise(option, told):

@@ -148,7 +148,7 @@ def test_decisions_by_numbers_have_a_program_each(name):
     counts = re.findall(r"\(n,\) that are traced alike, in (\d+) calls?:", told)
     assert len(counts) == 2 and sum(map(int, counts)) == len(sizes) - 1
     at = function.__code__.co_firstlineno + 2, BY_NUMBERS[name].__code__.co_firstlineno
-    lines = re.findall(r"traced and compared, for test_template.py:(\d+)\n", told)
+    lines = re.findall(r"traced and compared, since test_template.py:(\d+)\n", told)
     assert len(lines) == 2 and set(map(int, lines)) <= set(at)
 
 
@@ -443,8 +443,8 @@ def test_steps_that_differ_at_most_sizes_are_told_once():
     ((_, place, text),) = told
     assert place == __file__
     assert text == (
-        "unrolled has other steps at 3 sizes than at any that were tried; more such "
-        "sizes are compiled once each, as by jax.jit"
+        "unrolled takes other steps at 3 sizes than at any other size that was "
+        "tried; more such sizes are compiled once each, as by jax.jit"
     )
 
 

@@ -64,7 +64,7 @@ def test_explain_says_that_nothing_reads_the_size(events):
     assert ours.explain() == (
         "jit of <lambda>\n"
         "compiled exactly for x (4,), y (3,): as JAX traces it\n"
-        "  and run for sizes x (4,), y (n,): nothing reads those that differ"
+        "  also run for sizes x (4,), y (n,): nothing reads the sizes that differ"
     )
 
 

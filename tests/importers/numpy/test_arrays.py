@@ -294,20 +294,20 @@ def part_of_complex(x):
     return z
 
 
-UNCLEAR = "index: whether arrays share memory depends on its layout here"
+UNCLEAR = "index: whether arrays share memory depends on the layout"
 REFUSED = {
     argument: "index: an argument would be written, and with it an array of the caller",
     view_of_argument: "index: an argument would be written",
     flat_argument: "index: an argument would be written",
     copied_or_not: UNCLEAR,
-    part_of_complex: "index: parts of complex numbers are not written here",
+    part_of_complex: "index: parts of complex numbers cannot be written here",
     **dict.fromkeys(
         [read_only, known_and_read_only, number_and_read_only],
         "index: NumPy gives a view here that cannot be written",
     ),
-    eigenvalues: "numpy.linalg.eigvals: NumPy gives real numbers if all eigenvalues "
-    "are, which data decide\n  hint: write np.linalg.eigvals(a.astype(complex))",
-    out_of_another_shape: "out: the result is of another shape than the array that it "
+    eigenvalues: "numpy.linalg.eigvals: NumPy gives real eigenvalues if all are "
+    "real, which depends on data\n  hint: write np.linalg.eigvals(a.astype(complex))",
+    out_of_another_shape: "out: the result has another shape than the array that it "
     "is written to\n  got: () for (1, 3)",
     into_integers: "cannot be cast in place\n  got: float64 into int64",
     into_the_world: "out: cannot write a symbolic value into an array from outside",

@@ -340,7 +340,7 @@ def test_attributes_are_not_set():
         y.dtype = "int32"
         return y
 
-    told = r"dtype: an attribute of an array that is traced is not set"
+    told = r"dtype: an attribute of a traced array cannot be set"
     with pytest.raises(graphc.GraphError, match=told):
         graphc.jit(changed, frontend="numpy")(some(3))
 

@@ -52,10 +52,10 @@ class CallsAhead:
         """The calls with these types, at `sizes` given by the names of axes."""
         if not isinstance(sizes, Mapping):
             raise graph_error(
-                "these are no sizes of calls",
+                "these are not sizes of calls",
                 op="compile",
                 got=shortened(repr(sizes)),
-                expected='a dict, as {"n": [...]}',
+                expected='a dict, such as {"n": [...]}',
             )
         pattern = pattern_of_specs(specs, shapes, call.form)
         known = sizes_of_examples(call, pattern)
@@ -83,10 +83,10 @@ class CallsAhead:
         """Raise GraphError if sizes are given that are no sizes of the arguments."""
         for name in self.others:
             raise graph_error(
-                f"{name} is no size of the arguments",
+                f"{name} is not a size of the arguments",
                 op="compile",
                 got=f"sizes={shortened(repr(dict(self.others)))}",
-                hint='shapes="n _" names axes: a word for each, of each array',
+                hint='shapes="n _" names axes: one word for each axis of each array',
             )
 
 
@@ -237,7 +237,7 @@ def refusal_of(
     code = remedy_of(args, named, read)
     hint = f"{code} compiles for it ahead of calls"
     if not code:
-        hint = "f.compile(...) of these arguments compiles for them ahead of calls"
+        hint = "f.compile(...) with these arguments compiles for them ahead of calls"
     if any(map(_is_wider, jax.tree.leaves((args, dict(named))))):
         hint = "call it once with such arguments, where it may compile"
     problem, kind, sizes = _problem(error, function)

@@ -191,7 +191,7 @@ def require_dtypes(avals: Sequence[Any]) -> None:
     """Raise GraphError for results whose dtype a file cannot store."""
     for i, aval in enumerate(avals):
         if aval.dtype.name not in DTYPES:
-            problem = f"a file has no results of this dtype: number {i}"
+            problem = f"a file cannot hold results of this dtype: number {i}"
             raise graph_error(problem, op="export", got=aval.dtype)
 
 
@@ -213,6 +213,6 @@ def _require_alike(
     raise graph_error(
         "a file holds results of one structure, and of one dtype and rank each",
         op="export",
-        got=f"others for {shown} than for the sizes before",
+        got=f"different ones for {shown} than for the sizes before",
         hint="export these sizes to a file of their own",
     )

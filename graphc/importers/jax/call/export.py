@@ -37,7 +37,7 @@ from graphc_serving.kinds import DTYPES
 
 NamedSizes = Mapping[str, SizesGiven]
 ONE_BY_ONE = None, "auto", "specialize"  # dims that give each size a program
-_EACH = "each of the sizes that you list has a program then"
+_EACH = "each of the sizes that you list then has a program"
 
 
 def asked(
@@ -55,7 +55,7 @@ def asked(
         if getattr(spec.dtype, "name", "") not in DTYPES:
             hint = "take jax.random.key_data(key), and wrap it inside the function"
             raise graph_error(
-                f"a file has no arguments of this dtype: {name}",
+                f"a file cannot hold arguments of this dtype: {name}",
                 op="export",
                 got=spec.dtype,
                 hint=hint if is_key(spec.dtype) else "",
@@ -75,7 +75,7 @@ def struct_spec(leaf: object) -> Spec | None:
     sizes = [n if isinstance(n, int) else str(n) for n in leaf.shape]
     for n in sizes:
         if isinstance(n, str) and not n.isidentifier():
-            problem = "an axis of a type is a number or a name"
+            problem = "an axis of a type must be a number or a name"
             raise graph_error(problem, got=n)
     dtype = leaf.dtype if is_key(leaf.dtype) else np.dtype(leaf.dtype)
     return Spec(tuple(sizes), dtype, bool(leaf.weak_type))
@@ -88,8 +88,8 @@ def jax_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
         try:
             spec = struct_spec(leaf) or Spec.of(leaf)
         except TypeError:
-            problem = f"the argument {name} is no array, and no type of one"
-            hint = "say static_argnames for an argument that stays as it is"
+            problem = f"the argument {name} is neither an array nor the type of one"
+            hint = "use static_argnames for an argument that stays as it is"
             got = type(leaf).__name__
             raise graph_error(problem, got=got, hint=hint) from None
         wide = is_key(spec.dtype) or is_wide()
@@ -167,7 +167,7 @@ def graph_of_all(
     decisions = read.decisions
     if decisions.taken or decisions.opaque:
         facts = decisions.described(decisions.taken) or [
-            f"one asked at {decisions.opaque}"
+            f"a question asked at {decisions.opaque}"
         ]
         raise _no_graph(why, f"a function that decides by sizes: {facts[0]}")
     checked = calls[:CHECKED]
@@ -197,7 +197,7 @@ def _agreeing(
     trace = asking.subject.read(asking.at(sizes))
     if not read.agrees(trace, sizes):
         shown = text_of_sizes(sizes)
-        raise _no_graph(why, f"a function that is traced otherwise for {shown}")
+        raise _no_graph(why, f"a function that is traced differently for {shown}")
     return trace
 
 

@@ -55,7 +55,7 @@ def _alone(
         function, why = family.looked_at(one)
     except (Unsupported, GraphError) as error:
         first = str(error).splitlines()[0]
-        notes.append(f"compiled {text}, of which there is no graph: {first}")
+        notes.append(f"compiled {text}, for which there is no graph: {first}")
         return
     facts = [f"where {fact}" for fact in family.pinned.get(sizes, ())]
     for program in function.shown_programs():

@@ -16,7 +16,7 @@ def why_left(leaf: object, mesh: DeviceMesh | None = None) -> str:
     """
     if mesh is None and is_spread(leaf):
         return "its arguments are sharded"
-    return "" if is_array(leaf) else f"an argument is no array: {jax.typeof(leaf)}"
+    return "" if is_array(leaf) else f"an argument is not an array: {jax.typeof(leaf)}"
 
 
 def is_spread(leaf: object) -> bool:

@@ -62,7 +62,7 @@ class AlikeSizes:
         for text in self._texts():
             names = names_in(text)
             if len(names) > 1 and self._may_be_small(text, names):
-                why = f"axes of {text} have less than {LEAST} elements for some"
+                why = f"for some, axes of {text} have fewer than {LEAST} elements"
                 self.each |= dict.fromkeys(names, why)
 
     def ways(self) -> list[Ways]:
@@ -155,7 +155,7 @@ class AlikeSizes:
         return any(_number(text, corner) < LEAST for corner in corners)
 
     def _too_many(self, count: int) -> Exception:
-        why = next(iter(self.each.values()), "it treats many sizes otherwise")
+        why = next(iter(self.each.values()), "it treats many sizes differently")
         return graph_error(
             f"{count} calls of these sizes would have to be tried one by one: {why}",
             op="compile",
@@ -213,7 +213,7 @@ class Tried:
 
     def _alone(self, ways: Ways, left: int) -> Iterator[tuple[ManySizes | None, Ways]]:
         if left < 0:
-            why = "no program for many sizes does them, and f.explain() says why"
+            why = "no program for many sizes covers them, and f.explain() says why"
             raise graph_error(
                 f"more than {MOST_ALONE} calls would be compiled one by one: {why}",
                 op="compile",

@@ -139,7 +139,7 @@ def _lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
         shapes = family.described(program.pattern.shapes)
         yield f"compiled for all sizes of {shapes}{_limits(program)}:"
         if program.opaque is not None:
-            yield f"  each new size is traced and compared, for {program.opaque}"
+            yield f"  each new size is traced and compared, since {program.opaque}"
             yield f"  asks for {OPAQUE} of a size"
         yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)
         yield program.compiled.explain(full)
@@ -152,7 +152,7 @@ def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator
         first, *more = one.report(full)
         reasons = [f"  where {fact}" for fact in family.pinned.get(sizes, ())]
         reasons += [
-            f"  and run for sizes {pattern}: nothing reads those that differ"
+            f"  also run for sizes {pattern}: nothing reads the sizes that differ"
             for pattern in family.also_for.get(sizes, ())
         ]
         described, reasons = family.described(sizes), reasons + more

@@ -84,7 +84,7 @@ def _sizes_by_name(args: tuple[object, ...]) -> Generator[None]:
         if isinstance(sizes, Mapping) and all(
             isinstance(size, (int, list, range)) for size in sizes.values()
         ):
-            way = f"sizes go by name, after the arguments: sizes={sizes}"
+            way = f"sizes are given by name, after the arguments: sizes={sizes}"
             error.args = (f"{error.args[0]}\n  hint: {way}", *error.args[1:])
         raise
 
@@ -345,7 +345,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """Return the function and its types to export; raises GraphError if refused."""
         if self._options.backend != "jax":
             hint = 'leave backend="numpy" out'
-            raise graph_error("a NumPy program is not exported", op="export", hint=hint)
+            problem = "a NumPy program cannot be exported"
+            raise graph_error(problem, op="export", hint=hint)
         if self._options.mesh is not None:
             problem = "a program whose sizes are sharded cannot be exported yet"
             hint = "export it without Shard, for one device"

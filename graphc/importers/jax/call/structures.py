@@ -64,6 +64,6 @@ def structure(tree: "PyTreeDef", what: str) -> Structure:
         f"a file cannot hold the structure of {what}",
         op="export",
         got=kind.__name__,
-        expected="lists, tuples, dicts with keys of text, None",
-        hint="close over it, if it does not change; else give, or return, its arrays",
+        expected="lists, tuples, dicts whose keys are text, None",
+        hint="close over it if it does not change; else pass, or return, its arrays",
     )

@@ -94,7 +94,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """Leave a call to JAX, for a reason that is reported once."""
         if reason not in self.left:
             self.left.append(reason)
-            self._warn(f"is called so that each size is compiled by jax.jit: {reason}")
+            self._warn(f"is called so that jax.jit compiles each size: {reason}")
 
     @contextmanager
     def settling(self) -> Generator[None]:
@@ -160,7 +160,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if not fits:
             return False
         if AUDITS and program.decisions.opaque is None:
-            self._warn(f"is traced otherwise for {program.pattern.shown(sizes)}")
+            self._warn(f"is traced differently for {program.pattern.shown(sizes)}")
         program.doubted = True
         return False
 
@@ -245,8 +245,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if self.program is not None and not self.has_many:
             self.has_many = True
             self._warn(
-                f"has other steps at {MOST_UNLIKE} sizes than at any that were tried; "
-                f"more such sizes are compiled once each{self.otherwise}"
+                f"takes other steps at {MOST_UNLIKE} sizes than at any other size that "
+                f"was tried; more such sizes are compiled once each{self.otherwise}"
             )
 
     def _with_fixed_axes(
@@ -280,7 +280,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             if not self._agrees(program, sizes):
                 continue
             self._warn(
-                f"takes {size} only for the axis {name}, which does not vary: say "
+                f"takes only {size} for the axis {name}, which does not vary: write "
                 f"{size} or _ in `shapes`"
             )
             return program

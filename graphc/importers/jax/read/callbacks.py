@@ -157,10 +157,10 @@ def _host_function(
     if identity is None or origin is None:
         raise Unsupported(f"{name}: what Python does in it may depend on a size")
     if eqn.params.get("sharding") is not None or eqn.params.get("partitioned"):
-        raise Unsupported(f"{name}: it is told where to run")
+        raise Unsupported(f"{name}: it says where to run")
     avals: list[Any] = [a.aval for a in (*eqn.eqn.invars, *eqn.eqn.outvars)]
     if any(is_key(aval.dtype) for aval in avals):
-        raise Unsupported(f"{name}: of keys there is no op here")
+        raise Unsupported(f"{name}: there is no op for keys here")
     return HostFunction(name, tuple(t.dtype for t in eqn.results), identity, call)
 
 

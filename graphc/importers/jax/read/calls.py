@@ -207,7 +207,7 @@ def expansion_of(eqn: JaxprEqn) -> "ClosedJaxpr":
 def _device_put(eqn: Equation, *inputs: Value) -> list[Value]:
     """Return the values, which must already be on the device."""
     if not all(map(_is_here, eqn.params.get("devices", ()))):
-        raise Unsupported("device_put: graphs name no devices")
+        raise Unsupported("device_put: graphs do not name devices")
     return list(inputs)
 
 
@@ -236,11 +236,11 @@ PRIMITIVES.refuse(
     *("shard_map", "xla_pmap", "pbroadcast", "pvary", "reshard"),
 )
 PRIMITIVES.refuse(
-    "it changes what is outside of the function",
+    "it reads or changes something outside of the function",
     *("after_all", "create_token", "get", "swap", "addupdate"),
 )
 PRIMITIVES.refuse(
-    "it is for transformations of JAX in progress",
+    "it occurs only while JAX transforms a function",
     *("call", "custom_lin"),
 )
 
@@ -253,4 +253,4 @@ def _platform_index(eqn: Equation) -> Value:
     for i, group in enumerate(eqn.params["platforms"]):
         if group is None or not platforms.isdisjoint(group):
             return as_value(np.asarray(i, eqn.result.dtype))
-    raise Unsupported(f"platform_index: nothing is said for {', '.join(platforms)}")
+    raise Unsupported(f"platform_index: it has no case for {', '.join(platforms)}")

@@ -128,7 +128,8 @@ def _while_its_condition_acts(
         values = [*tested, *carry]
         new, condition = eqn.body_after(token, params["cond_jaxpr"], values)
         if condition.type.rank:
-            raise Unsupported("while: the conditions of several examples act")
+            problem = "the conditions of several examples have side effects"
+            raise Unsupported(f"while: {problem}")
         return [new, condition, *carry]
 
     def step(carry: list[Value]) -> list[Value]:

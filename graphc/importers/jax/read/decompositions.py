@@ -115,7 +115,7 @@ def _lu(_: Equation, x: Value) -> Sequence[Value]:
 def _lu_pivots_to_permutation(eqn: Equation, pivots: Value) -> Value:
     """The order of the rows after exchanging each with the row its pivot names."""
     if pivots.type.rank != 1:
-        raise Unsupported("lu_pivots_to_permutation: of many matrices there is no op")
+        raise Unsupported("lu_pivots_to_permutation: there is no op for many matrices")
     size = F.size_value(eqn.size("permutation_size"))
     rows = F.arange(size, dtype=eqn.result.dtype)
 

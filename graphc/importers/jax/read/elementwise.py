@@ -384,7 +384,8 @@ def _polygamma(_: Equation, order: Value, x: Value) -> Value:
     """A derivative of the digamma function, whose order must be known."""
     orders = literal_of(order)
     if orders is None or len(set(orders.flat)) != 1 or orders.flat[0] % 1:
-        raise Unsupported("polygamma: of an order that is not known there is no op")
+        problem = "there is no op unless the order is a known integer"
+        raise Unsupported(f"polygamma: {problem}")
     derivative = F.special.polygamma(int(orders.flat[0]), x)
     return cast(_stretched(derivative, order), x.dtype)
 

@@ -183,14 +183,16 @@ class Origin:
         alike = _named(self.jaxpr, name)
         position = next((i for i, e in enumerate(alike) if e is eqn), None)
         if position is None:
-            raise Unsupported(f"{name}: it is in no trace at sizes that are numbers")
+            problem = "it is not found in traces at sizes that are numbers"
+            raise Unsupported(f"{name}: {problem}")
         by_sizes: dict[tuple[int, ...], JaxprEqn] = {}
 
         def find(sizes: tuple[int, ...]) -> JaxprEqn:
             if sizes not in by_sizes:
                 candidates = self._at(name, sizes)
                 if len(candidates) != len(alike):
-                    raise Unsupported(f"{name}: other sizes have more of them, or less")
+                    problem = "traces at other sizes have more of them, or fewer"
+                    raise Unsupported(f"{name}: {problem}")
                 by_sizes[sizes] = candidates[position]
             return by_sizes[sizes]
 

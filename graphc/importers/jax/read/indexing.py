@@ -372,7 +372,7 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         # nothing.
         places = indexing.places(DROPPED if mode is PROMISED else mode)
         if not places.axes:
-            raise Unsupported("scatter: whole arrays written many times")
+            raise Unsupported("scatter: it writes the whole array many times")
         order = _order(indexing, places, windows, x.type.rank)
         ordered = F.transpose(v, tuple(int(i) for i in np.argsort(order)))
         return _write(x, ordered, places, how)
@@ -384,7 +384,7 @@ def _with_applied(eqn: Equation, *inputs: Value) -> Value:
     """Apply a function to some elements of an array, as `x.at[i].apply` does."""
     params = eqn.params
     if not params["unique_indices"]:
-        problem = "it applies a function to elements that may be one and the same"
+        problem = "it applies a function to elements that may be repeated"
         raise Unsupported(f"scatter: {problem}")
     to, (inner, consts) = params["dimension_numbers"], opened(params["update_jaxpr"])
     numbers = lax.GatherDimensionNumbers(

@@ -48,7 +48,7 @@ def _sparse_product(
     """
     (mine, theirs), (many, _) = dimension_numbers
     if many or places.ndim != 2 or numbers.ndim != 1:
-        raise NotImplementedError("batches and dense axes of it are not known here")
+        raise NotImplementedError("its batch axes and dense axes are not known here")
     shape, columns = lhs_spinfo.shape, list(jnp.moveaxis(places, 1, 0))
     inside = jnp.full(numbers.shape, True)
     for at, n in zip(columns, shape, strict=True):
@@ -146,7 +146,7 @@ def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
     while len(eqns := opened(called)[0].eqns) == 1 and "jaxpr" in eqns[0].params:
         called = eqns[0].params["jaxpr"]
     if [e.primitive for e in eqns] == [primitive]:  # with others, it may solve parts
-        problem = f"{primitive.name}: it calls what is no function of JAX"
+        problem = f"{primitive.name}: it calls something that is not a function of JAX"
         raise Unsupported(problem, place_of(eqn))
     return jaxpr
 

@@ -29,7 +29,7 @@ def _require_default(eqn: Equation, *inputs: Value) -> None:
         _require_usual_precision(eqn)
     if any(v.dtype != eqn.result.dtype for v in inputs):
         name = eqn.eqn.primitive.name
-        raise Unsupported(f"{name}: it gives another dtype than it is given")
+        raise Unsupported(f"{name}: its result has another dtype than its arguments")
 
 
 def _require_usual_precision(eqn: Equation) -> None:
@@ -39,8 +39,9 @@ def _require_usual_precision(eqn: Equation) -> None:
     if precision != usual:
         raise Unsupported(
             f"{eqn.eqn.primitive.name}: its precision is {precision}, and that of "
-            f'programs is {usual}: jax.config.update("jax_default_matmul_precision", '
-            '"highest") sets it, for one'
+            f"programs is {usual}, which "
+            'jax.config.update("jax_default_matmul_precision", "highest") sets, for '
+            "example"
         )
 
 

@@ -79,7 +79,8 @@ def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
     if not any(ranks):
         return F.random.fold_in(key, data)
     if all(ranks) and ranks[0] != ranks[1]:
-        raise Unsupported("random_fold_in: of more axes of one than of the other")
+        problem = "the keys and the data have different numbers of axes"
+        raise Unsupported(f"random_fold_in: {problem}")
     node = F.random.fold_in(_one_of(key, 1), _one_of(data, 0)).node
     level = "".join("1" if rank else "0" for rank in ranks)
     each, result = (level,) * max(ranks), (*eqn.result.shape,)
@@ -150,7 +151,7 @@ def _same_bits(x: Value, dtype: DType) -> Value:
 def _words_of(dtype: DType) -> DType:
     """The dtype of unsigned integers of the same width."""
     if dtype.kind in "bc":
-        problem = f"of {dtype.name} there is no op for it here"
+        problem = f"there is no op for {dtype.name} here"
         raise Unsupported(f"bitcast_convert_type: {problem}")
     return dtype_of(f"uint{8 * dtype.itemsize}")
 

@@ -80,7 +80,7 @@ class Reader:
     def type_of(self, aval: Any) -> TensorType:
         """The type here of a JAX value; keys become arrays of words."""
         if not is_array_type(aval):
-            raise Unsupported(f"a value is no array: {aval}")
+            raise Unsupported(f"a value is not an array: {aval}")
         shape = tuple(self.sizes.of(n) for n in aval.shape)
         if is_key(aval.dtype):
             _require_default_keys(aval.dtype)
@@ -237,7 +237,8 @@ class Equation:
     def _sizes_among_params(self, name: str) -> Any:
         """A param that holds sizes; the rule must have declared it."""
         if name not in PRIMITIVES.sizes_of(self.eqn.primitive.name):
-            raise ValueError(f"{self.eqn.primitive.name}: {name} is said to be no size")
+            problem = f"{name} is not declared as a size"
+            raise ValueError(f"{self.eqn.primitive.name}: {problem}")
         return self.params[name]
 
     def body(self, jaxpr: object, values: Sequence[Value]) -> list[Value]:
@@ -344,7 +345,7 @@ def _require_known_for_keys(eqn: JaxprEqn) -> None:
     """Raise Unsupported if a rule does not expect the words of keys as an axis."""
     avals: list[Any] = [atom.aval for atom in eqn.invars]
     if eqn.primitive.name not in _OF_KEYS and any(is_key(a.dtype) for a in avals):
-        raise Unsupported(f"{eqn.primitive.name}: of keys there is no op here")
+        raise Unsupported(f"{eqn.primitive.name}: there is no op for keys here")
 
 
 def _require_default_keys(dtype: DTypeLike) -> None:

@@ -255,7 +255,7 @@ def _reduce_window(eqn: Equation, *inputs: Value) -> list[Value]:
     window, pads = eqn.shape("window_dimensions"), eqn.shapes("padding")
     points = product(window)
     if not isinstance(points, int) or points > MOST_POINTS:
-        problem = f"a function joins windows of {MOST_POINTS} elements at most here"
+        problem = f"a function joins windows of at most {MOST_POINTS} elements here"
         raise Unsupported(f"reduce_window: {problem}")
     starts, join = inputs[count:], _joining(eqn)
     padded = [_around(x, pads, v) for x, v in zip(inputs, starts, strict=False)]

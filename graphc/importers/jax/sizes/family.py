@@ -47,7 +47,7 @@ from graphc.warning_kinds import GraphWarning
 
 CHECKED = 3  # sizes at which a program is compared with `shapes` or a trace
 MOST_PROGRAMS = 8  # per pattern, for sizes that the function decides differently
-FEWER = "Let it treat fewer of them otherwise, or compute with the size as a number."
+FEWER = "Let it treat fewer of them differently, or compute with the size as a number."
 RECENT = 2  # sizes of siblings that show a new program what varies
 
 
@@ -425,7 +425,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if places and not why:
             why = f" {places[0]} asks for {OPAQUE} of a size."
         self._warn(
-            f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
+            f"has {MOST_PROGRAMS} programs for sizes that it treats differently; more "
             f"such sizes are compiled once each{self.otherwise}.{why} {FEWER}"
         )
 

@@ -86,7 +86,7 @@ class JaxprParts:
     def _aval(self, aval: Any) -> Any:
         weak = getattr(aval, "weak_type", False)
         if not is_array_type(aval):
-            raise Unsupported(f"a value is no array: {aval}")
+            raise Unsupported(f"a value is not an array: {aval}")
         self.form.append((str(aval.dtype), weak, len(aval.shape)))
         start = len(self.sizes)
         self.lengths += range(start, start + len(aval.shape))
@@ -254,7 +254,7 @@ class Template:
             at = self.changing.get(i)
             like = self.parts.numbers[i] if at is None else parts.numbers[at]
             if _differ(number, like):
-                raise Unsupported("a number differs that did not before")
+                raise Unsupported("a number that was the same before differs now")
         pairs = zip(dict.fromkeys(self.changing.values()), self.fed, strict=True)
         return [_fed(parts.numbers[i], place) for i, (place, _) in pairs]
 

@@ -91,11 +91,11 @@ def _sizes(
     """The sizes that groups of words give to arrays; names are put in `known`."""
     for group in groups:
         if "(" in group.text and group.text.strip() != "()":
-            problem = "an axis is a name, a number or a formula as n+1: no brackets"
+            problem = "an axis is a name, a number or a formula like n+1: no brackets"
             raise _misfit(shapes, problem, group)
     if len(groups) != len(array_shapes):
         extra = groups[len(array_shapes) :][:1]
-        problem = f"it describes {len(groups)} arrays of {len(array_shapes)}"
+        problem = f"it describes {len(groups)} arrays, not {len(array_shapes)}"
         raise _misfit(shapes, problem, *extra)
     pairs = zip(groups, array_shapes, strict=True)
     words = [_axes(shapes, group, actual) for group, actual in pairs]
@@ -130,7 +130,8 @@ def _groups(shapes: object, form: object) -> list[Word]:
     if structure != with_keys_sorted(form) or not all(
         isinstance(leaf, str) for leaf in leaves
     ):
-        raise _misfit(shapes, "it is no structure of texts like that of the arguments")
+        problem = "it is not a structure of texts like that of the arguments"
+        raise _misfit(shapes, problem)
     return _in_text(leaves, repr(shapes))
 
 
@@ -180,7 +181,7 @@ def _fit(shapes: object, word: Word, actual: int, known: dict[str, int]) -> None
         return
     expected = int(text) if text.isdigit() else known.setdefault(text, actual)
     if expected != actual:
-        so = "" if text.isdigit() else f"{text} is {expected} before, and "
+        so = "" if text.isdigit() else f"{text} was {expected} before, and "
         raise _misfit(shapes, f"{so}the axis has the size {actual}", word)
 
 
@@ -189,16 +190,16 @@ def _fit_formula(
 ) -> None:
     text = formula(word.text)
     if not text:
-        problem = f"{word.text!r} is no name, no number, and no formula as n+1"
+        problem = f"{word.text!r} is not a name, a number or a formula like n+1"
         raise _misfit(shapes, problem, word)
     before = dict(known)
     if solved({text: actual}, known):
         return
     unknown = [name for name in names_in(text) if name not in before]
     if unknown and len(unknown) + text.count("(") > 1:
-        problem = f"{unknown[0]} is not known: name an axis by it alone"
+        problem = f"{unknown[0]} is not known: give an axis this name alone"
         raise _misfit(shapes, problem, word)
-    meanings = ", ".join(f"{n} is {before[n]}" for n in names_in(text) if n in before)
+    meanings = ", ".join(f"{n} was {before[n]}" for n in names_in(text) if n in before)
     so = f"{meanings} before, and " if meanings else ""
     raise _misfit(shapes, f"{so}the axis of {word.text} has the size {actual}", word)
 

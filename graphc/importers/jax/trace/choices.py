@@ -25,7 +25,7 @@ from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import mesh_of
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_NAMES = 'shapes="n _" names axes: a word for each, of each array'
+_NAMES = 'shapes="n _" names axes: one word for each axis of each array'
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def checking_of(check: Checking | None, frontend: str) -> Checking:
         problem = f"check cannot be {check!r}"
         raise graph_error(problem, op="jit", expected=expected)
     if check and frontend == "jax":
-        problem = "JAX raises no errors of data, nor does a function that is written so"
+        problem = "JAX raises no errors about data, nor do functions written for it"
         hint = 'use frontend="numpy", or leave check out'
         raise graph_error(problem, op="jit", got=f"check={check!r}", hint=hint)
     return check
@@ -106,7 +106,7 @@ def check_choices(options: Options, shapes: object, counts: bool) -> None:
     names = names_said(shapes)
     if options.mesh is not None and shapes is None:
         raise graph_error(
-            "sizes are sharded by their names, and no axis has one",
+            "sizes are sharded by their names, and no axis has a name",
             op="jit",
             got=f"dims={shortened(repr(list(options.dims)))}",
             hint=_NAMES,
@@ -127,7 +127,7 @@ def names_said(shapes: object) -> list[str]:
     leaves = jax.tree.leaves(shapes)
     if not all(isinstance(leaf, str) for leaf in leaves):
         raise graph_error(
-            "`shapes` must be a text, or a structure of texts like the arguments",
+            "`shapes` must be text, or a structure of texts like the arguments",
             op="jit",
             got=f"shapes={shortened(repr(shapes))}",
             hint=_NAMES,
@@ -170,7 +170,7 @@ def dims_of(dims: object, names: Container[str]) -> object:
 
 def _unknown(key: object, expected: str, hint: str, meant: str = "") -> GraphError:
     return graph_error(
-        f"`dims` names a size that the function has not{meant}",
+        f"`dims` names a size that the function does not have{meant}",
         op="jit",
         got=shortened(repr(key)),
         expected=shortened(expected),

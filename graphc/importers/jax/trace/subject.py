@@ -95,7 +95,7 @@ class Subject:
         primal = source.graph
         wrt = [inputs[i] for i in wrt_leaves(self.call, how)]
         if not all(is_inexact(v.dtype) for v in wrt):
-            raise Unsupported("derivatives are taken in floats")
+            raise Unsupported("derivatives are taken with respect to floats")
         outputs = derived(how, primal.outputs, wrt)
         unnamed = ("",) * len(outputs)
         graph = Graph(primal.inputs, tuple(outputs), primal.input_names, unnamed)
@@ -113,7 +113,7 @@ def wrt_leaves(call: JaxCall, how: Differentiated) -> list[int]:
     numbers = (how.argnums,) if isinstance(how.argnums, int) else how.argnums
     positions = [i % len(counts) for i in numbers]
     if not statics.isdisjoint(positions):
-        raise Unsupported("it is differentiated in a static argument")
+        raise Unsupported("it is differentiated with respect to a static argument")
     return [leaf for i in positions for leaf in range(ends[i] - counts[i], ends[i])]
 
 
@@ -126,7 +126,7 @@ def derived(
         return [block for row in blocks for block in row]
     cost, *aux = outputs
     if how.derivative == "jacobian" or cost.type.rank:
-        raise Unsupported("a gradient is that of a scalar, a Jacobian has no aux")
+        raise Unsupported("a gradient needs a scalar result, a Jacobian no aux")
     slopes: list[Value] = grad(cost, wrt, disconnected="zero")
     if how.derivative == "value_and_grad":
         return [cost, *aux, *slopes]

@@ -231,7 +231,8 @@ def imported(
     consts, variables, arrays = [], [], []
     for i, array in enumerate(function.consts):
         if not is_array_type(jax.typeof(array)):
-            raise Unsupported(f"it captures what is no array: {jax.typeof(array)}")
+            got = jax.typeof(array)
+            raise Unsupported(f"it captures something that is not an array: {got}")
         value = reader.constant(array)
         if id(array) not in reader.fed and np.size(array) > most:
             value = variable(f"captured_{i}", value.type)

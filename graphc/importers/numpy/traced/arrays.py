@@ -64,7 +64,7 @@ Callee = Callable[..., object]  # of NumPy
 Args = tuple[object, ...]
 Kwargs = dict[str, object]
 Wrapped = Any  # results of `wrapped`: traced arrays, or other objects of NumPy
-NUMBER = "a number is never written"
+NUMBER = "a number cannot be written to"
 INTO_OUTSIDE = "cannot write a symbolic value into an array from outside"
 OWN_ARRAY = "make an array of the function's own first: y = np.array(y)"
 ARGUMENT = "an argument would be written, and with it an array of the caller"
@@ -107,7 +107,7 @@ class TracedArray:
 
     def __setattr__(self, name: str, new: object) -> None:
         if name not in ("memory", "shape", "flat"):
-            problem = "an attribute of an array that is traced is not set"
+            problem = "an attribute of a traced array cannot be set"
             raise graph_error(problem, op=name, hint="y[...] = ..., or y.astype(...)")
         super().__setattr__(name, new)
 
@@ -189,7 +189,7 @@ class TracedArray:
     def view(self, dtype: DTypeLike | None = None) -> "TracedArray":
         """A view of all elements, which must keep the dtype."""
         if dtype is not None and np.dtype(dtype) != self.content.dtype:
-            problem = "the bytes of an array that is traced are in no memory"
+            problem = "the bytes of a traced array are not in memory"
             raise graph_error(problem, op="view", got=str(dtype), hint="use astype")
         return self.viewed("view", lambda content: content)
 
@@ -371,7 +371,7 @@ def _require_written(name: str, array: object) -> None:
     if type(array) is not TracedArray:
         raise graph_error(INTO_OUTSIDE, op=f"numpy.{name}", hint=OWN_ARRAY)
     if array.memory.fixed == NUMBER:
-        hint = "give an array, as y[:1] in place of y[0]"
+        hint = "give an array, such as y[:1] in place of y[0]"
         raise graph_error(NUMBER, op=f"numpy.{name}", hint=hint)
 
 
@@ -490,7 +490,7 @@ def written_to(
 def _require_room(out: TracedArray, result: Wrapped, stretched: bool) -> None:
     """Raise GraphError if `out=` names a number, or has no room for a result."""
     if out.memory.fixed == NUMBER:
-        raise graph_error(NUMBER, op="out", hint="leave out= away")
+        raise graph_error(NUMBER, op="out", hint="omit out= and use the result")
     shape, room = (as_value(content_of(x)).type.shape for x in (result, out))
     require_room(shape, room, stretched)
 

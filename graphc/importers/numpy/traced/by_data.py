@@ -38,7 +38,7 @@ def _eigenvalues(function: Callable[..., object]) -> Callable[..., object]:
             return results_of(function, (a,), {})
         name = function.__name__
         of_symmetric = {"eig": "eigh", "eigvals": "eigvalsh"}[name]
-        problem = "NumPy gives real numbers if all eigenvalues are, which data decide"
+        problem = "NumPy gives real eigenvalues if all are real, which depends on data"
         hint = f"write np.linalg.{name}(a.astype(complex)) for complex ones, or "
         hint += f"np.linalg.{of_symmetric}(a) of a symmetric matrix"
         raise graph_error(problem, op=f"numpy.linalg.{name}", hint=hint)

@@ -31,15 +31,15 @@ Content = Any  # a Value, or an array of NumPy
 Rearrangement = Callable[[Content], Content]
 COPY = "write to a copy: y = x.copy()"
 BORROWED = "an array of NumPy has these elements too, and would not be written"
-UNCLEAR = "whether arrays share memory depends on its layout here: neither is written"
+UNCLEAR = "whether arrays share memory depends on the layout: neither can be written"
 
 _INTERFACES = "__array_interface__", "__array_struct__"
 OF_MEMORY = {  # attributes that only arrays in memory have, and hints
     **dict.fromkeys(["getfield", "setfield", "data", "ctypes", "byteswap"], ""),
     **dict.fromkeys(["flags", "strides", "base"], ""),
     **dict.fromkeys(_INTERFACES, ""),
-    **dict.fromkeys(["tobytes", "tofile", "dump", "dumps"], "call it of a result"),
-    "setflags": "leave it out, and do not write what is to stay as it is",
+    **dict.fromkeys(["tobytes", "tofile", "dump", "dumps"], "call it on a result"),
+    "setflags": "leave it out, and do not write to what must stay as it is",
     "resize": "write y = np.resize(y, shape), or y = np.zeros(shape)",
 }
 OF_C = frozenset(  # C code asks for these too
@@ -164,7 +164,7 @@ def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:
     if not by_user:
         return absent
     problem = f"a symbolic value has no {name} while a function is traced"
-    hint = f"y[0] is a number; call .{name}() of what the function returns"
+    hint = f"y[0] is a number; call .{name}() on what the function returns"
     return graph_error(problem, op=name, hint=hint)
 
 
@@ -286,8 +286,8 @@ class _View(Memory):
 
 
 _RAISING = frozenset(["raise", "call"])
-_NO_FLAGS = "errors of floating point are not raised where an array is traced"
-_ASK = "ask the result, by np.isfinite(y), or leave np.errstate to the caller"
+_NO_FLAGS = "floating-point errors are not raised where an array is traced"
+_ASK = "check the result with np.isfinite(y), or leave np.errstate to the caller"
 
 
 def _kept(content: Content) -> Content:
@@ -363,7 +363,7 @@ def require_real(op: str, dtype: DType, new: object) -> None:
         for item in new:
             require_real(op, dtype, item)
     elif type(new) is complex and dtype.kind in "biuf":
-        problem = "a complex number is no element of an array of real ones"
+        problem = "a complex number cannot be written into an array of real ones"
         hint = "write its real part, or make the array complex first"
         got = f"{new} into {dtype}"
         raise graph_error(problem, op=op, got=got, hint=hint)
@@ -410,6 +410,6 @@ def require_room(shape: Shape, room: Shape, stretched: bool) -> None:
     pairs = zip(shape, room, strict=len(shape) == len(room))
     unlike = len(shape) < len(room) or any(equal(a, b) is False for a, b in pairs)
     if unlike and not stretched:
-        problem = "the result is of another shape than the array that it is written to"
+        problem = "the result has another shape than the array that it is written to"
         got = f"{shape_text(shape)} for {shape_text(room)}"
         raise graph_error(problem, op="out", got=got, hint="write y[...] = result")

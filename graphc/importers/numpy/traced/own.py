@@ -103,7 +103,7 @@ def _roll_axis(array: object, axis: int, start: int = 0) -> object:
 
 
 def _from_dlpack(array: object, **options: object) -> object:
-    problem = "an array that is traced is in no memory of others"
+    problem = "a traced array is not in memory that others could share"
     raise graph_error(problem, op="numpy.from_dlpack", hint="use the array itself")
 
 
@@ -189,7 +189,7 @@ def _poly(roots: object) -> object:
     """`np.poly` for a vector of real roots: coefficients, highest power first."""
     values: Wrapped = np.atleast_1d(_array(roots))
     if values.ndim != 1 or values.dtype.kind == "c":
-        problem = "NumPy gives real numbers for roots in pairs, which data decide"
+        problem = "NumPy gives real numbers if roots form pairs, which depends on data"
         got, hint = str(as_value(values.content).type), "give a vector of real roots"
         raise graph_error(problem, op="numpy.poly", got=got, hint=hint)
     if values.shape[0] == 0:
@@ -279,7 +279,7 @@ def _require_casts(operands: Sequence[object], options: dict[str, Any]) -> None:
     for one in dtypes if dtype is not None else ():
         if not np.can_cast(one, np.dtype(dtype), casting):
             got = f"{one} into {np.dtype(dtype)}, by the rule {casting!r}"
-            hint = 'say casting="unsafe", or cast the operands first, by astype'
+            hint = 'say casting="unsafe", or cast the operands first, with astype'
             problem = "an operand cannot be cast"
             raise graph_error(problem, op="numpy.einsum", got=got, hint=hint)
 
@@ -333,7 +333,7 @@ def _real_if_close(array: object, tol: float = 100) -> object:
         return as_array(array)
     if not isinstance(content_of(array), Value):
         return as_array(results_of(np.real_if_close, (array, tol), {}))
-    problem = "NumPy gives real numbers if all are close to them, which data decide"
+    problem = "NumPy gives real numbers if all are nearly real, which depends on data"
     hint = "write x.real for real numbers, or x for complex ones"
     raise graph_error(problem, op="numpy.real_if_close", hint=hint)
 
@@ -393,7 +393,7 @@ def _numbers_for(array: TracedArray, new: object, name: str) -> Value:
     listed = numbers.ndim and not isinstance(new, (list, tuple))
     if listed and not np.can_cast(numbers.dtype, array.dtype):
         got = f"{numbers.dtype} into {array.dtype}"
-        hint = "cast the numbers first, by astype"
+        hint = "cast the numbers first, with astype"
         raise graph_error("cannot be cast", op=f"numpy.{name}", got=got, hint=hint)
     return F.reshape(numbers, (-1,))
 

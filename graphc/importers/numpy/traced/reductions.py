@@ -49,7 +49,7 @@ def loop_dtypes(
             dtypes, casting=casting, reduction=reducing, **options
         )
     except TypeError as error:
-        hint = "cast the arguments by astype"
+        hint = "cast the arguments with astype"
         op = f"numpy.{ufunc.__name__}"
         raise graph_error(str(error), op=op, hint=hint) from None
     return resolved
@@ -76,7 +76,7 @@ class _Fold:
         to = None if dtype is None else np.dtype(dtype)
         dtypes = loop_dtypes(ufunc, [value], to, reducing=True)
         if len(set(dtypes)) > 1:
-            raise self._error(ufunc, "gives another dtype than it takes")
+            raise self._error(ufunc, "gives a dtype other than the one it takes")
         self._ufunc, self.dtype, self.rank = ufunc, dtypes[-1], value.ndim
         self.axes = _axes(axis, value.ndim, ufunc)
         empty = ufunc.identity is None
@@ -114,7 +114,8 @@ class _Fold:
         if identity is None and self._ufunc.__name__ in _REPEATING:
             identity = initial  # joining it once more changes nothing
         if identity is None:
-            raise self._error(self._ufunc, "has no element for what `where` leaves out")
+            problem = "has no value for the elements that `where` leaves out"
+            raise self._error(self._ufunc, problem)
         mask = self._in_rows(F.broadcast_to(as_value(where), self._shape))
         self.rows = F.where(mask, self.rows, cast(as_value(identity), self.dtype))
 
@@ -196,8 +197,8 @@ def _reduce_at(
     """Join the elements from each index to the next one; `indices` must ascend."""
     op = f"numpy.{ufunc.__name__}.reduceat"
     if ufunc.__name__ not in _SEGMENTS:
-        problem = f"is compiled for {', '.join(_SEGMENTS)}"
-        hint = "write a loop over the parts, as for a, b in zip(starts, ends)"
+        problem = f"is compiled only for {', '.join(_SEGMENTS)}"
+        hint = "write a loop over the parts: for a, b in zip(starts, ends)"
         raise graph_error(problem, op=op, hint=hint)
     fold = _Fold(ufunc, x, axis, dtype)
     if isinstance(indices, (list, tuple)) and not indices:

@@ -48,7 +48,7 @@ OF_NO_AXES = frozenset(  # functions that give arrays where most give numbers
     ]
 )
 FIXED = dict.fromkeys(["diagonal", "broadcast_to", "sliding_window_view"], READ_ONLY)
-FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
+FIXED |= dict.fromkeys(PARTS, "parts of complex numbers cannot be written here")
 
 
 # Functions that turn Python numbers into arrays, which are int64 or float64 then.
@@ -97,7 +97,7 @@ def as_taken(
         dtype = options.get("dtype", args[2] if len(args) > 2 else None)
         kind = "f" if dtype is None else np.dtype(dtype).kind
         if kind == "b" or (kind != "f" and name in IN_FLOATS):
-            hint = "cast the array first, by astype, or the result"
+            hint = "cast the array first, with astype, or cast the result"
             problem = "NumPy rounds to this dtype on the way"
             raise graph_error(problem, op=f"numpy.{name}", got=str(dtype), hint=hint)
     return args, options

@@ -160,8 +160,8 @@ def _selected(
 ) -> object:
     """Take `result` where the mask `where` is true, and `out` elsewhere."""
     if out is None or isinstance(result, tuple):
-        problem = "the elements that `where` leaves out would be of no known number"
-        hint = "say out=, an array that has them"
+        problem = "the elements that `where` leaves out would have unknown values"
+        hint = "give out=, an array that has them"
         raise graph_error(problem, op=f"numpy.{ufunc.__name__}", hint=hint)
     mask, new, old = content_of(where), content_of(result), content_of(out[0])
     return wrapped(F.where(mask, as_value(new), as_value(old)))
@@ -185,7 +185,7 @@ def _update(ufunc: np.ufunc, array: TracedArray, index: Any, *operands: Any) -> 
     to_bools = name == ufunc.__name__ or content.dtype.kind == "b"
     if name not in UPDATES or (not to_bools and ufunc.__name__.startswith("logical")):
         hint = f"y[index] = np.{ufunc.__name__}(y[index], ...) if none is repeated"
-        problem = "there is no such update of positions that may be repeated"
+        problem = "there is no such update for positions that may be repeated"
         raise graph_error(problem, op=f"numpy.{ufunc.__name__}.at", hint=hint)
     new = getattr(as_value(content).at[index], name)(*operands)
     array.memory.replace(new)
@@ -199,7 +199,7 @@ def _require_same_dtype(name: str, content: Content, operands: Args) -> None:
         if np.result_type(content.dtype, of_python) != content.dtype:
             got = f"{operand.dtype} into {content.dtype}"
             problem = "NumPy casts the result of each update on the way"
-            hint = "cast the array or the numbers first, by astype"
+            hint = "cast the array or the numbers first, with astype"
             raise graph_error(problem, op=f"{name}.at", got=got, hint=hint)
 
 
