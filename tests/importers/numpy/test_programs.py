@@ -97,6 +97,6 @@ def test_memory_that_no_array_has_here_is_refused():
     def left_out(x):
         return np.add(x, 1, where=x > 0)
 
-    refused(bytes_of, "bytes of an array")
+    refused(bytes_of, "bytes of a traced array")
     refused(iterated, "numpy.nditer: reads and writes memory")
     refused(left_out, "`where` leaves out")
