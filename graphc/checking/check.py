@@ -132,11 +132,11 @@ def check(
 
 def _unmatched(rule: Rule, report: Checked) -> GraphError:
     return graph_error(
-        f"the rule {rule.name} fires in no graph that its pattern leads to",
+        f"the rule {rule.name} fires in none of the graphs made for it",
         op="rewrites.check",
         got=f"{report.graphs} graphs",
-        hint="give build=, a function that makes a value which the rule matches from "
-        "variables, and shapes= of these",
+        hint="give build=, a function that makes a value that the rule matches "
+        "from variables, and shapes=, the shapes of these variables",
         where=rule.place,
     )
 
@@ -293,7 +293,8 @@ class _Search:
             problem = str(error).splitlines()[0]
         raise Counterexample(
             {
-                "problem": f"the rule {self.rule.name} leaves a graph without gradient",
+                "problem": f"the rule {self.rule.name} leaves a graph "
+                "without a gradient",
                 "got": f"{expression(after)}: {problem}",
                 "expected": expression(before),
             }
@@ -329,7 +330,7 @@ class _Search:
         new = self._tried(trial, [after])
         if new is not None:
             parts = {
-                "problem": f"what the rule {self.rule.name} gives raises no error",
+                "problem": f"the result of the rule {self.rule.name} raises no error",
                 "got": f"{expression(after)}: {shown(new[0])}",
                 "expected": f"{expression(before)}: {error}",
                 "arguments": _arguments(trial),
@@ -364,11 +365,11 @@ class _Search:
     def _raised(self, trial: _Trial, after: list[Value]) -> dict[str, str]:
         try:
             self._run(trial, after)
-            error = "it cannot be computed beside the graph as it was"
+            error = "it cannot be computed together with the original graph"
         except Exception as failure:
             error = f"{type(failure).__name__}: {str(failure).splitlines()[0]}"
         return {
-            "problem": f"what the rule {self.rule.name} gives raises",
+            "problem": f"the result of the rule {self.rule.name} raises an error",
             "got": f"{expression(trial.sides[1])}: {error}",
             "expected": expression(trial.sides[0]),
             "arguments": _arguments(trial),

@@ -34,9 +34,9 @@ _call.rounding = "stored"
 _call.several = True
 _call.on_host = False
 _call.emit(_print_call)
-_call.no_gradient("it is made when all gradients have been taken")
-_call.no_batch("it is made when every axis is there")
-_call.no_padding("it is made when sizes have been padded")
+_call.no_gradient("it is made only after all gradients have been taken")
+_call.no_batch("it is made only after all batch axes have been added")
+_call.no_padding("it is made only after sizes have been padded")
 
 
 def _views(node: Node) -> Iterator[tuple[Value, Value]]:

@@ -228,7 +228,7 @@ def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
         raise graph_error(
             f"a step changes the type of the carry{where}",
             op=op,
-            got=f"{value.type} behind it",
+            got=f"{value.type} after it",
             expected=f"{old.type}, as before it",
             hint=_remedy(old, value),
         )
@@ -260,4 +260,4 @@ def require_kept(before: Sequence[TensorType], after: Sequence[TensorType]) -> N
     """Require, in a type rule, that carries after a body have the types from before."""
     for old, new in zip(before, after):  # noqa: B905
         if old.dtype != new.dtype or old.rank != new.rank:
-            raise type_error(f"a carry is {old} before a step and {new} behind it")
+            raise type_error(f"a carry is {old} before a step and {new} after it")

@@ -41,14 +41,14 @@ def kept_carries(checkpoint: object, length: Size | None, op: str) -> Kept:
         return Kept(few=True)
     if name == "sqrt":
         if length is None:
-            problem = 'the root of the number of steps is not known: "sqrt" needs it'
-            hint = 'say max_steps=, or checkpoint="log"'
+            problem = 'the number of steps is not known, but "sqrt" needs its root'
+            hint = 'give max_steps=, or checkpoint="log"'
             raise graph_error(problem, op=op, got=repr(checkpoint), hint=hint)
         return Kept(_root(length))
     steps = integer_or_none(checkpoint)
     if steps is None or steps < 1:
         raise graph_error(
-            "`checkpoint` says how many steps apart what is carried is kept",
+            "`checkpoint` says how many steps apart the kept carries are",
             op=op,
             got=repr(checkpoint),
             expected='a positive integer, "sqrt", "log", "all" or None',

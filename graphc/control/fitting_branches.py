@@ -35,9 +35,9 @@ def _numbered_branches(
 
 NUMBERED = _numbered_branches
 _numbered_branches.emit("{index}")
-_numbered_branches.no_gradient("it is made when all gradients have been taken")
-_numbered_branches.no_batch("it is made when every axis is there")
-_numbered_branches.no_padding("it is made when sizes have been padded")
+_numbered_branches.no_gradient("it is made only after all gradients have been taken")
+_numbered_branches.no_batch("it is made only after all batch axes have been added")
+_numbered_branches.no_padding("it is made only after sizes have been padded")
 
 
 def numbers_of(node: Node) -> tuple[tuple[int, ...], ...]:

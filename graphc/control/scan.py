@@ -84,9 +84,10 @@ def _scan(
         t.dtype == BOOL and not t.rank for t in step_types[carries : carries + stops]
     ]
     if len(step_types) < carries + stops or not all(ends):
-        raise type_error("a step gives the carries, then whether it is the last one")
+        raise type_error("a step returns the carries, then whether it is the last one")
     if length is None and (sequences or ys or not (counted or stops)):
-        raise type_error("a loop without a length counts or stops, and stacks nothing")
+        problem = "a loop without a length counts or stops, and has no sequences or ys"
+        raise type_error(problem)
     stacked = [t.like((length, *t.shape)) for t in ys]
     return (*first, *[TensorType(INT32, ())] * stops, *stacked)
 
@@ -96,12 +97,13 @@ def _require_parts(
 ) -> None:
     """Raise GraphError if there are too few inputs, or if the limits are no scalars."""
     if min(carries, sequences) < 0 or carries + sequences > end:
-        raise type_error("a scan has as many inputs as carries and sequences")
+        raise type_error("a scan needs an input for each carry and each sequence")
     limits = [v.type for v in values[end:]]
     kinds = [is_integer] * counted + [BOOL.__eq__] * (len(limits) - counted)
     for type, fits in zip(limits, kinds, strict=True):
         if type.rank or not fits(type.dtype):
-            raise type_error("the count is an integer, and whether it starts a bool")
+            problem = "the count must be an integer scalar, the flag to start a bool"
+            raise type_error(problem)
 
 
 class Parts(NamedTuple):
@@ -192,9 +194,9 @@ GROWING.emit(print_growing)
 GROWING.views = _views
 GROWING.body_calls = _body_calls
 GROWING.size_remedy = "give a bound of its steps: max_steps= of gt.while_loop"
-GROWING.no_gradient("gradients are taken of the scans that it is made of")
-GROWING.no_batch("it is made of scans, of which there may be many at once")
-GROWING.no_padding("it is made of scans at capacities")
+GROWING.no_gradient("gradients are taken of the scans that it is made from")
+GROWING.no_batch("the scans that it is made from are batched instead")
+GROWING.no_padding("it is made from scans that are padded already")
 
 
 @_scan.padding

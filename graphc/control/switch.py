@@ -38,13 +38,13 @@ def _switch(
 ) -> tuple[TensorType, ...]:
     """The results of the branch at `index`; an index out of range is clamped."""
     if index.type.rank or index.dtype != INT32:
-        raise type_error("the branch is chosen by an integer scalar")
+        raise type_error("the branch must be chosen by an int32 scalar")
     input_types = [v.type for v in values]
     first, *others = [tuple(b.types(input_types, sizes)) for b in branches.content]
     for other in others:
         alike = len(first) == len(other) and all(map(TensorType.same, first, other))
         if not alike:
-            raise type_error("the branches give other types")
+            raise type_error("the branches return different types")
     return first
 
 

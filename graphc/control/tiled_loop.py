@@ -338,7 +338,7 @@ def _body_calls(node: Node) -> Iterator[BodyCall]:
 
 
 _blocks.body_calls = _body_calls
-_MADE_LATE = "rewrites make it of what has been differentiated, mapped and padded"
+_MADE_LATE = "rewrites make it only after gradients, batching and padding"
 _blocks.no_gradient(_MADE_LATE)
 _blocks.no_batch(_MADE_LATE)
 _blocks.no_padding(_MADE_LATE)

@@ -23,7 +23,7 @@ def _steps(x: Array, *, most: Size | None, shared: bool) -> TensorType:
     together.
     """
     if x.type.rank or not is_integer(x.dtype):
-        raise type_error("a number of steps is an integer scalar")
+        raise type_error("a number of steps must be an integer scalar")
     return x.type.like()
 
 

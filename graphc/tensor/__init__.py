@@ -88,7 +88,7 @@ def _named_size(text: str) -> Size:
     try:
         return parse(text)
     except GraphError as error:
-        hint = 'a name and its arithmetic, as "n" or "2*n + 1"'
+        hint = 'give a name or a formula in names, such as "n" or "2*n + 1"'
         raise graph_error(error.args[0], hint=hint, entry="size") from None
 
 

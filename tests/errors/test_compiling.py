@@ -278,7 +278,7 @@ def test_a_strict_policy_that_an_op_cannot_keep():
     how, key = {"dims": graphc.Pad(strict=True)}, gt.random.key(1)
     messages.whole(
         lambda: graphc.function([x], gt.random.permutation(key, x, 0, True), **how),
-        "random.permutation: the size n cannot be padded here: draws are others in a "
+        "random.permutation: the size n cannot be padded here: draws differ in a "
         "longer array\n"
         "  got: uint32[2], float32[n, 3]\n"
         "  hint: leave strict out: the op is then compiled for each size",

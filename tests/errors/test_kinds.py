@@ -256,10 +256,10 @@ class NeedsMore(Exception):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (3, "assert_: what is to be raised is no class of exceptions\n  got: 3\n"),
-        (ValueError("x"), "assert_: what is to be raised is no class of exceptions\n"),
-        (KeyboardInterrupt, "assert_: what is to be raised is no class of exceptions"),
-        (NeedsMore, "assert_: NeedsMore cannot be made of a message alone\n"),
+        (3, "assert_: the error to raise is not an exception class\n  got: 3\n"),
+        (ValueError("x"), "assert_: the error to raise is not an exception class\n"),
+        (KeyboardInterrupt, "assert_: the error to raise is not an exception class"),
+        (NeedsMore, "assert_: NeedsMore cannot be made from a message alone\n"),
     ],
 )
 def test_what_is_no_class_of_exceptions_is_refused(given, message):

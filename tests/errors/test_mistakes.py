@@ -318,7 +318,7 @@ def told(call, kind):
         (
             lambda: numpy_jit(lambda v: np.histogram(v, bins="auto"))(ones(3)),
             graphc.GraphError,
-            "histogram: the data cannot choose the number of bins",
+            "histogram: the number of bins cannot be chosen from the data",
         ),
         (
             lambda: numpy_jit(lambda v: (v, "name"))(ones(3)),
@@ -328,7 +328,7 @@ def told(call, kind):
         (
             lambda: numpy_jit(overfull)(ones(2)),
             graphc.GraphError,
-            "index: the update has more axes than what it is written to",
+            "index: the update has more axes than the part it is written to",
         ),
     ],
 )
@@ -433,8 +433,8 @@ def test_the_program_of_what_is_no_function():
     ),
     (
         lambda: gt.bincount(gt.tensor("i", "int64", ("n",)), 4),
-        "bincount: weights are a vector of real numbers, one for each",
-        "hint: the least length is minlength=n",
+        "bincount: weights must be a vector of real numbers, one for each element",
+        "hint: give the least length as minlength=n",
     ),
     (
         lambda: setattr(graphc.config, "float", 3),

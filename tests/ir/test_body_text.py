@@ -127,8 +127,8 @@ BAD = {
     "a node": ('"body", step', '"body", zero', 7, "scan does not take these inputs"),
     "more sizes": ("sizes=()", "sizes=(n,)", 7, "scan does not take these inputs"),
     "fewer inputs": ("(zero, x, x;", "(zero, x;", 7, "scan does not take these inputs"),
-    "more carries": ("carries=1", "carries=7", 7, "a scan has as many inputs as"),
-    "no last step": ("stops=False", "stops=True", 7, "the count is an integer, and"),
+    "more carries": ("carries=1", "carries=7", 7, "a scan needs an input for each"),
+    "no last step": ("stops=False", "stops=True", 7, "the count must be an integer"),
     "no length": ("length=n", "length=None", 7, "the body takes float32[], not"),
     "another type": ("last: float32[]", "last: float64[]", 7, "scan gives float32[]"),
     "deep": ("  step = body(", "  a = body(; ; ) {\n" * 60, 53, "nested too deeply"),
@@ -149,5 +149,5 @@ def test_branches_of_other_types():
     text = to_text(graph(gt.cond(K > 0, lambda: X[0], lambda: X[0] * 2)))
     other = text.replace("return multiply", "return multiply, multiply")
     assert other != text
-    with pytest.raises(graphc.GraphError, match="the branches give other types"):
+    with pytest.raises(graphc.GraphError, match="the branches return different types"):
         parse_graph(other)

@@ -43,7 +43,7 @@ PARAMETER = "there is no formula for the derivative in a parameter"
 ORDER = "there is no formula for the derivative in the order"
 REJECTION = "gamma variates are drawn by rejection"
 REFUSED = {
-    "linalg.qr": "linalg.qr of the mode",
+    "linalg.qr": "linalg.qr in mode",
     "linalg.svd": "linalg.svd of vectors beyond the singular values",
     "special.betainc": PARAMETER,
     "special.gammainc": PARAMETER,

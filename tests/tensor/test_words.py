@@ -40,4 +40,4 @@ def test_wrong_words_are_named(text, word):
         gt.tensor("x", "float32", text)
     first, hint, *_ = str(error.value).splitlines()
     assert first.startswith(f"tensor: cannot read the size {word!r}: ")
-    assert hint == '  hint: a name and its arithmetic, as "n" or "2*n + 1"'
+    assert hint == '  hint: give a name or a formula in names, such as "n" or "2*n + 1"'

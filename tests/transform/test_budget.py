@@ -83,7 +83,7 @@ def test_a_true_size_that_an_op_needs():
     text = refused(uncovered(x[:, None]))
     assert text.startswith(
         "function: a budget of compilations cannot be met: random.permutation needs "
-        "the true size n, and is compiled for each: draws are others in a longer "
+        "the true size n, and is compiled for each: draws differ in a longer "
         "array\n  hint: leave that op to another function, or give dims= as a "
         "dict of policies\n  at "
     )

@@ -3,7 +3,7 @@
 import graphc.tensor as gt
 
 NAME = "random_permutation"
-REASON = "draws are others in a longer array"
+REASON = "draws differ in a longer array"
 
 
 def uncovered(x):

@@ -45,7 +45,7 @@ def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
     """The arrays one after another along `axis`; other sizes must agree."""
     first = arrays[0].type
     if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
-        raise type_error("needs arrays of one rank and dtype")
+        raise type_error("needs arrays of the same rank and dtype")
     shape = list(first.shape)
     for a in arrays[1:]:
         for i, n in enumerate(a.type.shape):
@@ -143,7 +143,7 @@ def _stack(*arrays: Array, axis: NewAxisParam) -> TensorType:
     """The arrays along a new axis; their sizes must agree."""
     first = arrays[0].type
     if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
-        raise type_error("needs arrays of one rank and dtype")
+        raise type_error("needs arrays of the same rank and dtype")
     shape = list(first.shape)
     for a in arrays[1:]:
         for i, n in enumerate(a.type.shape):
@@ -230,7 +230,7 @@ def _equal_cuts(value: Value, axis: int, sections: Size) -> list[Value | int]:
     remainder = size % sections
     if isinstance(remainder, int) and remainder:
         raise graph_error(
-            f"axis {axis} of size {size} has no {sections} equal parts",
+            f"axis {axis} of size {size} cannot be split into {sections} equal parts",
             op="split",
             got=str(value.type),
         )
@@ -372,7 +372,7 @@ def _(
 ) -> Value:
     if batched[1]:
         raise graph_error(
-            "the counts differ between examples, and with them the sizes",
+            "the counts differ between examples, and so do the sizes",
             op="repeat",
             got=str(counts.type),
             hint="repeat the flattened examples, or use one count for all",

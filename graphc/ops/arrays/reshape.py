@@ -330,7 +330,7 @@ def moveaxis(x: ArrayLike, source: AxesLike, destination: AxesLike, /) -> Value:
     sources = source if isinstance(source, (tuple, list)) else [source]
     targets = destination if isinstance(destination, (tuple, list)) else [destination]
     if len(sources) != len(targets):
-        raise graph_error("as many sources as destinations", op="moveaxis")
+        raise graph_error("needs as many sources as destinations", op="moveaxis")
     moved = [normal_axis(a, rank, "moveaxis") for a in sources]
     order = [a for a in range(rank) if a not in moved]
     pairs = zip([normal_axis(t, rank, "moveaxis") for t in targets], moved, strict=True)
@@ -417,7 +417,7 @@ def squeeze(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
 def _broadcast_to(x: Array, *, shape: Shape) -> TensorType:
     """Stretch `x` to `shape`, along axes of static size 1 and those that may be 1."""
     if len(shape) < x.type.rank:
-        raise type_error(f"cannot broadcast to {shape_text(shape)}: fewer axes")
+        raise type_error(f"cannot broadcast to {shape_text(shape)}: it has fewer axes")
     require_shape(shape)
     tail = shape[len(shape) - x.type.rank :]
     for n, target in zip(x.type.shape, tail, strict=True):

@@ -44,7 +44,7 @@ def _assert_(
         raise type_error("the condition must be a bool scalar")
     if error.content and error.content not in EXCEPTIONS:
         problem = f"there is no exception class {error.content!r} here"
-        hint = "name the class in a check of this process first"
+        hint = "name the class in a check in this process first"
         raise type_error(problem, hint=hint)
     return x.type.like()
 
@@ -135,13 +135,13 @@ def _named(error: object, message: str) -> str:
     Raises GraphError if the class cannot be raised with a message alone.
     """
     if not isinstance(error, type) or not issubclass(error, Exception):
-        expected = "a class of exceptions, as ValueError"
-        problem = "what is to be raised is no class of exceptions"
+        expected = "an exception class, such as ValueError"
+        problem = "the error to raise is not an exception class"
         raise graph_error(problem, op="assert_", got=repr(error), expected=expected)
     try:
         error(message)
     except Exception as failure:
-        problem = f"{error.__name__} cannot be made of a message alone"
+        problem = f"{error.__name__} cannot be made from a message alone"
         raise graph_error(problem, op="assert_", got=str(failure)) from None
     inside = "" if error.__module__ == "builtins" else f"{error.__module__}."
     base = name = f"{inside}{error.__qualname__}"
@@ -220,7 +220,7 @@ _debug_print.views = views_of_inputs
 _debug_print.linear = True
 _debug_print.vjp(lambda g, x, *, text: (g,))
 _debug_print.batch(lambda n, batched, x, *, text: _debug_print(x, text=text))
-_debug_print.no_padding("it shows arrays as they are")
+_debug_print.no_padding("it shows arrays without padding")
 
 
 @public()

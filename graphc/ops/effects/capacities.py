@@ -294,7 +294,7 @@ def _range_of_bucket(node: Node) -> NamedRange:
 _bucket.range = _range_of_bucket
 _bucket.no_gradient("its result is an integer")
 _bucket.no_batch("capacities are chosen on the host")
-_bucket.no_padding("capacities are made of true sizes")
+_bucket.no_padding("capacities are computed from true sizes")
 
 
 def bucketed(size: Value, capacities: Capacities) -> Value:

@@ -142,7 +142,7 @@ CALLS = FOREIGN, HOST_CALL  # ops that may raise errors of user functions
 _host_call.emit(_called)
 _host_call.several = True
 _host_call.on_host = False
-_host_call.no_gradient("JAX has none of functions that it calls on the host")
+_host_call.no_gradient("JAX has no gradients of functions that it calls on the host")
 
 
 @_host_call.padding

@@ -23,8 +23,8 @@ def _with_sharding(x: Array, *, axes: AxisNames) -> TensorType:
     """`x`, whose axes lie along these axes of a mesh."""
     if len(axes) != x.type.rank:
         raise type_error(
-            f"{len(axes)} axes are named of an array that has {x.type.rank}",
-            hint="tell an axis of the mesh, or None, for each axis of the array",
+            f"{len(axes)} axes are named for an array that has {x.type.rank}",
+            hint="give an axis of the mesh, or None, for each axis of the array",
         )
     counts = Counter(a.content for a in axes if a not in (WHOLE, FREE))
     twice = [name for name, count in counts.items() if count > 1]

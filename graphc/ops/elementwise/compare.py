@@ -13,7 +13,7 @@ from graphc.ir.types import JaxArray
 from graphc.ops.common.known import each
 from graphc.ops.elementwise.declare import elementwise
 
-_NO_GRADIENT = "its result is of bools or integers"
+_NO_GRADIENT = "its results are bools or integers"
 
 
 def order_of_int64(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:

@@ -129,7 +129,7 @@ enroll(from_parts, "_from_parts")
 def _frexp(x: Array) -> tuple[TensorType, TensorType]:
     """The mantissa, in [0.5, 1), and the exponent of 2 (int32)."""
     if not is_float(x.dtype):
-        raise type_error("needs real floating point")
+        raise type_error("needs real floating-point numbers")
     return x.type.like(), TensorType(np.dtype("int32"), x.type.shape)
 
 
@@ -162,7 +162,7 @@ def _floating(x: ArrayLike, ufunc: np.ufunc) -> Value:
 def _ldexp(x: Array, exponent: Array) -> TensorType:
     """`x * 2**exponent`."""
     if not is_float(x.dtype) or not is_integer(exponent.dtype):
-        raise type_error("needs real floating point and integers")
+        raise type_error("needs real floating-point numbers and integers")
     return x.type.like(broadcast(x.type.shape, exponent.type.shape))
 
 
@@ -381,7 +381,7 @@ _bitwise_count.emit(
 )
 _bitwise_count.elementwise = True
 ELEMENTS.define(_bitwise_count, np.bitwise_count)
-_bitwise_count.no_gradient("its result is of integers")
+_bitwise_count.no_gradient("its results are integers")
 
 
 @op()
@@ -400,7 +400,7 @@ _bits_as.emit(
 )
 _bits_as.views = views_of_inputs
 _bits_as.elementwise = True
-_bits_as.no_gradient("bits are no numbers")
+_bits_as.no_gradient("bits are not numbers")
 
 
 @public()

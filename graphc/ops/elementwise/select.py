@@ -79,7 +79,8 @@ def piecewise(
     extra = len(funclist) - len(conditions)
     if extra not in (0, 1):
         got = f"{len(conditions)} conditions, {len(funclist)} functions"
-        raise graph_error("one function per condition", op="piecewise", got=got)
+        problem = "needs a function per condition, and at most one more"
+        raise graph_error(problem, op="piecewise", got=got)
     results = [
         cast(as_value(f(value, *args, **kw) if callable(f) else f), value.dtype)
         for f in funclist
@@ -112,7 +113,7 @@ def interp(
         raise graph_error("needs vectors of points", op="interp", got=got)
     if "c" in (at.dtype.kind, knots.dtype.kind):
         got = f"{at.type}, {knots.type}"
-        raise graph_error("needs real numbers to find a place", op="interp", got=got)
+        raise graph_error("x and xp must be real numbers", op="interp", got=got)
     values = F.specify_shape(values, knots.shape)  # one value per knot
     if period is not None:
         at, knots, values = _periodic(at, knots, values, F.absolute(period))
@@ -227,7 +228,8 @@ def choose(
     require_mode(mode, "choose")
     if not 0 < len(values) <= MOST_CHOICES:
         hint = "use gt.take_along_axis on a stack of them" if values else ""
-        raise graph_error(f"{len(values)} choices", op="choose", hint=hint)
+        problem = f"needs 1 to {MOST_CHOICES} choices, not {len(values)}"
+        raise graph_error(problem, op="choose", hint=hint)
     if which.dtype == BOOL:
         which = cast(which, INT64)
     known = literal_of(which)

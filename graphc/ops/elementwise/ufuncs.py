@@ -72,7 +72,7 @@ def _bitwise(
 def _power_rule(x: Array, y: Array) -> TensorType:
     exponent = literal_of(y)
     if exponent is not None and is_integer(x.dtype) and (exponent < 0).any():
-        hint = 'a negative power is no integer: use x.astype("float64")'
+        hint = 'a negative power is not an integer: use x.astype("float64")'
         raise type_error("integers to negative integer powers", hint=hint)
     result_type = elementwise_rule(np.power)(x, y)
     assert isinstance(result_type, TensorType)
@@ -336,7 +336,7 @@ def _rounding(name: str) -> Rounding:
 def _numerics(name: str) -> dict[str, Any]:
     """The derivative and rounding traits of an op, as the tables above declare them."""
     rule = _VJP.get(name)
-    reason = "" if rule else "its result is of bools or integers"
+    reason = "" if rule else "its results are bools or integers"
     linear, picks = name in _LINEAR, name in _PICKS
     rules = {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
     return {**rules, "rounding": _rounding(name), "jumps": name in _JUMPS}

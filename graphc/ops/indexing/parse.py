@@ -87,7 +87,7 @@ def as_item(item: object) -> object:
             "indices must be integers, slices, None, ... or bool arrays",
             op="index",
             got=str(value.type),
-            hint='convert it: index.astype("int64"), or int(i) of a number',
+            hint='convert it: index.astype("int64"), or int(i) for a number',
         )
     return value
 
@@ -102,7 +102,7 @@ def _expanded(x: Value, items: list[object]) -> list[object]:
     """The items with the ellipsis written out, one per axis and new axis."""
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
-        raise graph_error("an index can have one ellipsis", op="index")
+        raise graph_error("an index can have only one ellipsis", op="index")
     missing = x.type.rank - sum(map(_consumed, items))
     if missing < 0:
         raise graph_error(
@@ -253,8 +253,8 @@ def _whole_or_nothing(x: Value, mask: Value, items: Sequence[object]) -> Value:
         return as_value(np.zeros(int(literal), "int64"))
     if any(_is_array(item) and item.type.rank for item in items):
         raise graph_error(
-            "a mask of rank 0 that is not known stands beside index arrays: their "
-            "shapes fit for one of its values only",
+            "a mask of rank 0 whose value is not known cannot stand beside index "
+            "arrays: their shapes fit for only one of its values",
             op="index",
             got=f"{x.type} with mask {mask.type}",
             hint="choose the elements first, x[i][mask], or use gt.where",

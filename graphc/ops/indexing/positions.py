@@ -101,7 +101,7 @@ def ravel_multi_index(
     places = [_integers(place, name) for place in multi_index]
     modes = [mode] * len(sizes) if isinstance(mode, str) else list(mode)
     if len(places) != len(sizes) or len(modes) != len(sizes) or not sizes:
-        got = f"{len(places)} of positions, {len(modes)} of modes, {len(sizes)} sizes"
+        got = f"{len(places)} positions, {len(modes)} modes, {len(sizes)} sizes"
         raise graph_error("needs positions and a mode per axis", op=name, got=got)
     flat, stride = as_value(0), as_value(1)
     for axis in _axes_from_last(len(sizes), order, name):

@@ -65,10 +65,10 @@ def _scatter(
 
 def _fits(v: Value, shape: tuple[Size, ...], x: Value) -> None:
     if v.dtype != x.dtype:
-        raise type_error("the update has another dtype")
+        raise type_error("the update has another dtype than the array")
     extra = len(shape) - v.type.rank
     if extra < 0:
-        raise type_error("the update has more axes than what it is written to")
+        raise type_error("the update has more axes than the part it is written to")
     for n, room in zip(v.type.shape, shape[extra:], strict=True):
         require_stretchable(n, room, "the update does not fit")
 

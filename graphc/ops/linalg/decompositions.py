@@ -205,15 +205,15 @@ def _(g: Any, x: Value, *, mode: str) -> tuple[Value]:
     q, r = _qr(x, mode="reduced")
     if mode == "complete":
         if gq is not None and dims.less_equal(*x.type.shape[-2:]) is not True:
-            _refuse(x, "linalg.qr", "the mode complete", 'mode="reduced"')
+            _refuse(x, "linalg.qr", "in mode complete", 'mode="reduced"')
         gr = None if gr is None else gr[..., : q.shape[-1], :]
     if mode == "raw":
-        _refuse(x, "linalg.qr", "the mode raw", 'mode="reduced"')
+        _refuse(x, "linalg.qr", "in mode raw", 'mode="reduced"')
     return (rules.of_qr(q, r, gq, gr),)
 
 
 def _refuse(x: Value, op_name: str, of: str, instead: str) -> NoReturn:
-    problem = f"there is no gradient through {op_name} of {of}"
+    problem = f"there is no gradient through {op_name} {of}"
     raise graph_error(problem, op="grad", got=str(x.type), hint=f"take {instead}")
 
 
@@ -226,7 +226,7 @@ def qr(a: ArrayLike, /, mode: str = "reduced") -> Any:
     """
     if mode not in get_args(QRMode):
         expected = ", ".join(get_args(QRMode))
-        raise graph_error(f"no mode {mode!r}", op="linalg.qr", expected=expected)
+        raise graph_error(f"unknown mode {mode!r}", op="linalg.qr", expected=expected)
     (x,) = matrices("linalg.qr", a)
     factors = _qr(x, mode=mode)
     return factors if mode in ("r", "raw") else QRResult(*factors)
@@ -291,7 +291,7 @@ def _(g: Cotangents, x: Value, *, full_matrices: bool) -> tuple[Value]:
             gvh is not None and wide is not True
         ):
             instead = "full_matrices=False"
-            _refuse(x, "linalg.svd", "vectors beyond the singular values", instead)
+            _refuse(x, "linalg.svd", "of vectors beyond the singular values", instead)
         k = s.shape[-1]
         u, vh = u[..., :k], vh[..., :k, :]
     return (rules.of_svd((u, s, vh), gu, gs, gvh),)

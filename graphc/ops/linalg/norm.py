@@ -208,7 +208,7 @@ def _vector_norm(
 ) -> Value:
     how: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if isinstance(order, str):
-        problem = f"vectors have no norm {order!r}"
+        problem = f"vectors have no norm of order {order!r}"
         raise graph_error(problem, op="linalg.norm", got=str(x.type))
     if order is None or order == 2:
         return _euclidean(x, (axis,), keepdims)
@@ -242,7 +242,7 @@ def _matrix_norm(
         over -= over > summed
         result = _peak(sums, axis=over) if order > 0 else F.min(sums, over)
     else:
-        problem = f"matrices have no norm {order!r}"
+        problem = f"matrices have no norm of order {order!r}"
         raise graph_error(problem, op="linalg.norm", got=str(x.type))
     return F.expand_dims(result, both) if keepdims else result
 

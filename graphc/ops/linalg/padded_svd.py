@@ -222,9 +222,9 @@ def _print_jax(p: Printing) -> str:
     return f"{p.helper(svd_within_jax)}(jax, {', '.join([*p.inputs, *options])})"
 
 
-_svd_within.no_gradient("gradients are made before sizes are padded")
-_svd_within.no_batch("batches are made before sizes are padded")
-_svd_within.no_padding("it is what a mask rule makes")
+_svd_within.no_gradient("gradients are taken before sizes are padded")
+_svd_within.no_batch("examples are batched before sizes are padded")
+_svd_within.no_padding("it is the result of a mask rule")
 
 
 def svd(

@@ -260,7 +260,7 @@ _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 def _transposition(trans: int | str, op_name: str) -> int:
     if isinstance(trans, bool) or trans not in _TRANS:
         expected = "0 or 'N', 1 or 'T', 2 or 'C'"
-        raise graph_error(f"no trans {trans!r}", op=op_name, expected=expected)
+        raise graph_error(f"unknown trans {trans!r}", op=op_name, expected=expected)
     return _TRANS[trans]
 
 

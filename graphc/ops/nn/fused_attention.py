@@ -44,18 +44,18 @@ def _fused_attention(
     """
     types = [x.type for x in (q, k, v)]
     if {t.rank for t in types} != {4} or len({t.dtype for t in types}) > 1:
-        raise type_error("query, key and value are of rank 4 and of one dtype")
+        raise type_error("query, key and value must be of rank 4 and of one dtype")
     pairs = [(a.shape[i], b.shape[i]) for a, b in pairwise(types) for i in (0, 3)]
     pairs += [(types[1].shape[i], types[2].shape[i]) for i in (1, 2)]
     if not all(same_size(a, b) for a, b in pairs):
         raise type_error("query, key and value differ in batch, width or rows")
     ranks = [4] * (bias + mask) + [1] * lengths + [0] * count
     if [x.type.rank for x in added] != ranks:
-        raise type_error("bias and mask are of rank 4, lengths of 1, a count of 0")
+        raise type_error("bias and mask must be of rank 4, lengths of 1, a count of 0")
     if bias and not is_float(added[0].dtype):
-        raise type_error("a bias is of floats")
+        raise type_error("a bias must have a float dtype")
     if mask and added[bias].dtype != BOOL:
-        raise type_error("a mask is of bools")
+        raise type_error("a mask must be bool")
     return q.type.like()
 
 
@@ -101,7 +101,7 @@ def _print_jax(p: Printing) -> str:
 FUSED_ATTENTION = _fused_attention
 _fused_attention.rounding = "many"
 _fused_attention.emit(numpy=_print_numpy, jax=_print_jax)
-_MADE_LATE = "rewrites make it of what has been differentiated, mapped and padded"
+_MADE_LATE = "rewrites make it only after gradients, batching and padding"
 _fused_attention.no_gradient(_MADE_LATE)
 _fused_attention.no_batch(_MADE_LATE)
 _fused_attention.no_padding(_MADE_LATE)

@@ -99,7 +99,7 @@ def _along(vector: ArrayLike, axes: tuple[int, ...], x: Value, name: str) -> Val
     if value.type.rank != len(axes) or any(equal(n, m) is False for n, m in pairs):
         shape = ", ".join(map(str, sizes))
         raise graph_error(
-            f"needs an array over the axes {axes} of x, that is of shape ({shape})",
+            f"needs an array over the axes {axes} of x, that is, of shape ({shape})",
             op=f"nn.{name}",
             got=str(value.type),
         )
@@ -321,7 +321,7 @@ def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
     value = strong(as_value(x))
     if (what == "mask" and value.dtype != BOOL) or value.type.rank > 4:
         raise graph_error(
-            f"the {what} must broadcast to (batch, heads, T, S), a mask be bool",
+            f"the {what} must broadcast to (batch, heads, T, S); a mask must be bool",
             op="nn.dot_product_attention",
             got=str(value.type),
         )

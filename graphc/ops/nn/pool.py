@@ -274,7 +274,7 @@ def _positions(name: str, how: str, pool: Primitive) -> Primitive:
 
     primitive = Primitive(name, _position_rule)
     primitive.__doc__ = _position_rule.__doc__
-    primitive.emit(numpy=numpy, jax=jax).no_gradient("its result is of integers")
+    primitive.emit(numpy=numpy, jax=jax).no_gradient("its results are integers")
 
     @pool.vjp
     def _(g: Value, x: Value, **params: Any) -> tuple[Value]:

@@ -33,7 +33,7 @@ def _pooled(
     rank, op_name = value.type.rank, f"nn.{name}"
     count = len(window) if isinstance(window, (tuple, list)) else rank - 2
     if not 1 <= count <= rank:
-        problem = "the window needs axes: (batch, channels, *spatial), or name them"
+        problem = "needs (batch, channels, *spatial), or a window size per last axis"
         raise graph_error(problem, op=op_name, got=f"{value.type}, window {window}")
     points = sizes(window, count, "window", op_name)
     named, low, high = pads(padding, count, op_name)

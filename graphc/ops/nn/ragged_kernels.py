@@ -212,6 +212,6 @@ _conv_within.emit(
     numpy=lambda p: _print(p, conv_within_numpy, []),
     jax=lambda p: _print(p, conv_within_jax, ["jax"]),
 )
-_conv_within.no_gradient("gradients are made before sizes are padded")
-_conv_within.no_batch("batches are made before sizes are padded")
-_conv_within.no_padding("it is what a mask rule makes")
+_conv_within.no_gradient("gradients are taken before sizes are padded")
+_conv_within.no_batch("examples are batched before sizes are padded")
+_conv_within.no_padding("it is the result of a mask rule")

@@ -52,7 +52,7 @@ def _plain(name: str) -> PrintCall:
 
 def _one_dtype(x: Value, y: Value) -> None:
     if x.dtype != y.dtype:
-        raise type_error("needs one dtype")
+        raise type_error("needs arrays of one dtype")
 
 
 @op()
@@ -63,7 +63,7 @@ def _matmul(x: Array, y: Array) -> TensorType:
     _one_dtype(x, y)
     a, b = x.type.shape, y.type.shape
     inner = b[-2:][0]  # a vector has only one size
-    hint = "the last axis of the left one meets the last but one of the right one"
+    hint = "the last axis on the left must match the last but one on the right"
     require_equal(a[-1], inner, "the inner sizes must agree", hint)
     batch = broadcast(a[:-2], b[:-2])
     return x.type.like((*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ())))
@@ -398,7 +398,7 @@ def _pairs_of_axes(axes: object, x: Value, y: Value) -> AxisPairs:
     sides = [s if isinstance(s, (tuple, list)) else (s,) for s in axes]
     got = f"axes={axes!r} for {x.type}, {y.type}"
     if len(sides) != 2 or len(sides[0]) != len(sides[1]):
-        raise graph_error("needs two lists of axes, as long", op="tensordot", got=got)
+        raise graph_error("needs two lists of equal length", op="tensordot", got=got)
     first, second = (
         tuple(normal_axis(a, rank, "tensordot") for a in side)
         for side, rank in zip(sides, ranks, strict=True)

@@ -43,7 +43,7 @@ def _einsum(*operands: Array, subscripts: Subscripts, optimize: Optimize) -> Ten
     sizes: dict[str, Size] = {}
     for x, labels in zip(operands, inputs.split(","), strict=True):
         if x.dtype != operands[0].dtype:
-            raise type_error("needs one dtype")
+            raise type_error("needs arrays of one dtype")
         for label, n in zip(labels, x.type.shape, strict=True):
             reason = f"sizes of {label!r} in {subscripts}"
             sizes[label] = require_equal(sizes.get(label, n), n, reason)
@@ -222,7 +222,7 @@ def _order(optimize: object) -> Optimize:
             if optimize == order:
                 return order
         expected = '"auto", "greedy" or "optimal"'
-        problem = f"no order is called {optimize!r}"
+        problem = f"there is no order called {optimize!r}"
         raise graph_error(problem, op="einsum", expected=expected)
     if not isinstance(optimize, (list, tuple)):
         expected = '"auto", True, False, "greedy", "optimal" or a path'
@@ -272,7 +272,7 @@ def _labels(term: str, text: str) -> list[Hashable]:
     before, dots, after = term.partition("...")
     for letter in before + after:
         if letter not in string.ascii_letters:
-            problem = f"{letter!r} is no label: use letters, commas, one ... and ->"
+            problem = f"{letter!r} is not a label: use letters, commas, one ... and ->"
             raise graph_error(problem, op="einsum", got=repr(text))
     return [*before, ..., *after] if dots else [*before]
 
@@ -293,7 +293,7 @@ def _numbers(labels: object, text: str) -> list[Hashable]:
     for label in labels:
         number = isinstance(label, (int, np.integer)) and not isinstance(label, bool)
         if label is not ... and not (number and 0 <= label < 52):
-            problem = f"{label!r} is no label: use integers from 0 to 51"
+            problem = f"{label!r} is not a label: use integers from 0 to 51"
             raise graph_error(problem, op="einsum", got=text)
     return list(labels)
 
@@ -344,7 +344,7 @@ def _output(spec: _Spec, inputs: Terms) -> list[Hashable]:
     if len(set(labels)) < len(labels):
         raise graph_error("the output names a label twice", op="einsum", got=spec.text)
     if dots and ... not in labels:
-        problem = "the output has no ellipsis for the axes of those of the operands"
+        problem = "the output has no ellipsis for the axes of the operands' ellipses"
         raise graph_error(problem, op="einsum", got=spec.text)
     for label in labels:
         if label is not ... and label not in every:

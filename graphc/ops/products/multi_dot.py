@@ -25,7 +25,8 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Value:
         ranks = (1, 2) if i in (0, len(values) - 1) else (2,)
         if v.type.rank not in ranks:
             got = f"{v.type} at position {i}"
-            raise graph_error("needs matrices", op="linalg.multi_dot", got=got)
+            problem = "needs matrices; the first and last may be vectors"
+            raise graph_error(problem, op="linalg.multi_dot", got=got)
     sizes = _chain_sizes(values)
     static = [n for n in sizes if isinstance(n, int)]
     if len(static) < len(sizes):

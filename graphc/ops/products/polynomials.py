@@ -191,7 +191,7 @@ def polyfit(
     points, sides = promoted_as_arrays(F.add(x, 0.0), F.add(y, 0.0))
     if points.type.rank != 1 or sides.type.rank not in (1, 2):
         got = f"{points.type}, {sides.type}"
-        problem = "needs a vector of points, and a vector or a matrix of what is there"
+        problem = "needs a vector of points, and a vector or a matrix of values there"
         raise graph_error(problem, op="polyfit", got=got)
     terms, right = F.vander(points, F.add(deg, 1)), sides
     if w is not None:

@@ -74,7 +74,7 @@ _random_bits.emit(
     numpy=lambda p: call(p, p.helper(helpers.random_bits_numpy), *_shape_dtype(p)),
     jax=lambda p: call(p, "jax.random.bits", *_shape_dtype(p)),
 )
-_random_bits.no_gradient("its result is of integers")
+_random_bits.no_gradient("its results are integers")
 mapped(_random_bits)
 
 

@@ -48,7 +48,7 @@ _random_randint.emit(
     numpy=lambda p: _print_randint(p, p.helper(helpers.randint_numpy)),
     jax=lambda p: _print_randint(p, "jax.random.randint"),
 )
-_random_randint.no_gradient("its result is of integers")
+_random_randint.no_gradient("its results are integers")
 mapped(_random_randint)
 
 
@@ -70,7 +70,7 @@ def _bound(x: ArrayLike, dtype: DType) -> Value:
         raise graph_error(
             f"the bound {int(number)} does not fit {drawn.name}",
             op="random.randint",
-            hint='draw wider integers, as dtype="int64", or bits',
+            hint='draw wider integers, with dtype="int64", or bits',
         )
     return cast(value, drawn) if value.type.weak else value
 

@@ -106,14 +106,14 @@ def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
         inner = any(x.axes - set(range(n)) for x, n in zip(inputs, depths, strict=True))
         known = all(is_known(pad, n) for n in shape)
         if inner or not known or op is OP.random_multivariate_normal:
-            return "draws of one example are others in a longer array"
+            return "the draws of one example differ in a longer array"
         return ""
     if op not in _counted() | _whole() or true_params.get("replace") is False:
-        return "draws are others in a longer array"
+        return "draws differ in a longer array"
     if op in _whole() and any(x.axes for x in inputs):
-        return "draws of more categories, or longer vectors, are others"
+        return "draws differ with more categories or longer vectors"
     if op is OP.random_dirichlet and not is_known(pad, pad.out[-1]):
-        return "draws of more categories, or longer vectors, are others"
+        return "draws differ with more categories or longer vectors"
     if not is_known(pad, true_params.get("n", 0)) or not _is_first(pad, shape):
         return "only draws along the first axis are the same in a longer array"
     return ""

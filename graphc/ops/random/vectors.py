@@ -171,7 +171,7 @@ def multivariate_normal(
     name = "random.multivariate_normal"
     if method not in get_args(CovarianceFactor):
         expected = "one of " + ", ".join(get_args(CovarianceFactor))
-        raise graph_error(f"no method {method!r}", op=name, expected=expected)
+        raise graph_error(f"unknown method {method!r}", op=name, expected=expected)
     values = [real(name, mean), real(name, cov)]
     to = float_dtype(name, dtype, values)
     m, c = (cast(v, to) for v in values)

@@ -37,7 +37,7 @@ def _arg_reduction(name: str) -> Primitive:
 _argmax = _arg_reduction("argmax")
 _argmin = _arg_reduction("argmin")
 for _primitive in (_argmax, _argmin):
-    _primitive.no_gradient("its result is of integers")
+    _primitive.no_gradient("its results are integers")
     batch_with_axes(_primitive, "axis")
 
 

@@ -402,7 +402,8 @@ def _from_initial(
         value = F.atleast_1d(x)
         if axis is None and value.type.rank > 1:
             got = str(value.type)
-            raise graph_error("needs an axis for more than one", op=name, got=got)
+            problem = "needs `axis`, since the array has more than one"
+            raise graph_error(problem, op=name, got=got)
         at = normal_axis(0 if axis is None else axis, value.type.rank, name)
         running = total(value, at, dtype)
         if not include_initial:
@@ -491,5 +492,6 @@ def _given(part: object, like: Value, name: str) -> Value:
     value = F.ravel(as_value(part))
     if not np.can_cast(value.dtype, like.dtype, "same_kind"):
         got = f"{name} {value.type} with {like.type}"
-        raise graph_error("the ends must be of the same kind", op="ediff1d", got=got)
+        problem = "the ends must have a dtype of the kind of the array"
+        raise graph_error(problem, op="ediff1d", got=got)
     return cast(value, like.dtype)

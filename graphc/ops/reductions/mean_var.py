@@ -68,7 +68,7 @@ def freedom(ddof: ArrayLike, correction: ArrayLike | None, name: str) -> Any:
     if correction is None:
         return ddof
     if not isinstance(ddof, (int, float)) or ddof != 0:
-        raise graph_error("give one of ddof and correction", op=name)
+        raise graph_error("give ddof or correction, not both", op=name)
     return correction
 
 
@@ -81,7 +81,7 @@ def spread_dtype(value: Value, dtype: DTypeLike | None, name: str) -> DType:
     if not is_inexact(to) or (is_complex and to.kind != "c"):
         got = f"{value.type}, in {to}"
         expected = "complex numbers" if is_complex else "floats"
-        problem = "a variance in this dtype loses a part of the numbers"
+        problem = "a variance in this dtype would lose a part of the numbers"
         hint = "leave dtype out, and convert the result"
         raise graph_error(problem, op=name, got=got, expected=expected, hint=hint)
     return to

@@ -115,7 +115,7 @@ def _valid(x: ArrayLike, q: ArrayLike, method: str, name: str) -> tuple[Value, V
     if value.dtype.kind == "c":
         raise graph_error("needs real numbers", op=name, got=str(value.type))
     if value.dtype == BOOL and method not in _PICKING:
-        hint = "choose a method that picks one, as 'nearest'"
+        hint = "choose a method that picks an element, such as 'nearest'"
         raise graph_error("cannot interpolate bools", op=name, hint=hint)
     if at.type.rank > 2:
         problem = "q must be a scalar, a vector or a matrix"
@@ -299,7 +299,8 @@ def _nan_quantile(
     if not is_inexact(value.dtype):
         return _quantile(value, q, axis, method, keepdims, weights)
     if weights is not None:
-        raise graph_error("weights are available without NaN only", op="nanquantile")
+        problem = "weights are not available for an array that may hold NaN"
+        raise graph_error(problem, op="nanquantile")
     ordered, present, axes = _nan_rows(value, axis, "nanquantile")
     rank = q.type.rank
     count = _behind(present, rank)

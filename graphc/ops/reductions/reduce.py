@@ -124,8 +124,8 @@ _min = _reduction("min", nonempty=True)
 _max.sizes, _min.sizes = folded(maxima), folded(minima)
 _max_from = _reduction_from("max")
 _min_from = _reduction_from("min")
-_any = _reduction("any").no_gradient("its result is of bools")
-_all = _reduction("all").no_gradient("its result is of bools")
+_any = _reduction("any").no_gradient("its results are bools")
+_all = _reduction("all").no_gradient("its results are bools")
 _any.sizes, _all.sizes = folded(each(either, 2)), folded(each(both, 2))
 _sum.linear = True
 for _primitive in (_max, _min, _max_from, _min_from):
@@ -293,7 +293,7 @@ def _initial(initial: ArrayLike, dtype: DType, name: str) -> Value:
     number = literal_of(first) if first.type.weak else None
     if number is not None and number.dtype.kind == "f" and is_integer(dtype):
         if not np.isfinite(number):
-            problem = f"`initial` is {number}, which is no {dtype.name}"
+            problem = f"`initial` is {number}, which {dtype.name} cannot hold"
             raise graph_error(problem, op=name, hint="give an integer")
         first = as_value(int(number))  # as NumPy, which then asks whether it fits
     return cast(first, dtype)
@@ -379,7 +379,7 @@ def extreme(
     value = strong(as_value(x))
     plain, start = (_max, _max_from) if name == "max" else (_min, _min_from)
     if initial is None and where is not True:
-        problem = "a mask may leave nothing over, so `initial` is needed"
+        problem = "a mask may leave no element, so `initial` is needed"
         raise graph_error(problem, op=name, got=str(value.type))
     first = None if initial is None else _initial(initial, value.dtype, name)
     if first is not None:
@@ -470,7 +470,7 @@ def _count_range(node: Node) -> NamedRange:
 
 
 _count_nonzero.range = _count_range
-_count_nonzero.no_gradient("its result is of integers")
+_count_nonzero.no_gradient("its results are integers")
 
 
 @_count_nonzero.padding

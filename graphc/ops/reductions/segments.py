@@ -117,7 +117,8 @@ def _shares(value: Value, weights: ArrayLike) -> Value:
 def _edges(value: Value, bins: ArrayLike, limits: Sequence[ArrayLike] | None) -> Value:
     if isinstance(bins, str):
         hint = "give their number, or the edges from numpy.histogram_bin_edges"
-        raise graph_error("the data cannot choose the number of bins", hint=hint)
+        problem = "the number of bins cannot be chosen from the data"
+        raise graph_error(problem, hint=hint)
     edges = as_value(bins)
     if edges.type.rank == 1:
         known = literal_of(edges)
@@ -224,7 +225,7 @@ def _(
 
 
 _segment.picks = True
-_segment.no_gradient_for["start"] = "where a segment starts from is a constant"
+_segment.no_gradient_for["start"] = "the value that a segment starts from is a constant"
 
 
 @_segment.vjp
@@ -325,7 +326,8 @@ def _segment_function(
         ids = strong(as_value(segment_ids))
         if not is_integer(ids.dtype) or not value.type.rank:
             got = f"{value.type}, {ids.type}"
-            raise graph_error("needs rows and integers", op=name, got=got)
+            problem = "needs rows and integer segment numbers"
+            raise graph_error(problem, op=name, got=got)
         ids = cast(ids, INT64)
         if num_segments is None:
             count = as_size(F.max(ids, initial=-1) + 1)

@@ -45,7 +45,7 @@ def _print(p: Printing) -> str:
 
 _unstretched.emit(_print)
 _unstretched.linear = True
-_unstretched.no_padding("programs have sums instead, over the axes that stretch")
+_unstretched.no_padding("programs have sums over the axes that stretch instead")
 enroll(_unstretched, "_unstretched")
 
 

@@ -38,14 +38,14 @@ def _lexsort(*keys: Array, axis: AxisParam) -> TensorType:
     shape = list(keys[0].type.shape)
     for key in keys[1:]:
         if key.type.rank != len(shape):
-            raise type_error("keys must have one shape")
+            raise type_error("keys must have the same shape")
         for i, n in enumerate(key.type.shape):
             shape[i] = require_equal(shape[i], n, f"sizes of axis {i}")
     return TensorType(INT64, tuple(shape))
 
 
 _lexsort.emit(print_lexsort)
-_lexsort.no_gradient("its result is of integers")
+_lexsort.no_gradient("its results are integers")
 
 
 @_lexsort.batch
@@ -98,7 +98,7 @@ def _partition_rule(
 
 _partition = _partition_rule("partition", lambda x: x.dtype, print_sorted)
 _argpartition = _partition_rule("argpartition", lambda x: INT64, print_order)
-_argpartition.no_gradient("its result is of integers")
+_argpartition.no_gradient("its results are integers")
 batch_with_axes(_partition, "axis")
 batch_with_axes(_argpartition, "axis")
 
@@ -236,14 +236,14 @@ def put_along_axis(
     if axis is None:
         if index.type.rank != 1:
             expected, got = "a vector, as axis is None", str(index.type)
-            problem = "the indices have other axes"
+            problem = "the indices have the wrong number of axes"
             raise graph_error(problem, op="put_along_axis", got=got, expected=expected)
         flat = F.ravel(value).at[F.ravel(index)].set(F.ravel(values))
         return F.reshape(flat, value.shape)
     rank = value.type.rank
     if index.type.rank != rank:
         got = f"{value.type}, {index.type}"
-        raise graph_error("needs as many axes in the indices", got=got)
+        raise graph_error("needs as many axes in the indices as in the array", got=got)
     chosen = normal_axis(axis, rank, "put_along_axis")
     places = [_grid(value.shape[a], a, rank) for a in range(rank)]
     places[chosen] = index

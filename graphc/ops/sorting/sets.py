@@ -124,7 +124,7 @@ def _lexsort_rows(keys: Array) -> TensorType:
 
 
 _lexsort_rows.emit(print_lexsort_rows)
-_lexsort_rows.no_gradient("its result is of integers")
+_lexsort_rows.no_gradient("its results are integers")
 _lexsort_rows.batch(lambda n, batched, keys: _lexsort_rows(F.swapaxes(keys, 0, 1)))
 
 

@@ -98,7 +98,7 @@ def _argsort(x: Array, *, axis: AxisParam) -> TensorType:
 
 _argsort.emit(print_order)
 _argsort.sizes = of_numbers(partial(np.argsort, kind="stable"))
-_argsort.no_gradient("its result is of integers")
+_argsort.no_gradient("its results are integers")
 batch_with_axes(_argsort, "axis")
 
 
@@ -143,7 +143,7 @@ def _searchsorted(table: Array, x: Array, *, side: Side) -> TensorType:
 
 
 _searchsorted.emit(print_search)
-_searchsorted.no_gradient("its result is of integers")
+_searchsorted.no_gradient("its results are integers")
 
 
 @_searchsorted.padding
@@ -208,10 +208,10 @@ def _nonzero(x: Array, *, count: Size) -> tuple[TensorType, ...]:
 
 _nonzero.several = True
 _nonzero.emit(numpy="np.nonzero({x})", jax="jnp.nonzero({x}, size={count})")
-_nonzero.no_gradient("its results are of integers")
+_nonzero.no_gradient("its results are integers")
 _nonzero.no_batch(
-    "how many elements are true differs between examples; keep them all and mask: "
-    "gt.where(mask, x, 0)"
+    "the number of true elements differs between examples; keep them all and "
+    "mask: gt.where(mask, x, 0)"
 )
 
 
@@ -238,9 +238,9 @@ _nonzero_within.emit(
     ),
     jax="jnp.nonzero({x}, size={count})",
 )
-_nonzero_within.no_gradient("its results are of integers")
+_nonzero_within.no_gradient("its results are integers")
 _nonzero_within.no_batch(BATCHING.reason(_nonzero))
-_nonzero_within.no_padding("it is what a mask rule makes")
+_nonzero_within.no_padding("it is the result of a mask rule")
 
 
 @_nonzero.padding
@@ -375,10 +375,10 @@ def _weight_vector(weights: Value) -> Value:
     if weights.type.rank == 1 and weights.dtype.kind != "c":
         return weights
     raise graph_error(
-        "weights are a vector of real numbers, one for each",
+        "weights must be a vector of real numbers, one for each element",
         op="bincount",
         got=str(weights.type),
-        hint="" if weights.type.rank else "the least length is minlength=n",
+        hint="" if weights.type.rank else "give the least length as minlength=n",
     )
 
 

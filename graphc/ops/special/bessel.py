@@ -131,7 +131,7 @@ def _of_order(
     """Compute order `n` by primitives for orders 0, 1 and above; n < 0 by symmetry."""
     signed = integer_or_none(n)
     if signed is None or not -200 <= signed <= 200:
-        problem = "the order must be an integer of at most 200"
+        problem = "the order must be an integer from -200 to 200"
         raise graph_error(problem, op=f"special.{name}", got=f"{n!r}")
     order = abs(signed)
     if order < 2:

@@ -383,7 +383,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
         return computed(partial(_polygamma_of_any_order, orders), x, name="polygamma")
     order = integer_or_none(n)
     if order is None or not 0 <= order <= 100:
-        problem = "the order must be an integer from 0 to 100, or integers"
+        problem = "the order must be an integer from 0 to 100, or an integer array"
         raise graph_error(problem, op="special.polygamma", got=f"{n!r}")
     if order == 0:
         return digamma(x)

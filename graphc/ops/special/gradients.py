@@ -227,7 +227,7 @@ NOT_FOR: dict[str, dict[str, str]] = {
     "gammaincinv": {"x": _OF_SHAPE},
     "hyp2f1": {"w": _OF_SHAPE, "x": _OF_SHAPE, "y": _OF_SHAPE},
     "gammainccinv": {"x": _OF_SHAPE},
-    "zeta": {"x": "the derivative is known in q alone"},
+    "zeta": {"x": "the derivative is known only in q"},
     **{name: {"x": _OF_ORDER} for name in ("jv", "yv", "iv", "ive", "kv", "kve")},
 }
 REFUSED = {"riemann_zeta": "there is no formula for the derivative of Riemann's zeta"}

@@ -69,7 +69,7 @@ REFUSED = {
     "needs a mean vector and a covariance matrix": [
         lambda: R.multivariate_normal(K, np.ones(2), np.ones(2))
     ],
-    "no method 'lu'": [
+    "unknown method 'lu'": [
         lambda: R.multivariate_normal(K, np.ones(2), np.eye(2), method="lu")
     ],
     "needs a scalar df and a scale matrix": [lambda: R.wishart(K, 5, np.ones(3))],

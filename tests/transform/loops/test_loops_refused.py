@@ -43,7 +43,7 @@ def test_a_step_that_changes_the_type():
 
     assert refusal(lambda: gt.scan(step, start, X)) == (
         "scan: a step changes the type of the carry at ['parts'][0]\n"
-        "  got: bool[] behind it\n  expected: float64[], as before it\n"
+        "  got: bool[] after it\n  expected: float64[], as before it\n"
         '  hint: convert it, y.astype("float64"), or start from '
         'gt.asarray(start, "bool")'
     )
@@ -52,10 +52,10 @@ def test_a_step_that_changes_the_type():
 def test_a_step_that_changes_the_shape():
     doubled = lambda c: gt.concatenate([c, c])
     text = refusal(lambda: gt.while_loop(lambda c: c[0] > 0, doubled, gt.zeros(3)))
-    assert "got: float32[6] behind it\n  expected: float32[3], as before it" in text
+    assert "got: float32[6] after it\n  expected: float32[3], as before it" in text
     stacked = lambda i, c: gt.stack([c, c])
     text = refusal(lambda: gt.fori_loop(0, 3, stacked, A))
-    assert "got: float64[2] behind it\n  expected: float64[], as before it" in text
+    assert "got: float64[2] after it\n  expected: float64[], as before it" in text
 
 
 @pytest.mark.parametrize(

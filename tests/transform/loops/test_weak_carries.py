@@ -164,7 +164,7 @@ def test_a_number_is_never_cut_to_the_dtype_before_it():
     text = refusal(lambda: gt.scan(lambda c, v: (2.5, None), start, I))
     assert text == [
         "scan: a step changes the type of the carry",
-        "  got: weak float64[] behind it",
+        "  got: weak float64[] after it",
         "  expected: int32[], as before it",
         '  hint: convert it, y.astype("int32"), or start from '
         'gt.asarray(start, "float64")',

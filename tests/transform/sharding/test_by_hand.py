@@ -78,9 +78,9 @@ def test_one_mesh_axis_twice():
 
 def test_another_number_of_axes():
     lines = refusal(lambda: chosen(("model",)))
-    assert lines[0] == "with_sharding: 1 axes are named of an array that has 2"
+    assert lines[0] == "with_sharding: 1 axes are named for an array that has 2"
     assert lines[-1] == (
-        "  hint: tell an axis of the mesh, or None, for each axis of the array"
+        "  hint: give an axis of the mesh, or None, for each axis of the array"
     )
 
 

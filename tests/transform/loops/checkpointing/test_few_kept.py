@@ -247,5 +247,5 @@ def test_other_checkpoints_are_refused(checkpoint):
 
 
 def test_the_root_of_what_is_not_known():
-    with pytest.raises(graphc.GraphError, match='say max_steps=, or checkpoint="log"'):
+    with pytest.raises(graphc.GraphError, match='give max_steps=, or checkpoint="log"'):
         gt.while_loop(lambda s: s > 1, lambda s: s / 2, W, checkpoint="sqrt")
