@@ -421,7 +421,7 @@ ERRORS = [
     (lambda: gt.nn.one_hot(x, 3), "nn.one_hot: needs integer classes"),
     (lambda: gt.nn.one_hot([1], -3), "nn.one_hot"),
     (lambda: gt.nn.layer_norm(x, x), "nn.layer_norm: needs an array over the axes"),
-    (lambda: gt.nn.layer_norm(x, gt.ones(4)), "that is of shape .3."),
+    (lambda: gt.nn.layer_norm(x, gt.ones(4)), "that is, of shape .3."),
     (lambda: gt.nn.batch_norm(x, axis=5), "nn.batch_norm: axis 5 is out of range"),
     (lambda: gt.nn.group_norm(x, 4), "6 channels cannot be split into 4 groups"),
     (lambda: gt.nn.group_norm(x, 2, axis=0), "axis 0 is the batch"),
@@ -440,7 +440,7 @@ ERRORS = [
     (lambda: gt.nn.dot_product_attention(x, x, n), "needs query, key and value of"),
     (
         lambda: gt.nn.dot_product_attention(x, x, x, mask=x),
-        "the mask must broadcast to .batch, heads, T, S., a mask be bool",
+        "the mask must broadcast to .batch, heads, T, S.; a mask must be bool",
     ),
     (
         lambda: gt.nn.dot_product_attention(x, x, x, query_seq_lengths=3),
