@@ -19,11 +19,12 @@ SIZES = np.geomspace(16, 4096, 50).astype(int).tolist()
 HEAD = f"""\
 # Idioms under padding
 
-Written by `python -m graphc.dev regenerate idioms`, which plans each line with
-`dims="pad"` and
-runs it beside NumPy. Sizes are `x: (n,)`, `rows: (n, 8)`, `square: (n, n)`, all
-float64, and the integer `k`; `key` is a random key. Compilations are those for
-{len(SIZES)} sizes from {SIZES[0]} to {SIZES[-1]}: 9 of them are 9 capacities.
+`python -m graphc.dev regenerate idioms` writes this page, for which it plans each line
+with `dims="pad"`. A test compares the padded results with those at true sizes. The
+inputs are `x: (n,)`, `rows: (n, 8)` and `square: (n, n)`, all float64, and the integer
+`k`; `key` is a random key. The compilations are those for
+{len(SIZES)} sizes from {SIZES[0]} to {SIZES[-1]}: if there are 9,
+each of 9 capacities is compiled once.
 
 """
 
