@@ -4,7 +4,7 @@ A graph goes through four steps, each a value in and a value out:
 
     values and nodes  ->  binding times  ->  a plan  ->  the text of a program
 
-The tour takes one small model through all of them and looks at what each step made.
+The tour takes one small model through all steps and looks at the result of each.
 The asserts are the claims of the design; a test runs them.
 """
 
@@ -24,9 +24,9 @@ from graphc.transform.planning.partition import partition
 # 1. Values and nodes ----------------------------------------------------------------
 #
 # A `Value` is a symbolic array. It is an output of a `Node`: a primitive op applied to
-# values, with parameters that are fixed when the graph is built. Nothing is ever
-# changed, and the same node built twice is one object, so that common subexpressions
-# do not exist.
+# values, with parameters that are fixed when the graph is built. Values and nodes never
+# change, and the same node built twice is one object, so the graph never has common
+# subexpressions.
 
 x = gt.tensor("x", "float32", ("n", 3))
 w = gt.tensor("w", "float32", (3,))
@@ -36,8 +36,8 @@ score = x @ w
 assert (x @ w) is score
 assert score.node.primitive.name == "matmul" and score.node.inputs == (x, w)
 
-# Most functions are no primitives but Python that builds several nodes: the mean is a
-# sum and a division.
+# Most functions are not primitives, but Python code that builds several nodes: the mean
+# is a sum and a division.
 
 mean = gt.mean(score)
 print("1. primitives so far:", len(PRIMITIVES))
@@ -46,8 +46,8 @@ print("1. the nodes of a mean:", [n.primitive.name for n in ancestors([mean])])
 # 2. Sizes ---------------------------------------------------------------------------
 #
 # A type is a dtype and sizes. A size is an int or a `Dim`: an integer expression over
-# symbols, in a normal form. Comparing two sizes has three answers, and "cannot tell" is
-# never taken for "no".
+# symbols, in a normal form. A comparison of two sizes has three answers, and "cannot
+# tell" is never taken for "no".
 
 n = x.type.shape[0]
 m = gt.vector("v", shape=("m",)).type.shape[0]
@@ -56,8 +56,8 @@ assert dims.equal(n + 1, n) is False
 assert dims.less_equal(n // 2, n) is True
 assert dims.equal(n, m) is None
 
-# Shapes follow from the graph; what cannot be proved becomes a guard, a comparison of
-# two integers at the call.
+# Shapes follow from the graph. A relation of sizes that cannot be proved becomes a
+# guard: a comparison of two integers at each call.
 
 pairs = gt.concatenate([score, score]).reshape((-1, 2))
 assert str(pairs.type) == "float32[n, 2]" and pairs.node.guards == ()
@@ -66,7 +66,7 @@ print("2. a guard:", guard.left, guard.relation, guard.right)
 
 # A symbol comes from an axis of an input, or from an integer value of the graph used
 # as a size: an argument such as k, or a count such as "how many are positive". There
-# is no other kind of dynamic size: `nonzero` is a count, and an op with a size.
+# is no other kind of dynamic size: `nonzero` is a count, and an op that takes a size.
 
 first = score[:k]
 kept = score[score > 0]
@@ -74,7 +74,7 @@ print("2. sizes:", first.type, "and", kept.type)
 
 # 3. Binding times -------------------------------------------------------------------
 #
-# Each value is known at one of four times, the latest of those that it is made from:
+# Each value is known at one of four times, the latest among the values it is made from:
 # BUILD (a constant), SHAPE (from the shapes of the arguments), STATIC (from small
 # integer arguments, by arithmetic on the host) and DATA (computed on the device).
 
@@ -93,10 +93,10 @@ assert score.node.demands == ()
 
 # 4. The plan ------------------------------------------------------------------------
 #
-# Both together are the plan. A demanded integer that is STATIC becomes a static
-# argument; one that is DATA ends a segment, is read as one Python int, and is a static
-# argument of the next one. Segments are split further by the sizes that they depend
-# on, where that saves more compilation than it costs in calls.
+# Binding times and demands make the plan. A demanded integer that is STATIC becomes a
+# static argument. One that is DATA ends a segment, is read as one Python int, and is a
+# static argument of the next segment. Segments are split further by the sizes that they
+# depend on, if that saves more compilation than it costs in calls.
 
 plan = partition(Graph((x, w, k), (best,), ("x", "w", "k"), ("best",)))
 print("4. the plan:")
@@ -108,14 +108,14 @@ for step in plan.steps:
         print(f"   glue: {step.reason}")
 assert len(plan.glue) == 1 and plan.static_inputs == (2,)
 
-# The first segment knows nothing of k or of the count: neither compiles it again.
+# The first segment depends on neither k nor the count: neither compiles it again.
 
 assert [s.name for s in plan.segments[0].keys] == ["n"]
 
 # 5. The text ------------------------------------------------------------------------
 #
-# A backend prints the plan as one Python module, each node as one line, by a template
-# that stands beside the op's type rule.
+# A backend prints the plan as one Python module, and each node as one line, by a
+# template that stands beside the op's type rule.
 
 text = emit_jax(plan, Outputs("single")).text
 print("5. the driver:\n" + text[text.index("def program") :].rstrip())
@@ -123,10 +123,10 @@ assert "import graphc" not in text
 
 # 6. The function --------------------------------------------------------------------
 #
-# `graphc.function` does all of this, then executes that very text; there is no second
-# way in which a graph is run. The log is kept by the text itself: a segment that is
-# being compiled says so. Here each size is compiled for; by default, sizes that vary
-# are padded, and parts are split less.
+# `graphc.function` does all of this, and then executes that very text; there is no
+# other way to run a graph. The text itself keeps the log: a segment that is being
+# compiled says so. Here, each size is compiled for. By default, sizes that vary are
+# padded, and the graph is split into fewer parts.
 
 f = graphc.function([x, w, k], best, dims="specialize")
 assert f.source == text
@@ -138,7 +138,7 @@ for wanted in (1, 2, 1):
 print("6. compiled:", [f"segment {c.segment}" for c in f.stats().compilations])
 assert len(f.stats().compilations) == len(plan.segments) + 1
 
-# The same graph on NumPy is one function, and gives the same.
+# The same graph on NumPy is one function, and gives the same result.
 
 g = graphc.function([x, w, k], best, backend="numpy")
 assert np.array_equal(g(rows, weights, 2), expected[:2])

@@ -1,13 +1,13 @@
 """How heavy is the next penguin? A Gaussian process whose data arrive one by one.
 
-Birds are measured in some order. Before each is weighed, its mass is predicted from
-those weighed so far; so there are as many sizes of the Cholesky factor as birds. With
+Birds are measured in some order. Before a bird is weighed, its mass is predicted from
+those weighed so far; so the Cholesky factor has as many sizes as there are birds. With
 `dims={"n": graphc.Pad()}` the program is compiled once per capacity: 16, 32, ... The
 padding of the covariance is a unit matrix, which graphc finds out by itself.
 
-Two exact results must come out. Each prediction is that of plain NumPy; and the chain
-rule says that the log densities of all predictions add up to the evidence of the whole
-data set, which a second program computes together with its gradient, for SciPy's
+The example checks two exact results. Each prediction equals that of plain NumPy. And
+by the chain rule, the log densities of all predictions add up to the evidence of the
+whole data set. A second program computes the evidence and its gradient, for SciPy's
 L-BFGS. Run it: python examples/growing_gp.py
 """
 
@@ -26,11 +26,11 @@ DATA = Path(__file__).parent / "data" / "penguins.csv"
 MEASURED = ("bill_depth_mm", "flipper_length_mm")
 LOG_2PI = float(np.log(2 * np.pi))
 START = np.array([0.0, 0.0, 0.0, -1.0])  # logs of scales, amplitude and noise
-BIRDS, FIRST = 128, 50  # the first of them decide the parameters
+BIRDS, FIRST = 128, 50  # the FIRST birds decide the parameters
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """Some birds: measures in units of their spread, and masses in kg from 4.2."""
+    """Load birds: measures in units of their spread, and masses in kg minus 4.2."""
     with open(DATA, newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["body_mass_g"] != "NA"]
     x = np.array([[float(row[name]) for name in MEASURED] for row in rows])
@@ -40,13 +40,13 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 def covariance(xp: Any, theta: Any, a: Any, b: Any) -> Any:
-    """Between the masses of birds `a` and birds `b`; `xp` is gt or numpy."""
+    """Return the covariance of the masses of birds `a` and `b`; `xp` is gt or numpy."""
     apart = (a[:, None, :] - b[None, :, :]) / xp.exp(theta[:2])
     return xp.exp(2 * theta[2] - xp.sum(apart**2, axis=-1) / 2)
 
 
 def programs(policy: Any) -> tuple[Any, Any]:
-    """The prediction for one bird, and the negative evidence with its gradient."""
+    """Compile the prediction for a bird, and the negative evidence and its gradient."""
     theta = gt.tensor("theta", "float64", (4,))
     x = gt.tensor("x", "float64", ("n", 2))
     y = gt.tensor("y", "float64", ("n",))
@@ -72,7 +72,7 @@ def programs(policy: Any) -> tuple[Any, Any]:
 
 
 def plain_numpy(theta: np.ndarray, x: Any, y: Any, new: Any) -> tuple[Any, Any]:
-    """What a prediction must be."""
+    """Compute in plain NumPy the prediction that the program must give."""
     noise = np.exp(2 * theta[3])
     k = covariance(np, theta, x, x) + noise * np.eye(len(x))
     to_new = covariance(np, theta, x, new[None])[:, 0]
@@ -81,7 +81,7 @@ def plain_numpy(theta: np.ndarray, x: Any, y: Any, new: Any) -> tuple[Any, Any]:
 
 
 def fitted(evidence: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The most probable parameters."""
+    """Find the most probable parameters."""
 
     def host(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = evidence(theta, x, y)
@@ -92,7 +92,7 @@ def fitted(evidence: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def main() -> int:
-    """Fit, predict one after another, compare; 0 where everything agrees."""
+    """Fit, predict bird after bird, and compare; return 0 if everything agrees."""
     x, y = load()
     predict, evidence = programs(graphc.Pad(minimum=16))
     theta = fitted(evidence, x[:FIRST], y[:FIRST])

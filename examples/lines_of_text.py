@@ -1,14 +1,14 @@
 """What is the next character? Attention over lines of text, each as long as it is.
 
-The model is written for one line of n characters: embeddings, what stands up to two
-places before, causal attention over all that stands before, and a probability for each
-next character. `graphc.ragged` makes of it the cost of a batch of lines and its
-gradient, compiled per capacity. Lines that it did not learn from are then read one by
-one, by a function with the default `dims="auto"`: compiled for two lengths, it takes
-the third for a sign of more to come, and pads from there on.
+The model is written for one line of n characters: embeddings, those of the two places
+before, causal attention over all places before, and a probability for each possible
+next character. `graphc.ragged` turns it into the cost of a batch of lines and its
+gradient, compiled per capacity. Then, lines that were not used to learn are read one by
+one, by a function with the default `dims="auto"`: it is compiled for two lengths, takes
+the third length for a sign of more to come, and pads from there on.
 
 The text is a page of the documentation. The two ways are compared with each other, and
-cost and gradient of a line with those of the same model in JAX, unpadded. Run it:
+the cost and gradient of a line with those of the same model in unpadded JAX. Run it:
 python examples/lines_of_text.py
 """
 
@@ -25,7 +25,7 @@ import graphc
 import graphc.tensor as gt
 
 TEXT = Path(__file__).parents[1] / "docs" / "jax_in.md"
-KINDS, START = 96, 96  # printable ASCII and one for all others; what a line begins with
+KINDS, START = 96, 96  # printable ASCII and one kind for the rest; the line's start
 LONGEST, WIDTH, HIDDEN, BATCH, EPOCHS = 96, 24, 48, 24, 6
 SHAPES = {
     "embedding": (KINDS + 1, WIDTH),
@@ -37,7 +37,7 @@ SHAPES = {
 
 
 def lines() -> list[np.ndarray]:
-    """Each line as numbers of characters, in a random order."""
+    """Return each line as the numbers of its characters, in a random order."""
     rows = [line for line in TEXT.read_text(encoding="utf-8").splitlines() if line]
     order = np.random.default_rng(0).permutation(len(rows))
     codes = [np.array([ord(c) - 32 for c in rows[i][:LONGEST]]) for i in order]
@@ -45,7 +45,7 @@ def lines() -> list[np.ndarray]:
 
 
 def cost(xp: Any, nn: Any, p: dict[str, Any], codes: Any) -> Any:
-    """Minus the log probability of a line; `xp` and `nn` are of graphc or of JAX."""
+    """Return minus the log probability of a line; `xp` and `nn` are graphc or JAX."""
     start = xp.full(1, START, dtype="int32")
     x = p["embedding"][xp.concatenate([start, codes])[:-1]]
     before = xp.concatenate([xp.zeros((2, WIDTH), dtype="float32"), x])
@@ -58,7 +58,7 @@ def cost(xp: Any, nn: Any, p: dict[str, Any], codes: Any) -> Any:
 
 
 def compiled() -> tuple[Any, Any]:
-    """Cost and gradient of a batch of lines, and the cost of one line."""
+    """Compile the cost and gradient of a batch of lines, and the cost of one line."""
     p = {name: gt.tensor(name, "float32", shape) for name, shape in SHAPES.items()}
     codes = gt.tensor("codes", "int32", ("n",))
     inputs, loss = [*p.values(), codes], cost(gt, gt.nn, p, codes)
@@ -73,13 +73,13 @@ def compiled() -> tuple[Any, Any]:
 
 
 def in_jax(p: dict[str, Any], line: np.ndarray) -> Any:
-    """The same for one line in JAX, without padding."""
+    """Compute the cost and gradient of one line in JAX, without padding."""
     of_line = jax.value_and_grad(lambda p: cost(jnp, jax.nn, p, line))
     return jax.jit(of_line)(p)
 
 
 def learned(batch: Any, text: list[np.ndarray]) -> dict[str, np.ndarray]:
-    """The parameters after some epochs of Adam, on batches of lines alike in length."""
+    """Return the parameters after some epochs of Adam, on batches of like lengths."""
     rng = np.random.default_rng(1)
     p: dict[str, np.ndarray] = {
         name: rng.normal(0, shape[-2 % len(shape)] ** -0.5, shape).astype("float32")
@@ -101,7 +101,7 @@ def learned(batch: Any, text: list[np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def by_frequency(text: list[np.ndarray], new: list[np.ndarray]) -> float:
-    """Bits per character where each has its frequency in the text."""
+    """Return the bits per character, if frequencies in the text predict them."""
     counts = Counter(np.concatenate(text).tolist())
     total = sum(counts.values()) + KINDS
     each = [np.log2(total / (counts[c] + 1)) for c in np.concatenate(new).tolist()]
@@ -109,7 +109,7 @@ def by_frequency(text: list[np.ndarray], new: list[np.ndarray]) -> float:
 
 
 def main() -> int:
-    """Learn, read, compare; 0 where everything agrees."""
+    """Learn, read and compare; return 0 if everything agrees."""
     text, new = lines()[40:], lines()[:40]
     batch, one = compiled()
     p = learned(batch, text)

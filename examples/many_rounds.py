@@ -1,13 +1,13 @@
 """How long until the first result of a function that repeats a function?
 
 A round stirs a 4 x 4 matrix of bits, as ciphers do: shift, read the diagonals, shift,
-add. Written as Python code that does so many rounds, plain JAX compiles every round
-anew, and XLA takes twice as long for each: 7 rounds are done in a moment, 20 in
+add. If the rounds are written as plain Python code, JAX compiles every round anew, and
+XLA takes twice as long for each further round: 7 rounds compile in a moment, 20 in
 minutes. So people write `fori_loop` or `scan` by hand. graphc finds that the rounds are
 alike, and makes a loop of them: the code stays as it is.
 
-All ways must give the bits that NumPy gives. The table shows CPU seconds to the first
-result, from nothing, and microseconds per call.
+All ways must give the bits that NumPy gives. The table shows the CPU seconds to the
+first result, from nothing, and the microseconds per call.
 Run it: python examples/many_rounds.py
 """
 
@@ -30,37 +30,37 @@ DIAGONALS = PLACES[:, None], (PLACES + PLACES[:, None]) % 4
 
 
 def stirred(m: Any) -> Any:
-    """One round."""
+    """Do one round."""
     m = (m << np.uint32(7)) ^ (m >> np.uint32(25))
     return m + (m[DIAGONALS] << np.uint32(3))
 
 
 def rounds(m: Any, count: int) -> Any:
-    """So many rounds, as anybody would write them."""
+    """Do `count` rounds, as anybody would write them."""
     for _ in range(count):
         m = stirred(m)
     return m
 
 
 def by_graphc(count: int) -> Callable[..., Any]:
-    """The rounds as they are written."""
+    """Compile the rounds as they are written with graphc."""
     m = gt.tensor("m", "uint32", (4, 4))
     return graphc.function([m], rounds(m, count))
 
 
 def unrolled(count: int) -> Callable[..., Any]:
-    """The same, left to JAX."""
+    """Compile the rounds as they are written with JAX."""
     return jax.jit(lambda m: rounds(m, count))
 
 
 def by_fori_loop(count: int) -> Callable[..., Any]:
-    """A loop of JAX, by hand."""
+    """Compile a `fori_loop` of JAX, written by hand."""
     step = lambda _, m: stirred(m)  # noqa: E731
     return jax.jit(lambda m: jax.lax.fori_loop(0, count, step, m))
 
 
 def by_scan(count: int) -> Callable[..., Any]:
-    """A scan of which 4 steps are unrolled, by hand."""
+    """Compile a scan, written by hand, with 4 steps unrolled."""
 
     def all_of(m: Any) -> Any:
         step = lambda m, _: (stirred(m), None)  # noqa: E731
@@ -80,7 +80,7 @@ WAYS: dict[str, Callable[[int], Callable[..., Any]]] = {
 def measured(
     make: Callable[[int], Callable[..., Any]], count: int, m: Any
 ) -> tuple[Any, float, float]:
-    """The result, CPU seconds until it was there, and seconds per call."""
+    """Return the result, the CPU seconds until it came, and the seconds per call."""
     start = time.process_time()
     f = make(count)
     result = np.asarray(f(m))
@@ -93,11 +93,11 @@ def measured(
 
 
 def main(counts: Iterable[int] = COUNTS) -> int:
-    """Print the table; 0 where all ways give the bits of NumPy."""
+    """Print the table; return 0 if all ways give NumPy's bits."""
     given = np.arange(16, dtype="uint32").reshape(4, 4)
     m, agree = jnp.asarray(given), True
     for make in WAYS.values():
-        make(1)(m)  # what is done once per process is no matter of rounds
+        make(1)(m)  # work that is done once per process does not count
     print("rounds" + "".join(f"{name:>20}" for name in WAYS))
     for count in counts:
         cells = []

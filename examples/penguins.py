@@ -1,8 +1,8 @@
 """Which penguins are heavier, or lighter, than their measurements say?
 
-A cubic ridge regression of body mass on bill and flipper, then what it leaves over:
-the k birds that fit it worst, and how much each species on each island weighs beyond
-what the curve explains. Three things in it have no fixed size:
+The example makes a cubic ridge regression of body mass on bill and flipper. From its
+residuals, it finds the k birds that fit worst, and how much each species on each island
+weighs beyond what the curve explains. Three things in it have no fixed size:
 
   - some birds were not weighed or measured, and a caller may leave out more: how many
     are left depends on the data;
@@ -33,11 +33,11 @@ PRODUCTS = [
 ]
 RIDGE = 10.0  # the penalty on the square of a coefficient
 PRIOR = 20.0  # a group's excess is shrunk as if 20 ordinary birds were in it
-STEPS = 40  # of conjugate gradients; 20 coefficients need about 30
+STEPS = 40  # steps of conjugate gradients; 20 coefficients need about 30
 
 
 def load() -> dict[str, np.ndarray]:
-    """The columns of the file, NaN where a number is missing."""
+    """Load the columns of the file, with NaN for missing numbers."""
     with open(DATA, newline="") as file:
         rows = list(csv.DictReader(file))
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -52,14 +52,14 @@ def load() -> dict[str, np.ndarray]:
 
 
 def model() -> tuple[list[gt.Value], dict[str, gt.Value]]:
-    """The inputs and outputs of the model; nothing is computed here."""
+    """Return the inputs and outputs of the model; nothing is computed here."""
     x = gt.tensor("x", "float64", ("n", 3))
     mass = gt.tensor("mass", "float64", ("n",))
     group = gt.tensor("group", "int64", ("n",))
     keep = gt.tensor("keep", "bool", ("n",))
     k = gt.iscalar("k")
 
-    # The regression. Birds that do not count have weight 0: every size here is n.
+    # The regression. Birds that do not count have weight 0, so every size here is n.
     known = keep & ~gt.isnan(mass) & ~gt.any(gt.isnan(x), axis=1)
     weight = known.astype("float64")
     centred = gt.where(known, mass - masked_mean(mass, known), 0.0)
@@ -69,14 +69,14 @@ def model() -> tuple[list[gt.Value], dict[str, gt.Value]]:
         features.T @ centred,
     )
 
-    # What is left over, for the birds that count: how many depends on the data.
+    # The residuals of the birds that count, whose number depends on the data.
     excess = (centred - fitted)[known]
     rows = gt.nonzero(known)[0]
 
     # The k worst fits.
     worst = gt.argsort(-gt.abs(excess))[:k]
 
-    # The mean excess per group, shrunk towards 0; the groups are those that occur.
+    # The mean excess per group, shrunk towards 0, for the groups that occur.
     member_of = group[known]
     groups = gt.unique(member_of)
     member = (member_of[:, None] == groups).astype("float64")
@@ -92,19 +92,19 @@ def model() -> tuple[list[gt.Value], dict[str, gt.Value]]:
 
 
 def masked_mean(x: gt.Value, known: gt.Value) -> gt.Value:
-    """The mean over the known rows, at the full size."""
+    """Return the mean over the known rows, at the full size."""
     rows = known if x.ndim == 1 else known[:, None]
     return gt.sum(gt.where(rows, x, 0.0), axis=0) / gt.sum(known)
 
 
 def standardised(x: gt.Value, known: gt.Value) -> gt.Value:
-    """Mean 0 and variance 1 over the known rows; 0 in the others."""
+    """Scale the known rows to mean 0 and variance 1; the other rows are 0."""
     centred = gt.where(known[:, None], x - masked_mean(x, known), 0.0)
     return centred / gt.sqrt(masked_mean(centred**2, known))
 
 
 def cubic(z: gt.Value) -> gt.Value:
-    """All products of up to three columns of `z`, side by side."""
+    """Return all products of up to three columns of `z`, side by side."""
     columns = {(): gt.ones_like(z[:, 0])}
     for factors in PRODUCTS[1:]:
         columns[factors] = columns[factors[:-1]] * z[:, factors[-1]]
@@ -112,7 +112,7 @@ def cubic(z: gt.Value) -> gt.Value:
 
 
 def solve(a: gt.Value, b: gt.Value) -> gt.Value:
-    """The solution of a v = b for positive definite a, by conjugate gradients."""
+    """Solve a v = b for a positive definite `a`, by conjugate gradients."""
     v = gt.zeros_like(b)
     left = direction = b
     square = left @ left
@@ -132,7 +132,7 @@ def solve(a: gt.Value, b: gt.Value) -> gt.Value:
 def plain_numpy(
     x: np.ndarray, mass: np.ndarray, group: np.ndarray, keep: np.ndarray, k: int
 ) -> dict[str, np.ndarray]:
-    """What the compiled programs must return."""
+    """Compute in plain NumPy the results that the compiled programs must return."""
     known = keep & ~np.isnan(mass) & ~np.isnan(x).any(axis=1)
     x, mass, group = x[known], mass[known], group[known]
     z = (x - x.mean(axis=0)) / x.std(axis=0)
@@ -158,7 +158,7 @@ def plain_numpy(
 
 
 def main() -> int:
-    """Compile, explain, call, compare; 0 where everything agrees."""
+    """Compile, explain, call and compare; return 0 if everything agrees."""
     columns = load()
     x = np.stack([columns[name] for name in MEASURED], axis=1)
     mass = columns["body_mass_g"]
@@ -211,18 +211,18 @@ def main() -> int:
 
 
 def heading(text: str) -> None:
-    """A line that opens a part of the output."""
+    """Print a line that opens a part of the output."""
     print(f"\n--- {text} ---")
 
 
 def segment_source(source: str, index: int) -> str:
-    """The function of one segment, cut out of the emitted module."""
+    """Cut the function of one segment out of the emitted module."""
     start = source.index(f"def segment_{index}(")
     return source[start : source.index("\n\n\n", start)]
 
 
 def report(title: str, f: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
-    """The result of one call; prints its shapes and what was compiled for it."""
+    """Return the result of one call; print its shapes and what was compiled for it."""
     before = len(f.stats().compilations)
     results = f(*arguments)
     print(f"{title}: {len(results['groups'])} groups")
@@ -235,7 +235,7 @@ def report(title: str, f: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def same(backend: str, results: dict[str, Any], wanted: dict[str, np.ndarray]) -> bool:
-    """Whether a backend returned what plain NumPy did; prints where not."""
+    """Whether a backend returned what plain NumPy did; print where it did not."""
     agree = True
     for name, array in wanted.items():
         got = np.asarray(results[name])

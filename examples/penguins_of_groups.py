@@ -1,13 +1,13 @@
 """How heavy is a penguin? An Optax fit for every group of birds, compiled a few times.
 
 The birds of one species, of one island or of one year are groups of different sizes.
-For each, body mass is fitted to the other measurements: a scan makes all the steps of
-Adam, with a rate that falls, in one call. With `jax.jit` that call is compiled for each
-number of birds; with `graphc.jit`, for few capacities.
+For each group, body mass is fitted to the other measurements: in one call, a scan makes
+all steps of Adam, with a falling rate. With `jax.jit`, the call is compiled for each
+number of birds; with `graphc.jit`, it is compiled for a few capacities.
 
-The data are in data/penguins.csv; see data/README.md for source and licence. It needs
-the package optax. The first fits are compared with those of `jax.jit`. Compilations and
-seconds of both are drawn into penguins_of_groups.png. Run it:
+The data are in data/penguins.csv; see data/README.md for source and licence. The
+package optax is needed. The first fits are compared with those of `jax.jit`. The
+compilations and seconds of both are drawn into penguins_of_groups.png. Run it:
 python examples/penguins_of_groups.py
 """
 
@@ -34,7 +34,7 @@ OPTIMISER = optax.adam(optax.cosine_decay_schedule(0.1, STEPS))
 
 
 def groups() -> dict[str, np.ndarray]:
-    """The standardised measurements of groups of birds, by name."""
+    """Return the standardised measurements of groups of birds, by name."""
     with DATA.open(encoding="utf-8") as file:
         birds = [row for row in csv.DictReader(file) if row["body_mass_g"] != "NA"]
     whole = np.array([[float(bird[k]) for k in MEASURED] for bird in birds])
@@ -53,7 +53,7 @@ def groups() -> dict[str, np.ndarray]:
 
 
 def fit(p: Any, birds: Any) -> tuple[Any, Any]:
-    """The parameters after all steps, and the loss before each."""
+    """Return the parameters after all steps, and the loss before each step."""
 
     def loss(p: Any) -> Any:
         guess = birds[:, :-1] @ p["slopes"] + p["offset"]
@@ -72,7 +72,7 @@ def fit(p: Any, birds: Any) -> tuple[Any, Any]:
 def fitted(
     compiled: Callable[..., Any], some: list[np.ndarray]
 ) -> tuple[list[Any], np.ndarray]:
-    """The fits of groups, one by one, and when each was done."""
+    """Fit the groups one by one; return the fits, and the time when each was done."""
     start = {"slopes": jnp.zeros(3), "offset": jnp.float32(0)}
     found, seconds, began = [], [], time.perf_counter()
     for birds in some:
@@ -94,7 +94,7 @@ def draw(path: Path, seconds: dict[str, np.ndarray]) -> None:
 
 
 def main(count: int = 100, compared: int = COMPARED, folder: Path = Path()) -> int:
-    """Fit all groups, some of them both ways; 0 where everything agrees."""
+    """Fit all groups, some of them both ways; return 0 if everything agrees."""
     chosen = dict(list(groups().items())[:count])
     some = list(chosen.values())
     ours, theirs = graphc.jit(fit), jax.jit(fit)

@@ -2,17 +2,17 @@
 
 The body mass of penguins is explained by the length of their flippers, by their sex,
 and by a level for each group: the birds of a species on an island in a year. The levels
-of groups are drawn from a common distribution, so that small groups learn from others.
-Of some birds the sex is not known: their density is that of both, weighted by the share
-of males. The model is made once; `pm.set_data` gives it all birds, then those of single
-islands, which are fewer groups.
+of groups are drawn from a common distribution, so small groups learn from the others.
+The sex of some birds is not known: their density is that of both sexes, weighted by the
+share of males. The model is made once. `pm.set_data` gives it all birds, and then those
+of single islands, which have fewer groups.
 
-PyMC's NUTS draws from it on PyTensor's mode "JAX", and on graphc. Posteriors are
-compared, and how long both take to the first draw and for the others, and how often XLA
-compiles. Both posteriors of all birds are drawn into penguins_pymc.png, by ArviZ.
+PyMC's NUTS samples the model in PyTensor's mode "JAX" and on graphc. The example
+compares the posteriors, the time to the first draw and for the others, and how often
+XLA compiles. ArviZ draws both posteriors of all birds into penguins_pymc.png.
 
-The data are in data/penguins.csv; see data/README.md for source and licence. It needs
-the package pymc. Run it: python examples/penguins_pymc.py
+The data are in data/penguins.csv; see data/README.md for source and licence. The
+package pymc is needed. Run it: python examples/penguins_pymc.py
 """
 
 import csv
@@ -43,13 +43,13 @@ events: list[float] = []
 
 @jax.monitoring.register_event_duration_secs_listener
 def note(event: str, seconds: float, **_: Any) -> None:
-    """Called by JAX; compilations of XLA are counted."""
+    """Count the compilations of XLA; called by JAX."""
     if event == COMPILED:
         events.append(seconds)
 
 
 def load(islands: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The data of the model, of the birds on islands that were measured."""
+    """Load the data of the model, for the measured birds of some islands."""
     with DATA.open(encoding="utf-8") as file:
         birds = [row for row in csv.DictReader(file) if row["body_mass_g"] != "NA"]
     measured = ("body_mass_g", "flipper_length_mm")
@@ -69,7 +69,7 @@ def load(islands: tuple[str, ...]) -> dict[str, np.ndarray]:
 
 
 def model(data: dict[str, np.ndarray]) -> pm.Model:
-    """The model of birds in groups; both may be changed by `pm.set_data`."""
+    """Make the model of birds in groups; `pm.set_data` may change both."""
     with pm.Model() as found:
         given = {name: pm.Data(name, values) for name, values in data.items()}
         level, spread = pm.Normal("level", 0, 1), pm.HalfNormal("spread", 1)
@@ -87,13 +87,13 @@ def model(data: dict[str, np.ndarray]) -> pm.Model:
 
 
 def log_normal(x: Any, mean: Any, scale: Any) -> Any:
-    """The log density of a normal distribution, up to a constant."""
+    """Return the log density of a normal distribution, up to a constant."""
     return -0.5 * ((x - mean) / scale) ** 2 - pt.log(scale)
 
 
 @dataclass
 class Run:
-    """Draws, and what they have taken."""
+    """Draws, the time that they took, and the compilations."""
 
     posterior: xr.Dataset
     first: float  # seconds until the first draw
@@ -102,7 +102,7 @@ class Run:
 
 
 def sampled(made: pm.Model, mode: Any, seed: int, draws: int, chains: int) -> Run:
-    """Draw by NUTS, tuned by half as many steps, where PyTensor compiles in a mode."""
+    """Draw by NUTS in a mode of PyTensor, with half as many steps for tuning."""
     times: list[float] = []
     before, start = len(events), time.perf_counter()
     with made:
@@ -124,18 +124,18 @@ def sampled(made: pm.Model, mode: Any, seed: int, draws: int, chains: int) -> Ru
 
 
 def joined(runs: list[Run]) -> xr.Dataset:
-    """The draws of runs as chains of one posterior."""
+    """Return the draws of all runs as the chains of one posterior."""
     found = xr.concat([run.posterior for run in runs], "chain")
     return found.assign_coords(chain=np.arange(found.sizes["chain"]))
 
 
 def largest(found: xr.Dataset) -> float:
-    """The largest number in it."""
+    """Return the largest number in a data set."""
     return max(float(values.max()) for values in found.data_vars.values())
 
 
 def apart(runs: list[Run]) -> float:
-    """The largest difference of means, in Monte Carlo standard errors."""
+    """Return the largest difference of means, in Monte Carlo standard errors."""
     one, other = (run.posterior for run in runs)
     error = np.sqrt(az.mcse(one) ** 2 + az.mcse(other) ** 2)
     axes = "chain", "draw"
@@ -156,9 +156,9 @@ def main(
     far: float = 5.0,
     folder: Path = Path(),
 ) -> int:
-    """Sample everything both ways; 0 where the posteriors are the same.
+    """Sample everything both ways; return 0 if the posteriors are the same.
 
-    That is where R-hat is below `rhat`, and means are less than `far` errors apart.
+    They are if R-hat is below `rhat`, and means are less than `far` errors apart.
     """
     matplotlib.use("agg")
     made, agree = model(load(islands[0])), True

@@ -1,13 +1,13 @@
 """A rewrite rule of one's own: a median over measured birds without their number.
 
 How well fed is a penguin? Its condition is the log of its mass over the cube of its
-flipper's length, and the robust score of a bird is how far that is from the median,
-in units of the median absolute deviation. Both medians are over the birds that were
-measured and that the caller keeps, and how many these are depends on the data. So the
-compiler reads a number from the device and compiles what follows anew for each one.
+flipper's length. The robust score of a bird is the distance of its condition from the
+median, in units of the median absolute deviation. Both medians are over the birds that
+were measured and that the caller keeps. Their number depends on the data, so graphc
+reads it from the device, and compiles what follows anew for each number.
 
-`median_of_selected` tells it what a statistician knows: missing values can stay where
-they are, as NaN. The plan is printed without the rule and with it, the rule is checked
+`median_of_selected` tells graphc what a statistician knows: missing values can stay in
+place, as NaN. The plan is printed without the rule and with it, the rule is checked
 on graphs that it matches (for which Hypothesis is needed), and the scores are compared
 with plain NumPy. Run it: python examples/penguins_rule.py
 """
@@ -23,7 +23,7 @@ import graphc
 import graphc.tensor as gt
 
 DATA = Path(__file__).parent / "data" / "penguins.csv"
-NORMAL = 1.4826  # the standard deviation over the median absolute one, for a normal
+NORMAL = 1.4826  # standard over median absolute deviation, for a normal
 
 
 @graphc.rewrite(
@@ -34,12 +34,12 @@ NORMAL = 1.4826  # the standard deviation over the median absolute one, for a no
     finite=True,
 )
 def median_of_selected(x: gt.Value, mask: gt.Value) -> gt.Value:
-    """What is not selected becomes NaN, which nanmedian leaves out."""
+    """Replace elements that are not selected by NaN, which nanmedian leaves out."""
     return gt.nanmedian(gt.where(mask, x, float("nan")))
 
 
 def load() -> dict[str, np.ndarray]:
-    """The columns of the file that are used, NaN where a number is missing."""
+    """Load the columns of the file that are used, with NaN for missing numbers."""
     with open(DATA, newline="") as file:
         rows = list(csv.DictReader(file))
     numbers = {
@@ -50,7 +50,7 @@ def load() -> dict[str, np.ndarray]:
 
 
 def model() -> tuple[list[gt.Value], gt.Value]:
-    """The inputs, and the score of each bird; 0 for those that do not count."""
+    """Return the inputs, and the score of each bird: 0 for birds that do not count."""
     mass = gt.tensor("mass", "float64", ("n",))
     flipper = gt.tensor("flipper", "float64", ("n",))
     keep = gt.tensor("keep", "bool", ("n",))
@@ -64,7 +64,7 @@ def model() -> tuple[list[gt.Value], gt.Value]:
 
 
 def plain_numpy(mass: np.ndarray, flipper: np.ndarray, keep: np.ndarray) -> Any:
-    """What the compiled programs must return."""
+    """Compute in plain NumPy the scores that the compiled programs must return."""
     condition = np.log(mass) - 3 * np.log(flipper)
     known = keep & ~np.isnan(condition)
     left = condition[known] - np.median(condition[known])
@@ -74,7 +74,7 @@ def plain_numpy(mass: np.ndarray, flipper: np.ndarray, keep: np.ndarray) -> Any:
 
 
 def main() -> int:
-    """Plans, the check, and the birds that stand out; 0 where everything agrees."""
+    """Show plans, the check and the extreme birds; return 0 if everything agrees."""
     columns = load()
     mass, flipper = columns["body_mass_g"], columns["flipper_length_mm"]
     inputs, score = model()

@@ -1,11 +1,11 @@
 """Is it a male? A hierarchical logistic regression, fitted by its gradient.
 
-Each species has an intercept and slopes of its own, which are drawn from a common
-distribution: what is known of one species informs the others. Of some birds the sex or
-a measurement is missing; they go in as NaN, and the graph leaves them out by a mask,
-so that how many rows count depends on the data. The most probable parameters are found
-by SciPy's L-BFGS, which calls one compiled function for the cost and its gradient, on
-JAX and on NumPy, and then compared with those that a hand-written JAX program finds.
+Each species has its own intercept and slopes, which are drawn from a common
+distribution: the data of one species inform the others. For some birds, the sex or a
+measurement is missing. They go in as NaN, and the graph leaves these birds out by a
+mask, so the number of rows depends on the data. SciPy's L-BFGS finds the most probable
+parameters by calls of one compiled function for the cost and its gradient, on JAX and
+on NumPy. The results are compared with those of a hand-written JAX program.
 
 Run it: python examples/penguins_sex.py
 """
@@ -33,7 +33,7 @@ SIZE = sum(int(np.prod(shape)) for shape in PARTS.values())
 
 
 def load() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Measurements and whether male (NaN where missing), and the species by number."""
+    """Load measurements, whether male (NaN if missing), and the species by number."""
     with open(DATA, newline="") as file:
         rows = list(csv.DictReader(file))
     numbers = {"NA": np.nan, "male": 1.0, "female": 0.0}
@@ -44,7 +44,7 @@ def load() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def unpacked(theta: Any) -> dict[str, Any]:
-    """The parameters by name, from one vector."""
+    """Cut one vector into the parameters by name."""
     parts, start = {}, 0
     for name, shape in PARTS.items():
         stop = start + int(np.prod(shape))
@@ -56,7 +56,7 @@ def unpacked(theta: Any) -> dict[str, Any]:
 def negative_log_posterior(
     xp: Any, log_sigmoid: Callable[[Any], Any], theta: Any, data: tuple[Any, Any, Any]
 ) -> Any:
-    """Up to a constant, of birds whose data are complete; `xp` is gt or jax.numpy."""
+    """Return the cost of birds with complete data; `xp` is gt or jax.numpy."""
     x, male, species = data
     p = unpacked(theta)
     z = (x - xp.mean(x, axis=0)) / xp.std(x, axis=0)
@@ -68,7 +68,7 @@ def negative_log_posterior(
 
 
 def compiled(backend: Any) -> graphc.runtime.function.Function:
-    """From parameters and data with holes to the cost and its gradient."""
+    """Compile the cost and its gradient, as a function of parameters and raw data."""
     theta = gt.tensor("theta", "float64", (SIZE,))
     x = gt.tensor("x", "float64", ("n", len(MEASURED)))
     male = gt.tensor("male", "float64", ("n",))
@@ -82,7 +82,7 @@ def compiled(backend: Any) -> graphc.runtime.function.Function:
 
 
 def by_hand(x: np.ndarray, male: np.ndarray, species: np.ndarray) -> Any:
-    """The same in JAX: rows are chosen outside, each number of them is compiled."""
+    """Write it in JAX: rows are chosen outside, and each number of rows is compiled."""
     known = ~np.isnan(male) & ~np.isnan(x).any(axis=1)
     data = x[known], male[known], species[known]
 
@@ -93,7 +93,7 @@ def by_hand(x: np.ndarray, male: np.ndarray, species: np.ndarray) -> Any:
 
 
 def fitted(value_and_grad: Callable[[np.ndarray], Any]) -> Any:
-    """Where L-BFGS ends."""
+    """Return the result of L-BFGS."""
 
     def host(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = value_and_grad(theta)
@@ -105,7 +105,7 @@ def fitted(value_and_grad: Callable[[np.ndarray], Any]) -> Any:
 
 
 def report(name: str, result: Any) -> dict[str, np.ndarray]:
-    """Print how a fit ended; its slopes per species."""
+    """Print how a fit ended; return its parameters and its slopes per species."""
     p = unpacked(result.x)
     slopes: np.ndarray = p["common"] + np.exp(p["log_spread"]) * p["own"]
     print(f"{name:12} {result.nit} steps to {result.fun:.9f}")
@@ -113,7 +113,7 @@ def report(name: str, result: Any) -> dict[str, np.ndarray]:
 
 
 def main() -> int:
-    """Fit three times; 0 where the optima agree."""
+    """Fit three times; return 0 if the optima agree."""
     x, male, species = load()
     print(f"{len(male)} birds, the sex of {np.isnan(male).sum()} is missing")
     functions = {name: compiled(name) for name in ("jax", "numpy")}

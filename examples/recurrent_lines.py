@@ -2,10 +2,10 @@
 
 A gated recurrent unit of Equinox guesses the next character of each line of this
 repository's README; Optax makes the steps. The program is what it would be with
-`jax.jit`, which compiles it for every length anew; with `graphc.jit` in its place it is
-compiled for few capacities, and the loss, whose terms the scan stacks, is summed in it.
+`jax.jit`, which compiles it anew for every length. `graphc.jit` in its place compiles
+for a few capacities, and sums the terms of the loss in the scan that stacks them.
 
-It needs the packages equinox and optax. The first losses are compared with those of
+The packages equinox and optax are needed. The first losses are compared with those of
 `jax.jit`. Compilations and seconds of both are drawn into recurrent_lines.png. Run it:
 python examples/recurrent_lines.py
 """
@@ -44,7 +44,7 @@ class Reader(eqx.Module):
         self.out = eqx.nn.Linear(WIDTH, KINDS, key=third)
 
     def __call__(self, line: Any) -> Any:
-        """Minus the log probability of each character, but the first."""
+        """Return minus the log probability of each character but the first."""
 
         def step(h: Any, pair: Any) -> tuple[Any, Any]:
             before, after = pair
@@ -56,7 +56,7 @@ class Reader(eqx.Module):
 
 
 def lines() -> list[np.ndarray]:
-    """Each line as numbers of characters, in a random order."""
+    """Return each line as the numbers of its characters, in a random order."""
     rows = [line for line in TEXT.read_text(encoding="utf-8").splitlines() if line[2:]]
     order = np.random.default_rng(0).permutation(len(rows))
     codes = [np.array([ord(c) - 32 for c in rows[i]]) for i in order]
@@ -64,7 +64,7 @@ def lines() -> list[np.ndarray]:
 
 
 def step(model: Reader, state: Any, line: Any) -> tuple[Reader, Any, Any]:
-    """The model and the state of the optimiser after a step, and the loss before."""
+    """Return the model and the optimiser's state after a step, and the loss before."""
     cost = eqx.filter_value_and_grad(lambda model: jnp.mean(model(line)))
     value, slopes = cost(model)
     updates, state = OPTIMISER.update(slopes, state)
@@ -74,7 +74,7 @@ def step(model: Reader, state: Any, line: Any) -> tuple[Reader, Any, Any]:
 def trained(
     compiled: Callable[..., Any], text: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The losses of steps on these lines, one by one, and when each was done."""
+    """Take a step on each line; return the losses, and the time after each step."""
     model = Reader(jax.random.key(0))
     state = OPTIMISER.init(eqx.filter(model, eqx.is_array))
     losses, seconds, began = [], [], time.perf_counter()
@@ -97,7 +97,7 @@ def draw(path: Path, seconds: dict[str, np.ndarray]) -> None:
 
 
 def main(steps: int = STEPS, compared: int = COMPARED, folder: Path = Path()) -> int:
-    """Train, for some steps both ways; 0 where everything agrees."""
+    """Train, for some steps both ways; return 0 if everything agrees."""
     text = lines()[:steps]
     ours, theirs = graphc.jit(step), jax.jit(step)
     losses, seconds = trained(ours, text)

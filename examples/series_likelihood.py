@@ -1,13 +1,13 @@
 """A pendulum pelted with peas: one likelihood over recordings of different lengths.
 
-In 1927 Yule thought of sunspots as of a pendulum that boys hit with peas at random, and
-so found autoregressive models. Here are recordings of such a pendulum, simulated, some
-short and some long. Its period, the time in which a swing dies away, and how hard the
-peas hit are found by SciPy's L-BFGS, from the likelihood of one recording: graphc makes
-of it one call on all of them, which is compiled per capacity, not per length.
+In 1927, Yule thought of sunspots as a pendulum that boys pelt with peas at random, and
+so found autoregressive models. Here are simulated recordings of such a pendulum, some
+short and some long. SciPy's L-BFGS finds the period, the time in which a swing dies
+away, and how hard the peas hit, from the likelihood of one recording. graphc makes of
+it one call on all recordings, which is compiled per capacity, not per length.
 
-A kick is what a position differs by from what the two before it foretell, so that
-least squares in plain NumPy must end at the same optimum. Run it:
+A kick is the difference between a position and its prediction from the two positions
+before. So least squares in plain NumPy must end at the same optimum. Run it:
 python examples/series_likelihood.py
 """
 
@@ -25,7 +25,7 @@ START = np.log([8.0, 20.0, 1.0])
 
 
 def recordings(count: int, seed: int = 0) -> list[np.ndarray]:
-    """Positions of a pendulum that starts at rest: from 10 to 1,000 samples each."""
+    """Simulate a pendulum that starts at rest: positions at 10 to 1,000 times each."""
     rng = np.random.default_rng(seed)
     turn = np.exp(-1 / TRUE["decay"] + 2j * np.pi / TRUE["period"])
     found = []
@@ -39,14 +39,14 @@ def recordings(count: int, seed: int = 0) -> list[np.ndarray]:
 
 
 def coefficients(xp: Any, theta: Any) -> tuple[Any, Any, Any]:
-    """How a position depends on the two before it, and the spread of what is new."""
+    """Return a position's two coefficients on those before, and the kicks' spread."""
     turn, shrink = 2 * xp.pi / xp.exp(theta[0]), xp.exp(-1 / xp.exp(theta[1]))
     new = shrink * xp.sin(turn) * xp.exp(theta[2])
     return 2 * shrink * xp.cos(turn), -(shrink**2), new
 
 
 def cost(xp: Any, theta: Any, y: Any) -> Any:
-    """Minus the log likelihood of one recording; `xp` is gt, numpy or jax.numpy."""
+    """Return minus one recording's log likelihood; `xp` is gt, numpy or jax.numpy."""
     first, second, spread = coefficients(xp, theta)
     before = xp.concatenate([xp.zeros(2, dtype="float64"), y])
     new = y - first * before[1:-1] - second * before[:-2]
@@ -54,7 +54,7 @@ def cost(xp: Any, theta: Any, y: Any) -> Any:
 
 
 def compiled(**options: Any) -> Any:
-    """The cost of all recordings and its gradient, in one call."""
+    """Compile the cost of all recordings and its gradient, in one call."""
     theta = gt.tensor("theta", "float64", (3,))
     y = gt.tensor("y", "float64", ("n",))
     outputs = graphc.value_and_grad(cost(gt, theta, y), theta)
@@ -62,7 +62,7 @@ def compiled(**options: Any) -> Any:
 
 
 def fitted(f: Any, series: list[np.ndarray]) -> OptimizeResult:
-    """Where L-BFGS ends."""
+    """Return the result of L-BFGS."""
 
     def host(theta: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = f(theta, series)
@@ -73,7 +73,7 @@ def fitted(f: Any, series: list[np.ndarray]) -> OptimizeResult:
 
 
 def least_squares(series: list[np.ndarray]) -> np.ndarray:
-    """The same optimum by plain NumPy: the coefficients, and the spread left over."""
+    """Find the same optimum in plain NumPy: the coefficients, and the kicks' spread."""
     before = [np.concatenate([[0.0, 0.0], y]) for y in series]
     known = np.concatenate([np.stack([b[1:-1], b[:-2]], axis=1) for b in before])
     y = np.concatenate(series)
@@ -82,7 +82,7 @@ def least_squares(series: list[np.ndarray]) -> np.ndarray:
 
 
 def main() -> int:
-    """Fit as recordings come in; 0 where every optimum is that of least squares."""
+    """Fit as recordings come in; return 0 if all optima are those of least squares."""
     every = recordings(120)
     f, agree = compiled(), True
     for count in (10, 40, 80, 120):

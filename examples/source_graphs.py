@@ -1,13 +1,13 @@
 """Is it a method? A graph network on the syntax of functions, without padded graphs.
 
 The functions are those of modules of Python's standard library, as it is installed. The
-nodes of the graph of one are those of its syntax tree, known by their kinds only; edges
-lead from what contains to what is contained, and from each part to the next. A network
-passes messages along them, and guesses whether the function is a method. No two graphs
-have the same number of nodes and edges. `jax.jit` compiles for each of them, which is
-why graphs are usually padded, by hand, in one more node and edges that lead there.
-Here the step of the optimiser is written for one graph as it is, and decorated with
-`graphc.jit`: it is compiled for few capacities.
+graph of a function has the nodes of its syntax tree, known only by their kinds; edges
+lead from each node to its parts, and from each part to the next. A network passes
+messages along the edges, and guesses whether the function is a method. No two graphs
+have the same number of nodes and edges. `jax.jit` compiles for each of them, so people
+usually pad graphs by hand, with one more node and with edges that lead to it. Here, the
+step of the optimiser is written for one graph as it is, and decorated with
+`graphc.jit`: it is compiled for a few capacities.
 
 The first losses are compared with those of `jax.jit`. Compilations and seconds of both
 are drawn into source_graphs.png. Run it: python examples/source_graphs.py
@@ -36,7 +36,7 @@ Parameters = dict[str, Any]
 
 
 class Sample(NamedTuple):
-    """A function of Python: kinds of nodes, edges between them, and what it is."""
+    """A Python function: kinds of nodes, edges between them, and whether a method."""
 
     kinds: np.ndarray
     senders: np.ndarray
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
 
 def samples() -> list[Sample]:
-    """The graphs of functions that are not too long, in a random order."""
+    """Return the graphs of functions that are not too long, in a random order."""
     root, found = Path(sysconfig.get_path("stdlib")), []
     for name in MODULES:
         path = root / f"{name}.py"
@@ -59,7 +59,7 @@ def samples() -> list[Sample]:
 
 
 def graph_of(function: ast.FunctionDef) -> Sample:
-    """The syntax tree of a function."""
+    """Make the graph of a function from its syntax tree."""
     nodes = list(ast.walk(function))
     place = {id(node): i for i, node in enumerate(nodes)}
     kinds = [sum(map(ord, type(n).__name__)) % KINDS for n in nodes]
@@ -74,12 +74,12 @@ def graph_of(function: ast.FunctionDef) -> Sample:
 
 
 def shapes(graph: Sample) -> tuple[int, int]:
-    """The numbers of nodes and edges."""
+    """Return the numbers of nodes and edges."""
     return len(graph.kinds), len(graph.senders)
 
 
 def loss(p: Parameters, graph: Sample) -> Any:
-    """Minus the log probability of what the function is."""
+    """Return minus the log probability that the function is what it is."""
     count = graph.kinds.shape[0]
     h = p["embedding"][graph.kinds]
     for i in range(ROUNDS):
@@ -91,13 +91,13 @@ def loss(p: Parameters, graph: Sample) -> Any:
 
 
 def step(p: Parameters, graph: Sample) -> tuple[Parameters, Any]:
-    """The parameters after a step downhill, and the loss before."""
+    """Return the parameters after a step downhill, and the loss before it."""
     value, slopes = jax.value_and_grad(loss)(p, graph)
     return jax.tree.map(lambda x, slope: x - RATE * slope, p, slopes), value
 
 
 def start() -> Parameters:
-    """Random parameters."""
+    """Draw random parameters."""
     rng = np.random.default_rng(1)
     shapes = {"embedding": (KINDS, WIDTH), "out": (WIDTH,)}
     shapes |= dict.fromkeys(("message", "own", "got"), (ROUNDS, WIDTH, WIDTH))
@@ -110,7 +110,7 @@ def start() -> Parameters:
 def trained(
     compiled: Callable[..., Any], graphs: list[Sample]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The losses of steps on these graphs, one by one, and when each was done."""
+    """Take a step on each graph; return the losses, and the time after each step."""
     p, losses, seconds, began = start(), [], [], time.perf_counter()
     for graph in graphs:
         p, value = compiled(p, graph)
@@ -131,7 +131,7 @@ def draw(path: Path, seconds: dict[str, np.ndarray]) -> None:
 
 
 def main(steps: int = STEPS, compared: int = COMPARED, folder: Path = Path()) -> int:
-    """Train, for some steps both ways; 0 where everything agrees."""
+    """Train, for some steps both ways; return 0 if everything agrees."""
     graphs = samples()[:steps]
     count = len(set(map(shapes, graphs)))
     print(f"{len(graphs)} functions, graphs of {count} sizes")

@@ -1,14 +1,14 @@
 """At which angle does a ball fly farthest? A differential equation, until it lands.
 
 A ball feels gravity and the drag of the air, which grows with the square of its speed.
-Its flight is computed by the Runge-Kutta method of Bogacki and Shampine (1989), whose
-steps are as long as the error allows, until the ball is below the ground: how many
-steps that takes is not known before. From there one step back leads to the ground
-itself (Henon, 1982: height takes the place of time). The gradient of the range in the
-angle goes backwards through all of it, and Newton's method finds the best angle.
+Its flight is computed by the Runge-Kutta method of Bogacki and Shampine (1989), with
+steps as long as the error allows, until the ball is below the ground. The number of
+steps is not known before. From there, one step back leads to the ground itself (Henon,
+1982: height takes the place of time). The gradient of the range by the angle goes
+backwards through all of this, and Newton's method finds the best angle.
 
-Without air the range is v**2 * sin(2 * angle) / g, and the best angle 45 degrees; with
-air, ranges are compared with those of SciPy's `solve_ivp` and slopes with differences.
+Without air, the range is v**2 * sin(2 * angle) / g, and the best angle 45 degrees. With
+air, ranges are compared with those of SciPy's `solve_ivp`, and slopes with differences.
 The flights are drawn into thrown_ball.png. Run it: python examples/thrown_ball.py
 """
 
@@ -24,20 +24,20 @@ import graphc
 import graphc.tensor as gt
 
 GRAVITY = 9.81  # m/s^2
-SPEED = 45.0  # m/s, of a baseball that is hit well
+SPEED = 45.0  # m/s, a baseball that is hit well
 DRAG = 0.0062  # 1/m: density * drag coefficient * area / (2 * mass)
-TOLERANCE = 1e-6  # of a step, relative
+TOLERANCE = 1e-6  # of a step, relative to the state
 
 
 def motion(xp: Any, state: Any, drag: Any) -> Any:
-    """The derivative of x, y, vx, vy in time."""
+    """Return the derivative of x, y, vx, vy by time."""
     vx, vy = state[2], state[3]
     slowed = drag * xp.sqrt(vx**2 + vy**2)
     return xp.stack([vx, vy, -slowed * vx, -GRAVITY - slowed * vy])
 
 
 def step(state: Any, h: Any, drag: Any) -> tuple[Any, Any]:
-    """The state a time `h` later, and how wrong it may be (Bogacki, Shampine, 1989)."""
+    """Return the state after a time `h`, and its error (Bogacki, Shampine, 1989)."""
     k1 = motion(gt, state, drag)
     k2 = motion(gt, state + h / 2 * k1, drag)
     k3 = motion(gt, state + 3 * h / 4 * k2, drag)
@@ -48,7 +48,7 @@ def step(state: Any, h: Any, drag: Any) -> tuple[Any, Any]:
 
 
 def advance(flight: dict[str, Any], drag: Any) -> dict[str, Any]:
-    """One step, or a shorter one next time where this was too long."""
+    """Take a step; if its error is too large, stay and take a shorter one next time."""
     state, h = flight["state"], flight["h"]
     after, error = step(state, h, drag)
     grown = h * gt.clip(0.9 * (TOLERANCE / (error + 1e-300)) ** (1 / 3), 0.2, 5.0)
@@ -59,7 +59,7 @@ def advance(flight: dict[str, Any], drag: Any) -> dict[str, Any]:
 
 
 def landed(state: Any, drag: Any) -> Any:
-    """Where the ground is met: one step of Runge and Kutta in height, down to 0."""
+    """Return where the ball lands: one Runge-Kutta step in height, down to 0."""
 
     def slope(s: Any) -> Any:
         found = motion(gt, s, drag)
@@ -74,14 +74,14 @@ def landed(state: Any, drag: Any) -> Any:
 
 
 def thrown(angle: Any) -> dict[str, Any]:
-    """A flight at its beginning."""
+    """Return a flight at its beginning."""
     velocity = SPEED * gt.stack([gt.cos(angle), gt.sin(angle)])
     start = gt.concatenate([gt.zeros(2, dtype="float64"), velocity])
     return {"state": start, "h": gt.constant(1e-3, dtype="float64")}
 
 
 def programs(backend: Any = "numpy") -> tuple[Any, Any]:
-    """Range with its first two derivatives in the angle; and the path of a flight."""
+    """Compile the range, with its first two derivatives, and the path of a flight."""
     angle, drag = gt.scalar("angle", "float64"), gt.scalar("drag", "float64")
 
     def flying(flight: dict[str, Any]) -> Any:
@@ -100,7 +100,7 @@ def programs(backend: Any = "numpy") -> tuple[Any, Any]:
 
 
 def by_scipy(angle: float, drag: float) -> float:
-    """The range, by SciPy."""
+    """Compute the range with SciPy."""
 
     def ground(_: float, state: np.ndarray) -> float:
         return float(state[1])
@@ -115,7 +115,7 @@ def by_scipy(angle: float, drag: float) -> float:
 
 
 def best(ranges: Any, drag: float) -> float:
-    """The angle of the longest flight, by Newton's method."""
+    """Find the angle of the longest flight, by Newton's method."""
     angle = 0.7
     for _ in range(6):
         _, slope, bent = ranges(angle, drag)
@@ -124,7 +124,7 @@ def best(ranges: Any, drag: float) -> float:
 
 
 def draw(paths: dict[str, np.ndarray], path: Path) -> None:
-    """The flights as a picture."""
+    """Draw the flights."""
     figure = Figure(figsize=(7, 3), layout="constrained")
     axes = figure.subplots()
     for name, points in paths.items():
@@ -135,7 +135,7 @@ def draw(paths: dict[str, np.ndarray], path: Path) -> None:
 
 
 def main() -> int:
-    """Find the best angles, draw the flights, compare; 0 where everything agrees."""
+    """Find the best angles, draw flights, compare; return 0 if everything agrees."""
     ranges, flight = programs()
     free = best(ranges, 0.0)
     reach = float(ranges(free, 0.0)[0])

@@ -2,11 +2,11 @@
 
 "GREEK SMALL LETTER ALPHA WITH PSILI AND VARIA" has 45 characters, "THAI DIGIT ONE" 14.
 The model is a gated recurrent unit (Cho et al., 2014), written for one name: a scan
-stacks the log probability of each next character. Where these are read, as to see what
-surprises the net, they are stacked; where only their sum is asked for, as to train it,
-graphc moves the sum into the loop, forward and backward, and that stack is never made.
-Both come from the same lines. `graphc.ragged` makes of the cost of one name that of a
-batch, compiled per capacity and not per length.
+stacks the log probability of each next character. If a program reads them all, for
+example to see what surprises the net, they are stacked. If it needs only their sum, as
+in training, graphc moves the sum into the loop, forward and backward, and never makes
+the stack. Both come from the same lines. `graphc.ragged` turns the cost of one name
+into the cost of a batch, compiled per capacity and not per length.
 
 Cost and gradient are compared with those of `jax.lax.scan` in plain JAX. The learning
 curve is drawn into unicode_names.png. Run it: python examples/unicode_names.py
@@ -26,7 +26,7 @@ import graphc
 import graphc.tensor as gt
 
 LETTERS = " -ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-START = END = KINDS = len(LETTERS)  # what a name begins and ends with
+START = END = KINDS = len(LETTERS)  # the first and last "character" of a name
 BLOCKS = [(0x370, 0x530), (0x5D0, 0x5EB), (0xE01, 0xE5C), (0x10A0, 0x1100)]
 WIDTH, BATCH, EPOCHS = 48, 32, 6
 SHAPES = {
@@ -39,7 +39,7 @@ Parameters = dict[str, Any]
 
 
 def names() -> list[np.ndarray]:
-    """The names of letters as numbers of characters with an end, in a random order."""
+    """Return the names as numbers of characters and an end, in a random order."""
     points = [chr(i) for block in BLOCKS for i in range(*block)]
     found = {unicodedata.name(c, "") for c in points} - {""}
     spelled = sorted(n for n in found if set(n) <= set(LETTERS))
@@ -50,7 +50,7 @@ def names() -> list[np.ndarray]:
 
 
 def step(xp: Any, p: Parameters, h: Any, before: Any, after: Any) -> tuple[Any, Any]:
-    """The next state, and the log probability of the character that comes."""
+    """Return the next state, and the log probability of the character `after`."""
     x = p["embedding"][before]
     keep = 1 / (1 + xp.exp(-(x[:WIDTH] + h @ p["mix"][0])))
     reset = 1 / (1 + xp.exp(-(x[WIDTH : 2 * WIDTH] + h @ p["mix"][1])))
@@ -62,7 +62,7 @@ def step(xp: Any, p: Parameters, h: Any, before: Any, after: Any) -> tuple[Any, 
 
 
 def spelled(p: Parameters, codes: Any) -> Any:
-    """The log probability of each character of a name, stacked."""
+    """Return the log probability of each character of a name, stacked."""
     start = gt.full(1, START, dtype="int32")
     before = gt.concatenate([start, codes])[:-1]
 
@@ -73,7 +73,7 @@ def spelled(p: Parameters, codes: Any) -> Any:
 
 
 def programs() -> tuple[Any, Any]:
-    """Cost and gradient of a batch of names; the surprises of one name."""
+    """Compile the cost and gradient of a batch of names, and the bits of one name."""
     p = {name: gt.tensor(name, "float32", shape) for name, shape in SHAPES.items()}
     codes = gt.tensor("codes", "int32", ("n",))
     found = spelled(p, codes)
@@ -90,7 +90,7 @@ def programs() -> tuple[Any, Any]:
 
 
 def in_jax(p: Parameters, codes: np.ndarray) -> Any:
-    """Cost and gradient of one name, by hand."""
+    """Compute the cost and gradient of one name, written by hand."""
 
     def cost(p: Parameters) -> Any:
         before = jnp.concatenate([jnp.full(1, START), codes])[:-1]
@@ -101,7 +101,7 @@ def in_jax(p: Parameters, codes: np.ndarray) -> Any:
 
 
 def fitted(train: Any, text: list[np.ndarray], epochs: int) -> tuple[Any, list[float]]:
-    """The parameters after some epochs of Adam; bits per character on the way."""
+    """Return the parameters after epochs of Adam, and bits per character on the way."""
     rng = np.random.default_rng(1)
     p = {name: rng.normal(0, 0.05, n).astype("float32") for name, n in SHAPES.items()}
     mean, square = ({name: np.zeros_like(a) for name, a in p.items()} for _ in "ms")
@@ -121,7 +121,7 @@ def fitted(train: Any, text: list[np.ndarray], epochs: int) -> tuple[Any, list[f
 
 
 def draw(bits: list[float], path: Path) -> None:
-    """The learning curve as a picture."""
+    """Draw the learning curve."""
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.subplots()
     axes.plot(bits)
@@ -131,7 +131,7 @@ def draw(bits: list[float], path: Path) -> None:
 
 
 def main(epochs: int = EPOCHS) -> int:
-    """Learn, read, compare; 0 where everything agrees."""
+    """Learn, read and compare; return 0 if everything agrees."""
     text, new = names()[64:], names()[:64]
     train, read = programs()
     p, bits = fitted(train, text, epochs)

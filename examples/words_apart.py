@@ -1,16 +1,16 @@
 """Where do the words end? Beam search over sentences written without spaces.
 
-A word scores by how often it was seen, and by its letters where it never was. The
+A word scores by how often it was seen, or by its letters if it was never seen. The
 search keeps the best beginnings of a sentence, adds a word to each, and goes on until
-all of them have reached the end: how many steps that takes, and how many words come
-out, is known by then only. The score of the best sentence has a gradient, which goes
-backwards through the search: the features of the words that were taken. So the weights
-are learned by the structured perceptron (Collins, 2002), whose loss is by how much the
+all of them have reached the end. Only then is it known how many steps this takes, and
+how many words there are. The score of the best sentence has a gradient, which goes
+backwards through the search: it is the features of the words that were taken. So the
+structured perceptron (Collins, 2002) learns the weights. Its loss is by how much the
 search's answer scores better than the right one.
 
-The text is what Python's own help says about the language. No answer may score better
-than the best of all (Viterbi), the gradient must be the features of the answer, and JAX
-must give what NumPy gives. The learning curve is drawn into words_apart.png.
+The text is Python's own help about the language. No answer may score better than the
+best of all (Viterbi), the gradient must be the features of the answer, and JAX must
+give the same as NumPy. The learning curve is drawn into words_apart.png.
 Run it: python examples/words_apart.py
 """
 
@@ -27,13 +27,13 @@ from matplotlib.figure import Figure
 import graphc
 import graphc.tensor as gt
 
-LONGEST, WIDTH = 14, 12  # letters of a word, beginnings that are kept
+LONGEST, WIDTH = 14, 12  # most letters of a word, beginnings that are kept
 TRAIN, TEST, EPOCHS = 120, 60, 6
 FEATURES = ("how often it was seen", "never seen", "letters never seen", "a word")
 
 
 def texts() -> tuple[list[list[str]], Counter[str]]:
-    """Words of sentences in Python's help, and how often other text has which."""
+    """Return the words of sentences in Python's help, and word counts of other text."""
     text = " ".join(" ".join(topics[name].split()) for name in sorted(topics))
     prose = re.compile(r"(?<=\. )[A-Z][a-z]+(?:,? [a-z]+){5,14}(?=\.)")
     found = dict.fromkeys(m.group() for m in prose.finditer(text))
@@ -45,7 +45,7 @@ def texts() -> tuple[list[list[str]], Counter[str]]:
 
 
 def encoded(words: list[str], seen: Counter[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The features of each word that may be, as [i, l]; and where the words end."""
+    """Return the features of each possible word as [i, l], and where words end."""
     text, total = "".join(words), seen.total()
     features = np.zeros((len(text), LONGEST, len(FEATURES)))
     for i in range(len(text)):
@@ -57,7 +57,7 @@ def encoded(words: list[str], seen: Counter[str]) -> tuple[np.ndarray, np.ndarra
 
 
 def search(table: Any) -> tuple[Any, Any]:
-    """The score of the best sentence that is found, and where its words end."""
+    """Return the score of the best sentence found, and where its words end."""
     n = table.shape[0]
     lengths = gt.arange(1, LONGEST + 1, dtype="int64")
 
@@ -92,7 +92,7 @@ def search(table: Any) -> tuple[Any, Any]:
 
 
 def compiled(backend: str) -> tuple[Any, Any]:
-    """Loss and gradient of a sentence; best score with gradient, and the answer."""
+    """Compile a sentence's loss and gradient; and its best score, slope and answer."""
     weights = gt.tensor("weights", "float64", (len(FEATURES),))
     features = gt.tensor("features", "float64", ("letters", LONGEST, len(FEATURES)))
     ends = gt.tensor("ends", "int32", ("words",))
@@ -109,7 +109,7 @@ def compiled(backend: str) -> tuple[Any, Any]:
 
 
 def viterbi(table: np.ndarray) -> float:
-    """The best score of all sentences."""
+    """Return the best score of all sentences."""
     best = np.append(0.0, np.full(len(table), -np.inf))
     for i, row in enumerate(table):
         for length, score in enumerate(row[: len(table) - i], start=1):
@@ -118,7 +118,7 @@ def viterbi(table: np.ndarray) -> float:
 
 
 def learned(learn: Any, data: list[Any]) -> tuple[np.ndarray, list[float]]:
-    """The weights, averaged on the way, and the mean loss of each epoch."""
+    """Return the weights, averaged over steps, and the mean loss of each epoch."""
     weights, total, losses = np.zeros(len(FEATURES)), np.zeros(len(FEATURES)), []
     for _ in range(EPOCHS):
         lost = 0.0
@@ -132,7 +132,7 @@ def learned(learn: Any, data: list[Any]) -> tuple[np.ndarray, list[float]]:
 
 
 def agreement(answer: Any, weights: Any, data: list[Any]) -> tuple[float, bool]:
-    """The share of words that are found, and whether scores and slopes are right."""
+    """Return the share of words found, and whether scores and slopes are right."""
     right = words = 0
     agree = True
     for features, ends in data:
@@ -147,7 +147,7 @@ def agreement(answer: Any, weights: Any, data: list[Any]) -> tuple[float, bool]:
 
 
 def draw(losses: list[float], path: Path) -> None:
-    """The learning curve as a picture."""
+    """Draw the learning curve."""
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.subplots()
     axes.plot(range(1, len(losses) + 1), losses, marker="o")
@@ -156,7 +156,7 @@ def draw(losses: list[float], path: Path) -> None:
 
 
 def main() -> int:
-    """Learn, split new sentences, compare; 0 where everything agrees."""
+    """Learn, split new sentences and compare; return 0 if everything agrees."""
     text, seen = texts()
     data = [encoded(words, seen) for words in text]
     learn, answer = compiled("numpy")
