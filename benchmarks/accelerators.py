@@ -2,14 +2,15 @@
 
     python -m benchmarks.accelerators [attention] [blocks] [reads] [turns] [chains]
 
-Attention of heads, as graphc compiles it, against the faster of `jax.jit` of the same
-text and of `jax.nn.dot_product_attention` (XLA's, and cuDNN's where it takes the
-dtype), without a mask, with causal masks of -inf and of -1e9, and of padded rows; the
-gradient too. Kernel sums in blocks of some bytes, against no blocks. Selected rows at
-their bound, against rows whose number is read. Scans with several steps in a turn,
-against one. Chains of blocks as a loop, against their text.
+Attention of several heads is compiled by graphc, and compared with the faster of
+`jax.jit` of the same text and `jax.nn.dot_product_attention` (XLA's, and cuDNN's if it
+takes the dtype). There are rows without a mask, with causal masks of -inf and of -1e9,
+and with padding, and for the gradient too. Further tables compare kernel sums in blocks
+of several sizes in bytes with sums without blocks; selected rows at their bound with
+rows whose number is read; scans with several steps per turn with scans of one; and
+chains of blocks as a loop with their text.
 
-On a CPU it runs as well: the numbers are those of a CPU then.
+The script also runs on a CPU; the numbers are then those of the CPU.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,7 +67,7 @@ class Attention:
     gradient: bool = False
 
     def written(self, xp: Any, q: Array, k: Array, v: Array) -> Array:
-        """The text, for symbols or arrays of (batch, heads, rows, width)."""
+        """Write attention for symbols or arrays of (batch, heads, rows, width)."""
         scores = q @ xp.swapaxes(k, -1, -2) * HEAD**-0.5
         if self.hidden is not None:
             rows = xp.arange(q.shape[-2])
@@ -75,7 +76,7 @@ class Attention:
         return softmax(scores, axis=-1) @ v
 
     def of_library(self, name: str, *heads: Array) -> Array:
-        """The same by JAX's function, which has heads behind rows."""
+        """Compute it with JAX's function, whose arrays have heads after rows."""
         q, k, v = (jnp.swapaxes(x, 1, 2) for x in heads)
         attended = jax.nn.dot_product_attention(
             q, k, v, is_causal=self.hidden is not None, implementation=name
@@ -83,7 +84,7 @@ class Attention:
         return jnp.swapaxes(attended, 1, 2)
 
     def ours(self) -> Any:
-        """The function of graphc."""
+        """Compile the attention with graphc."""
         shape = (BATCH, HEADS, "n", HEAD)
         inputs = [gt.tensor(name, self.dtype, shape) for name in "qkv"]
         output = self.written(gt, *inputs)
@@ -93,7 +94,7 @@ class Attention:
         return graphc.function(inputs, [output], dims="specialize")
 
     def rivals(self) -> dict[str, Callable[..., Any]]:
-        """Functions written by hand."""
+        """Return the functions of JAX to compare with, by name."""
         written: dict[str, Callable[..., Array]] = {
             "text": lambda *heads: self.written(jnp, *heads)
         }
@@ -111,7 +112,7 @@ class Attention:
         return lambda *heads: list(jax.grad(loss, (0, 1, 2))(*heads))
 
     def measured(self) -> Row | None:
-        """The row against the fastest rival; None where nothing fits in memory."""
+        """Compare with the fastest rival; None if no program fits in memory."""
         rng = np.random.default_rng(0)
         shape = (BATCH, HEADS, self.length, HEAD)
         heads = [jnp.asarray(rng.normal(size=shape), self.dtype) for _ in "qkv"]
@@ -147,7 +148,7 @@ class Attention:
 
 
 def attention() -> Iterator[tuple[str, list[Row]]]:
-    """A table for each mask, forward and gradient."""
+    """Yield a table for each mask, forward and for the gradient."""
     for gradient in (False, True):
         for mask, hidden in some(MASKS.items()):
             rows = [
@@ -160,7 +161,7 @@ def attention() -> Iterator[tuple[str, list[Row]]]:
 
 
 def padded(length: int, dtype: str) -> Row:
-    """Attention of 3/4 of the rows that are stored, for JAX's function told of them."""
+    """Measure attention of 3/4 of the stored rows; JAX's function is given lengths."""
     shape, rows = (BATCH, HEADS, "n", HEAD), 3 * length // 4
     inputs = [gt.tensor(name, dtype, shape) for name in "qkv"]
     text = Attention(length, dtype, None)
@@ -200,7 +201,7 @@ def padded(length: int, dtype: str) -> Row:
 
 
 def of_blocks(size: int, gradient: bool) -> list[Row]:
-    """Sums of Gaussians of all pairs of points, by the bytes of a block."""
+    """Measure sums of Gaussians of all pairs of points, for each size of a block."""
     shape = "n", 3
     x, y = (gt.tensor(name, "float32", shape) for name in "xy")
     apart = gt.sum((x[:, None] - y) ** 2, -1)
@@ -227,14 +228,14 @@ def of_blocks(size: int, gradient: bool) -> list[Row]:
 
 
 def blocks() -> Iterator[tuple[str, list[Row]]]:
-    """Kernel sums and their gradients."""
+    """Yield the tables for kernel sums and for their gradients."""
     for gradient in (False, True):
         rows = [one for n in PIXELS for one in of_blocks(n, gradient)]
         yield f"kernel sums in blocks{', gradient' * gradient}", rows
 
 
 def reads() -> Iterator[tuple[str, list[Row]]]:
-    """Selected rows that go through two layers, at their bound and at their number."""
+    """Yield the tables for selected rows in two layers: at their bound, and read."""
     width = 64
     x = gt.tensor("x", "float32", ("n", width))
     w = gt.tensor("w", "float32", (width, width))
@@ -260,7 +261,7 @@ def reads() -> Iterator[tuple[str, list[Row]]]:
 
 
 def turns() -> Iterator[tuple[str, list[Row]]]:
-    """A recurrent cell, with several steps in a turn of the loop."""
+    """Yield the tables for a recurrent cell with several steps per turn of a loop."""
     rows = []
     for width in STATES:
         w = gt.tensor("w", "float32", (width, width))
@@ -294,7 +295,7 @@ def turns() -> Iterator[tuple[str, list[Row]]]:
 
 
 def chains() -> Iterator[tuple[str, list[Row]]]:
-    """Gradients of chains by JAX: as a loop, for as text, first result and calls."""
+    """Yield the tables for gradients of chains by JAX: as a loop, and as text."""
     rows, kind = [], KINDS["centred"]
     for depth in DEPTHS:
         rng = np.random.default_rng(0)
@@ -333,7 +334,7 @@ TABLES = {
 
 
 def main() -> None:
-    """Print the tables, or those that are named."""
+    """Print all tables, or those that are named."""
     for name in named() or TABLES:
         for title, rows in TABLES[name]():
             print_table(title, rows)

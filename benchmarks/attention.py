@@ -2,11 +2,12 @@
 
     python -m benchmarks.attention
 
-softmax(q k^T) v and its gradient, of as many queries as keys, of few queries, and of
-heads; and a kernel sum. The number is the CPU time with tiles of both over that with
-tiles of rows alone (`blocking(rows=0)`): at most 1. The note has the temporary memory
-of both, and of all pairs, in MiB: it must not grow with the keys. CPU seconds are
-compared, so that other work on the machine counts less.
+The programs are softmax(q k^T) v and its gradient, for as many queries as keys, for few
+queries, and for several heads; and a kernel sum. The number is the CPU time with tiles
+of both over the CPU time with tiles of rows alone (`blocking(rows=0)`): at most 1. The
+note has the temporary memory of both programs, and of all pairs, in MiB. The memory
+must not grow with the keys. CPU seconds are compared, so that other work on the machine
+counts less.
 """
 
 from collections.abc import Callable
@@ -39,19 +40,19 @@ Program = Callable[[Array, Array, Array], Array]
 
 
 def attention(q: Array, k: Array, v: Array) -> Array:
-    """One head, or several along a first axis."""
+    """Compute attention of one head, or of several along a first axis."""
     scores = q @ gt.swapaxes(k, -1, -2) / WIDTH**0.5
     return gt.nn.softmax(scores, -1) @ v
 
 
 def kernel(q: Array, k: Array, v: Array) -> Array:
-    """A sum of Gaussians of differences in two coordinates."""
+    """Sum Gaussians of the differences in two coordinates."""
     apart = gt.sum((q[:, None, :2] - k[:, :2]) ** 2, -1)
     return gt.exp(-apart) @ v[:, 0]
 
 
 class Work(NamedTuple):
-    """A program, of so many queries and keys."""
+    """A program, and its numbers of queries and keys."""
 
     how: Program
     queries: int
@@ -71,7 +72,7 @@ SMALLEST = Work(attention, 40, 50)
 
 
 def programs(work: Work) -> list[Any]:
-    """The program in tiles of both, and in tiles of rows."""
+    """Compile the program in tiles of both axes, and in tiles of rows."""
     first = (work.heads,) * bool(work.heads)
     sizes = zip("qkv", "nmm", strict=True)
     inputs = [gt.tensor(x, "float32", (*first, n, WIDTH)) for x, n in sizes]

@@ -2,16 +2,18 @@
 
     python -m benchmarks.blocks [kind ...]
 
-Blocks of transformers (width 64, 4 heads, 4 x 64 positions), of perceptrons and of
-residual convolutions, small ones (width 16, 8 rows) of 4 to 40 nodes, and rounds of
-shifts and a gather, from few copies to many. They are written with `gt`, and in JAX as
-loops over lists of parameters, with gradients by graphc and by JAX. First results are
-CPU seconds from nothing to the first result, everything included. A "scan" by hand is
-given parameters stacked before: three arguments, whatever the number of blocks. A "scan
-of a list" is given the list that graphc is given, and gives such a list of gradients:
-XLA compiles its many arguments as well. Calls, in CPU time, are compared with this one.
-Targets: the first result of many blocks takes 1.3 of that of few, and 1.2 of either
-scan; calls take 1.05 of the better of scan and inline.
+The blocks are those of transformers (width 64, 4 heads, 4 x 64 positions), of
+perceptrons and of residual convolutions, small ones (width 16, 8 rows) of 4 to 40
+nodes, and rounds of shifts and a gather, from few copies to many. They are written with
+`gt`, and in JAX as loops over lists of parameters, with gradients by graphc and by JAX.
+First results are CPU seconds from nothing to the first result, everything included.
+
+A "scan" by hand takes parameters that were stacked before: three arguments, however
+many blocks there are. A "scan of a list" takes the list that graphc takes, and gives
+such a list of gradients, so XLA compiles its many arguments as well. The CPU time of
+calls is compared with this scan. Targets: the first result of many blocks takes 1.3
+times as long as that of few, and 1.2 times as long as with either scan; calls take 1.05
+times as long as the better of scan and inline.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,14 +49,14 @@ Parameters = dict[str, Any]
 
 
 def block(xp: Any, x: Any, p: Parameters) -> Any:
-    """Attention and a perceptron, each added to what it is given."""
+    """Apply attention and a perceptron, and add each result to its input."""
     x = x + attention(xp, normal(xp, x), p)
     inner = xp.maximum(normal(xp, x) @ p["up"] + p["bias"], 0)
     return x + inner @ p["down"]
 
 
 def attention(xp: Any, x: Any, p: Parameters) -> Any:
-    """Attention of several heads."""
+    """Compute attention of several heads."""
     many, length, width = x.shape
 
     def heads(y: Any) -> Any:
@@ -70,29 +72,29 @@ def attention(xp: Any, x: Any, p: Parameters) -> Any:
 
 
 def normal(xp: Any, x: Any) -> Any:
-    """Rows of mean 0 and variance 1."""
+    """Scale rows to mean 0 and variance 1."""
     centred = x - xp.mean(x, axis=-1, keepdims=True)
     variance = xp.mean(centred * centred, axis=-1, keepdims=True)
     return centred / xp.sqrt(variance + np.float32(1e-5))
 
 
 def perceptron(xp: Any, x: Any, p: Parameters) -> Any:
-    """Two products, added to what it is given."""
+    """Apply two products, and add the result to the input."""
     return x + xp.tanh(x @ p["up"] + p["bias"]) @ p["down"]
 
 
 def layer(xp: Any, x: Any, p: Parameters) -> Any:
-    """Four nodes: a product, a bias, an activation, what it is given."""
+    """Build four nodes: a product, a bias, an activation, and the added input."""
     return x + xp.tanh(x @ p["up"] + p["bias"])
 
 
 def centred(xp: Any, x: Any, p: Parameters) -> Any:
-    """Nine nodes: two products of what is centred and scaled."""
+    """Build nine nodes: two products of the centred and scaled input."""
     return x + xp.tanh((x - xp.mean(x)) * p["bias"] @ p["up"]) @ p["down"]
 
 
 def cell(xp: Any, x: Any, p: Parameters) -> Any:
-    """A recurrent cell with two gates, some 20 nodes."""
+    """Build a recurrent cell with two gates, in some 20 nodes."""
 
     def gate(name: str) -> Any:
         return 1 / (1 + xp.exp(-(x @ p[name] + p["bias"])))
@@ -102,7 +104,7 @@ def cell(xp: Any, x: Any, p: Parameters) -> Any:
 
 
 def deep(xp: Any, x: Any, p: Parameters) -> Any:
-    """Forty nodes: a norm, and four layers."""
+    """Build forty nodes: a norm, and four layers."""
     x = normal(xp, x) * p["bias"]
     for name in ("up", "down", "new", "last"):
         x = x + xp.tanh((x - xp.mean(x)) @ p[name] + p["bias"])
@@ -110,13 +112,13 @@ def deep(xp: Any, x: Any, p: Parameters) -> Any:
 
 
 def convolutions(xp: Any, x: Any, p: Parameters) -> Any:
-    """Two convolutions, added to what it is given."""
+    """Apply two convolutions, and add the result to the input."""
     inner = xp.maximum(convolution(xp, x, p["first"]) + p["bias"], 0)
     return x + convolution(xp, inner, p["second"])
 
 
 def convolution(xp: Any, x: Any, kernel: Any) -> Any:
-    """A convolution that gives as many points."""
+    """Compute a convolution that gives as many points as it takes."""
     if xp is gt:
         return gt.nn.conv(x, kernel, padding="SAME")
     return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME")
@@ -124,7 +126,7 @@ def convolution(xp: Any, x: Any, kernel: Any) -> Any:
 
 @dataclass(frozen=True)
 class Kind:
-    """A block, the shapes of its parameters and of its input, and the most by hand."""
+    """A block, the shapes of its parameters and its input, and the most by hand."""
 
     block: Callable[[Any, Any, Parameters], Any]
     shapes: Mapping[str, tuple[int, ...]]
@@ -132,7 +134,7 @@ class Kind:
     most: int = 200
 
     def loss(self, xp: Any, x: Any, all: Sequence[Parameters]) -> Any:
-        """A number, after all blocks."""
+        """Return a number computed from the output of all blocks."""
         for p in all:
             x = self.block(xp, x, p)
         return xp.mean(x * x)
@@ -147,7 +149,7 @@ SMALL = {"bias": (NARROW,), "up": (NARROW, NARROW)}
 
 
 def small(block: Callable[[Any, Any, Parameters], Any], *names: str) -> Kind:
-    """A kind of small blocks, with these square matrices besides one."""
+    """Make a kind of small blocks with these square matrices, and one besides."""
     shapes = SMALL | dict.fromkeys(names, SMALL["up"])
     return Kind(block, shapes, (8, NARROW))
 
@@ -161,7 +163,7 @@ KINDS = {
         convolutions,
         {"first": KERNEL, "bias": (CHANNELS, 1, 1), "second": KERNEL},
         IMAGES,
-        most=24,  # XLA takes 20 times as long for a convolution in a loop, on CPUs
+        most=24,  # on CPUs, XLA's convolutions take 20 times as long in loops
     ),
     "layer": small(layer),
     "centred": small(centred, "down"),
@@ -171,7 +173,7 @@ KINDS = {
 
 
 def ours(kind: Kind, slopes: bool, all: Sequence[Parameters]) -> Callable[..., Any]:
-    """The value, and perhaps the gradient of all parameters, by graphc."""
+    """Compile the value by graphc, with the gradient of all parameters if `slopes`."""
     data = gt.tensor("x", "float32", kind.x)
     own = [
         {n: gt.tensor(f"{n}{i}", "float32", v.shape) for n, v in p.items()}
@@ -184,7 +186,7 @@ def ours(kind: Kind, slopes: bool, all: Sequence[Parameters]) -> Callable[..., A
 
 
 def in_jax(kind: Kind, slopes: bool, differentiate: Any) -> Callable[..., Any]:
-    """The same by `graphc.jit` of a loop over a list of parameters."""
+    """Apply `graphc.jit` to a loop over a list of parameters."""
 
     def cost(all: Sequence[Parameters], x: Any) -> Any:
         return kind.loss(jnp, x, all)
@@ -194,7 +196,7 @@ def in_jax(kind: Kind, slopes: bool, differentiate: Any) -> Callable[..., Any]:
 
 
 def inline(kind: Kind, slopes: bool) -> Callable[..., Any]:
-    """The same by JAX, block by block."""
+    """Apply `jax.jit` to all blocks, one after the other."""
 
     def cost(all: Sequence[Parameters], x: Any) -> Any:
         return kind.loss(jnp, x, all)
@@ -204,7 +206,7 @@ def inline(kind: Kind, slopes: bool) -> Callable[..., Any]:
 
 
 def by_hand(kind: Kind, slopes: bool) -> Callable[..., Any]:
-    """The same as a scan over stacked parameters."""
+    """Write a scan over stacked parameters in JAX."""
 
     def cost(stacked: Parameters, x: Any) -> Any:
         end, _ = jax.lax.scan(lambda y, p: (kind.block(jnp, y, p), None), x, stacked)
@@ -215,7 +217,7 @@ def by_hand(kind: Kind, slopes: bool) -> Callable[..., Any]:
 
 
 def by_hand_of_list(kind: Kind, slopes: bool) -> Callable[..., Any]:
-    """The same, of a list of parameters, which is stacked in the program."""
+    """Write a scan in JAX over a list of parameters, stacked within the program."""
 
     def cost(all: Sequence[Parameters], x: Any) -> Any:
         stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *all)
@@ -227,7 +229,7 @@ def by_hand_of_list(kind: Kind, slopes: bool) -> Callable[..., Any]:
 
 
 def first(make: Callable[[], Callable[..., Any]], *args: Any) -> tuple[Any, float]:
-    """A function, and the CPU seconds to its first result."""
+    """Return a function, and the CPU seconds to its first result."""
     made: list[Any] = []
 
     def run() -> Any:
@@ -239,7 +241,7 @@ def first(make: Callable[[], Callable[..., Any]], *args: Any) -> tuple[Any, floa
 
 
 def doors(kind: Kind, slopes: bool, all: Sequence[Parameters]) -> dict[str, Any]:
-    """What makes the function, by how the blocks are written."""
+    """Return what makes graphc's function, for each way to write the blocks."""
     found = {
         "gt": lambda: ours(kind, slopes, all),
         "jit": lambda: in_jax(kind, slopes, jax.value_and_grad),
@@ -254,7 +256,7 @@ def doors(kind: Kind, slopes: bool, all: Sequence[Parameters]) -> dict[str, Any]
 def measured(
     kind: Kind, slopes: bool, count: int
 ) -> tuple[list[Row], dict[str, float]]:
-    """First results and calls for so many blocks; and ours in seconds, by the door."""
+    """Measure first results and calls for `count` blocks; also return our seconds."""
     rng = np.random.default_rng(0)
 
     def some_of(shape: tuple[int, ...]) -> Any:
@@ -293,7 +295,7 @@ def measured(
 
 
 def table(kind: Kind, slopes: bool) -> list[Row]:
-    """All counts of blocks, and the first result of the most against the fewest."""
+    """Measure all counts, and compare the first result of the most and the fewest."""
     rows: list[Row] = []
     starts = []
     for count in COUNTS:
@@ -313,7 +315,7 @@ DIAGONALS = PLACES[:, None], (PLACES + PLACES[:, None]) % 4
 
 
 def rounds(m: Any, count: int) -> Any:
-    """Rounds of a shift, a gather of diagonals, a shift and a sum."""
+    """Do `count` rounds of a shift, a gather of diagonals, a shift and a sum."""
     for _ in range(count):
         m = (m << np.uint32(7)) ^ (m >> np.uint32(25))
         m = m + (m[DIAGONALS] << np.uint32(3))
@@ -321,7 +323,7 @@ def rounds(m: Any, count: int) -> Any:
 
 
 def round_by_round(count: int) -> list[Row]:
-    """First results and calls of so many rounds, against `lax.fori_loop`."""
+    """Measure first results and calls of `count` rounds, against `lax.fori_loop`."""
     given = np.arange(16, dtype="uint32").reshape(4, 4)
     start = jnp.asarray(given)
     m = gt.tensor("m", "uint32", (4, 4))

@@ -2,10 +2,10 @@
 
     taskset -c 1 python -m benchmarks.call_overhead
 
-Seconds are those of the processor. Targets: one segment and `graphc.jit` at most 1.05x
-with arrays of JAX, 1.1x with arrays of NumPy; a padded call at most 10 us more than one
-at the true size; two segments with one host integer between them at most 2.5x one
-jitted call plus the read of an integer.
+Times are CPU seconds. Targets: one segment and `graphc.jit` take at most 1.05 times as
+long with JAX arrays, and 1.1 times with NumPy arrays. A padded call takes at most 10 us
+more than one at the true size. Two segments with one host integer between them take at
+most 2.5 times as long as one jitted call plus the read of an integer.
 """
 
 from collections.abc import Iterator
@@ -35,20 +35,20 @@ OPTIONS: Any = {"rounds": ROUNDS, "calls": CALLS, "clock": CPU}
 
 
 def measured(what: str, ours: Run, theirs: Run, target: float | None = None) -> Row:
-    """A row of both in turns, with the ratio of their fastest turns."""
+    """Measure both in turns; the row has the ratio of their fastest turns."""
     result = compare(ours, theirs, **OPTIONS)
     return row(what, result, target, f"of the fastest {fastest(result):.3g}")
 
 
 def fastest(result: Comparison) -> float:
-    """The ratio of the fastest turns."""
+    """Return the ratio of the fastest turns."""
     ours, theirs = result.least
     return ours / theirs
 
 
 @contextmanager
 def global_x64() -> Iterator[None]:
-    """What a user writes at the top of a script to have 64 bits in JAX."""
+    """Allow 64 bits in JAX, as a user does at the top of a script."""
     jax.config.update("jax_enable_x64", True)
     try:
         yield
@@ -57,7 +57,7 @@ def global_x64() -> Iterator[None]:
 
 
 def total(*xs: Any) -> Any:
-    """A few additions and products."""
+    """Compute a few additions and products."""
     y = xs[0] * 2
     for x in xs[1:]:
         y = y * 0.5 + x
@@ -65,7 +65,7 @@ def total(*xs: Any) -> Any:
 
 
 def under_x64(call: Run) -> Run:
-    """`call` with 64 bits allowed for its time, as JAX's own context does it."""
+    """Return `call` with 64 bits allowed while it runs, as JAX's own context does."""
 
     def wrapped() -> Any:
         with jax.enable_x64(True):
@@ -75,7 +75,7 @@ def under_x64(call: Run) -> Run:
 
 
 def one_segment(count: int) -> list[Row]:
-    """Functions of `count` inputs, against one `jax.jit`."""
+    """Compare functions of `count` inputs with one `jax.jit`."""
     host = [np.linspace(0, i + 1, 10, dtype="float32") for i in range(count)]
     device = [jnp.asarray(x) for x in host]
     xs = [gt.tensor(f"x{i}", "float32", (10,)) for i in range(count)]
@@ -94,7 +94,7 @@ def one_segment(count: int) -> list[Row]:
 
 
 def doubles(count: int) -> list[Row]:
-    """The same in float64: graphc needs no flag, hand-written JAX one of two."""
+    """Compare in float64: graphc needs no flag, hand-written JAX one of two."""
     host = [np.linspace(0, i + 1, 10) for i in range(count)]
     with jax.enable_x64(True):
         device = [jnp.asarray(x) for x in host]
@@ -114,7 +114,7 @@ def doubles(count: int) -> list[Row]:
 
 
 def functions_of_jax() -> list[Row]:
-    """`graphc.jit` where `jax.jit` stood: arrays, a tree of them, arrays of NumPy."""
+    """Compare `graphc.jit` with `jax.jit` on arrays, on a tree and on NumPy arrays."""
     ours, theirs = graphc.jit(total), jax.jit(total)
     host = [np.linspace(0, i + 1, 10, dtype="float32") for i in range(3)]
     device = [jnp.asarray(x) for x in host]
@@ -129,12 +129,12 @@ def functions_of_jax() -> list[Row]:
 
 
 def of_tree(tree: Any) -> Any:
-    """A function of a dict and a list."""
+    """Compute from a dict and a list."""
     return tree["w"] * tree["rest"][0] + tree["rest"][1]
 
 
 def padded() -> list[Row]:
-    """Calls at a capacity of 16, beyond those at the true size: in seconds."""
+    """Measure calls at a capacity of 16, in seconds beyond those at the true size."""
     host = np.linspace(0, 1, 10, dtype="float32")
     x = gt.tensor("x", "float32", ("n",))
     rows = []
@@ -159,7 +159,7 @@ def padded() -> list[Row]:
 
 
 def on_numpy() -> list[Row]:
-    """The NumPy backend, against the same by hand."""
+    """Compare the NumPy backend with NumPy by hand."""
     xs = [gt.tensor(f"x{i}", "float64", ("n",)) for i in range(3)]
     f, host = graphc.function(xs, total(*xs), backend="numpy"), [np.ones(10)] * 3
     what = "3 inputs, the NumPy backend; rival: NumPy"
@@ -181,15 +181,15 @@ _second = jax.jit(_second_rows, static_argnums=2)
 
 
 def partitioned(x: Any) -> Any:
-    """What a careful user writes by hand."""
+    """Compute what a careful user writes by hand."""
     mask, count = _first(x)
     return _second(x, mask, int(count))
 
 
 def two_segments() -> list[Row]:
-    """One integer read between two segments, against one jit and the read.
+    """Compare two segments, and an integer read between them, with a jit and a read.
 
-    The rows that a mask keeps are the result, so that no rule can do without them.
+    The result is the rows that a mask keeps, so no rule can do without them.
     """
     host = np.linspace(-1, 1, 10, dtype="float32")
     device = jnp.asarray(host)

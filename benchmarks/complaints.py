@@ -2,9 +2,9 @@
 
     python -m benchmarks.complaints
 
-Each is named by the issue that tells it, and does what the issue does, or what it asks
-for. Results are compared with NumPy's; `number` is how often XLA compiles, `target` the
-most that it may.
+Each complaint has the issue that describes it, and does what the issue does or asks
+for. Results are compared with NumPy's. `number` is how often XLA compiles, and `target`
+is the largest number that is allowed.
 """
 
 import os
@@ -31,7 +31,7 @@ Pairs = Iterator[tuple[Any, Any]]
 
 @dataclass(frozen=True)
 class Complaint:
-    """An issue, what it says, and the most compilations of what it does."""
+    """An issue, its text, and the most compilations of its program."""
 
     issue: str
     text: str
@@ -43,7 +43,7 @@ COMPLAINTS: list[Complaint] = []
 
 
 def complaint(issue: str, text: str, most: int) -> Any:
-    """The function does what the issue is about, and yields results with NumPy's."""
+    """Register a function that yields results of an issue's program with NumPy's."""
 
     def noted(run: Callable[[], Pairs]) -> Callable[[], Pairs]:
         COMPLAINTS.append(Complaint(issue, text, most, run))
@@ -66,7 +66,7 @@ def of_vector(body: Callable[[Any], Any], **how: Any) -> Any:
     return graphc.function([x], body(x), **how)
 
 
-# Programs that are compiled again, or given up.
+# Programs that other systems compile again, or give up compiling.
 
 
 @complaint("TensorRT-LLM#6142", "uncompiled for ever after 8 recompilations", 5)
@@ -226,7 +226,7 @@ def _() -> Pairs:
             yield f(vector(n)), softmax(vector(n))
 
 
-# To fail when something is compiled, and to count.
+# Failing when something is compiled, and counting.
 
 
 @complaint("jax#457", "raise where something would be compiled", 1)
@@ -361,7 +361,7 @@ def _() -> Pairs:
 
 
 def checked(one: Complaint) -> Row:
-    """The row of a complaint, whose results are right."""
+    """Check the results of a complaint; return its row."""
     with warnings.catch_warnings(), xla_compilations() as found:
         warnings.simplefilter("ignore", graphc.RecompilationWarning)
         pairs = list(one.run())

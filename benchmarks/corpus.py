@@ -1,8 +1,8 @@
-"""Programs of many kinds, with arguments so long that there is something to measure.
+"""Programs of many kinds, with arguments long enough to measure something.
 
-Op families and their gradients; the catalogue of programs with varying shapes, by
-which tests/conformance compares with NumPy; random programs of tests/fuzz, with
-gradients and loops; and all that the scripts in examples/ compile and call.
+There are op families and their gradients; the catalogue of programs with varying
+shapes, which tests/conformance compares with NumPy; random programs of tests/fuzz, with
+gradients and loops; and all programs that the scripts in examples/ compile and call.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ from tests.fuzz.rewritable_steps import REWRITABLE
 EXAMPLES = Path(__file__).parents[1] / "examples"
 COMPILING = ("graphc", "graphc.runtime.ragged", "graphc.importers.jax.call.program")
 FACTORS = (250_000, 50_000, 10_000, 2000, 500, 100, 25, 5, 1)
-MOST = 2_000_000  # elements of a value
-STEPS = 2000  # of a loop
+MOST = 2_000_000  # elements of a value, at most
+STEPS = 2000  # steps of a loop, at most
 LOOP = ("scan", "while_loop", "doubling_scan")
 Rows = tuple[int, ...]
 
 
 class Program(NamedTuple):
-    """Inputs, outputs, arguments, and how it is compiled beside the rewrites."""
+    """Inputs, outputs, arguments, and options of compilation besides the rewrites."""
 
     name: str
     inputs: Any
@@ -53,7 +53,7 @@ SPECIALIZED = {"dims": "specialize", "unused": "ignore"}
 
 
 def with_gradients(inputs: list[Value], outputs: list[Value]) -> list[Value]:
-    """The outputs, and the gradients of what they add up to, if these have any."""
+    """Return the outputs, and the gradients of their squares' sum if there are any."""
     floats = [y for y in outputs if y.dtype.kind == "f"]
     own = [x for x in inputs if x.dtype.kind == "f"]
     if not floats or not own:
@@ -61,12 +61,12 @@ def with_gradients(inputs: list[Value], outputs: list[Value]) -> list[Value]:
     total = sum(gt.sum(gt.square(y)).astype("float32") for y in floats)
     try:
         return [*outputs, *graphc.grad(total, own)]
-    except graphc.GraphError:  # some op has none
+    except graphc.GraphError:  # some op has no gradient
         return outputs
 
 
 def families() -> Iterator[Program]:
-    """Each op of each family on few, some and many elements."""
+    """Yield each op of each family on few, some and many elements."""
     rng = np.random.default_rng(0)
     for n in (100, 10_000, 1_000_000):
         shapes = (n,), (round(n**0.5), round(n**0.5))
@@ -83,7 +83,7 @@ def families() -> Iterator[Program]:
 
 
 def catalogue() -> Iterator[Program]:
-    """The cases of the catalogue as they are, and with axes many times as long."""
+    """Yield the catalogue's cases as they are, and with axes many times as long."""
     for name, case in CASES.items():
         if case.check != "value" or name not in PROGRAMS:
             continue
@@ -100,7 +100,7 @@ def catalogue() -> Iterator[Program]:
 
 
 def _longer(inputs: list[Value], given: Any) -> Callable[[int], list[np.ndarray]]:
-    """The arguments with symbolic axes so many times as long."""
+    """Return a function that makes the symbolic axes `factor` times as long."""
 
     def longer(factor: int) -> list[np.ndarray]:
         return [
@@ -112,7 +112,7 @@ def _longer(inputs: list[Value], given: Any) -> Callable[[int], list[np.ndarray]
 
 
 def _repeated(x: Value, array: np.ndarray, factor: int) -> np.ndarray:
-    """An argument whose symbolic axes are so many times as long."""
+    """Return an argument whose symbolic axes are `factor` times as long."""
     for axis, size in enumerate(x.type.shape):
         if not isinstance(size, int):
             array = np.concatenate([array] * factor, axis)
@@ -128,7 +128,7 @@ KINDS = (  # more steps, how many steps a program has, and the dtypes of inputs
 
 
 def generated(seeds: Iterable[int]) -> Iterator[Program]:
-    """A random program for each seed; every second one has its gradients too."""
+    """Yield a random program for each seed; half of them have gradients too."""
     for seed in seeds:
         more, length, dtypes = KINDS[seed % len(KINDS)]
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -147,7 +147,7 @@ def generated(seeds: Iterable[int]) -> Iterator[Program]:
 
 
 def _used(inputs: list[Value], ends: list[Value]) -> list[int]:
-    """The inputs that are used, or that alone have a size which is."""
+    """Return the inputs that are used, or that alone have a size that is used."""
     nodes = set(ancestors(ends))
     values = [v for n in nodes for v in n.outputs]
     sizes = frozenset().union(*map(_symbols, values))
@@ -157,7 +157,7 @@ def _used(inputs: list[Value], ends: list[Value]) -> list[int]:
 
 
 def _symbols(x: Value) -> frozenset[Any]:
-    """The symbols in the sizes of a value."""
+    """Return the symbols in the sizes of a value."""
     dims = [n for n in x.type.shape if isinstance(n, Dim)]
     return frozenset().union(*(n.symbols for n in dims))
 
@@ -168,7 +168,7 @@ def _at_length(
     outputs: list[Value],
     longer: Callable[[int], list[np.ndarray]],
 ) -> Iterator[Program]:
-    """The program on its own arguments, and on the longest that are not too long."""
+    """Yield the program on its own arguments, and on the longest that fit."""
     nodes = ancestors(outputs)
     values = [*inputs, *(v for n in nodes for v in n.outputs)]
     loops = any(n.primitive.name in LOOP for n in nodes)
@@ -186,7 +186,7 @@ def _fits(
     factor: int,
     loops: bool,
 ) -> bool:
-    """Whether no value is much too large where axes are so many times as long."""
+    """Whether no value is much too large if axes are `factor` times as long."""
     sizes: dict[Any, int] = {}
     for x, shape in zip(inputs, shapes, strict=True):
         for size, n in zip(x.type.shape, shape, strict=True):
@@ -206,7 +206,7 @@ def _fits(
 
 
 def examples() -> Iterator[Program]:
-    """The programs that the scripts compile for JAX, with arguments of their calls."""
+    """Yield the programs that the scripts compile for JAX, with their arguments."""
     for path in sorted(EXAMPLES.glob("*.py")):
         made: list[_Recorded] = []
 
@@ -222,7 +222,7 @@ def examples() -> Iterator[Program]:
                 stack.enter_context(mock.patch.object(module, "function", recording))
             try:
                 runpy.run_path(str(path))["main"]()
-            except ImportError:  # of a package that is not installed
+            except ImportError:  # the script's package is not installed
                 continue
         for number, each in enumerate(made):
             if each.given is not None and each.options.get("backend") != "numpy":
@@ -232,7 +232,7 @@ def examples() -> Iterator[Program]:
 
 
 class _Recorded:
-    """A compiled function that remembers what it was last called with."""
+    """A compiled function that remembers the arguments of its last call."""
 
     def __init__(self, function: Any, args: Any, options: dict[str, Any]) -> None:
         self._function, self.args, self.options = function, args, options

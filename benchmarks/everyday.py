@@ -1,7 +1,7 @@
 """Everyday programs of all families, whose compilations `predictable` counts.
 
-Each is a graph of inputs, or a function for `graphc.jit`; `arguments` are those of a
-size. Loops whose steps have sizes of their own get an eighth of the size.
+Each program is a graph with inputs, or a function for `graphc.jit`. `arguments` makes
+the arguments for a size. Loops whose steps have their own sizes get an eighth of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,16 +29,16 @@ def integers(n: int, most: int) -> Array:
 
 @dataclass(frozen=True)
 class Program:
-    """A program and its arguments; of a graph, the types of its inputs."""
+    """A program and its arguments; a graph has the types of its inputs, too."""
 
     name: str
     body: Callable[..., Any]
     arguments: Callable[[int], list[Any]]
     types: Types = ()
-    shapes: str | None = None  # of a function of JAX
+    shapes: str | None = None  # for a JAX function
 
     def compiled(self, dims: Any, backend: str = "jax") -> Any:
-        """The program under a policy for its sizes."""
+        """Compile the program under a policy for its sizes."""
         if not self.types:
             return graphc.jit(self.body, dims=dims)
         inputs = [gt.tensor(*one) for one in self.types]
@@ -46,7 +46,7 @@ class Program:
         return graphc.function(inputs, outputs, dims=dims, backend=backend)
 
     def exact(self, args: list[Any]) -> Any:
-        """The results at true sizes: on NumPy, or as JAX computes them."""
+        """Compute the results at true sizes: on NumPy, or with JAX."""
         if not self.types:
             return jax.jit(self.body)(*args)
         return self.compiled("specialize", "numpy")(*args)
@@ -83,14 +83,14 @@ def prefix_means(x: Any) -> Any:
 
 
 def overlaps(x: Any) -> Any:
-    """The sums of products of each beginning with the end of the same length."""
+    """Sum the products of each beginning with the end of the same length."""
     n = x.shape[0]
     step = lambda t, c: c.at[t].set(gt.sum(x[:t] * x[n - t :]))  # noqa: E731
     return gt.fori_loop(1, n, step, gt.zeros(n, "float32"))
 
 
 def cooled(x: Any) -> Any:
-    """A state for each element, of a loop that collects them."""
+    """Return a state for each element, from a loop that collects the states."""
     going = lambda c: c[1] < x.shape[0]  # noqa: E731
     step = lambda c: ((gt.tanh(c[0]) + 0.1, c[1] + 1), gt.sum(c[0]))  # noqa: E731
     start = x, gt.zeros((), "int64")
@@ -105,7 +105,7 @@ def cooled_slope(x: Any) -> Any:
 
 
 def prefixes(x: Any, k: Any) -> Any:
-    """The sums of the first 1, 2, ... elements, up to a number of them."""
+    """Sum the first 1, 2, ... elements, up to a number of them."""
     weights = lambda t: gt.arange(t, dtype="float32")  # noqa: E731
     step = lambda t, c: c + gt.sum(x[:t] * weights(t))  # noqa: E731
     return gt.fori_loop(1, k, step, gt.zeros((), "float32"))
@@ -125,7 +125,7 @@ def counted_in_a_loop(x: Any) -> Any:
 
 
 def halved(x: Any) -> Any:
-    """All states of a loop of unknown length."""
+    """Return all states of a loop of unknown length."""
     going = lambda c: gt.sum(gt.abs(c)) > 1  # noqa: E731
     found = gt.while_loop(going, lambda c: (c / 2, c), x, collect=True)
     return gt.sum(gt.abs(found[1]), axis=1)
@@ -141,14 +141,14 @@ def recurrent_slope(x: Any) -> Any:
 
 
 def newton(x: Any) -> Any:
-    """Square roots, until all of them are exact."""
+    """Compute square roots, until all of them are exact."""
     a = gt.abs(x) + 1
     going = lambda r: gt.max(gt.abs(r * r - a)) > 1e-3  # noqa: E731
     return gt.while_loop(going, lambda r: (r + a / r) / 2, a, max_steps=30)
 
 
 def suppressed(x: Any) -> Any:
-    """Intervals by their scores, without those that a better one overlaps."""
+    """Pick intervals by their scores, without those that a better one overlaps."""
     start, length, score = x[:, 0], gt.abs(x[:, 1]) / 8, x[:, 2]
     order = gt.argsort(-score)
     low, high = start[order], start[order] + length[order]
@@ -164,7 +164,7 @@ def suppressed(x: Any) -> Any:
 
 
 def change_point(x: Any) -> Any:
-    """Where a series changes most, and the parts before and behind."""
+    """Find where a series changes most, and the parts before and after."""
     n = x.shape[0]
     sums = gt.cumsum(x)
     at = gt.arange(1, n)
@@ -175,7 +175,7 @@ def change_point(x: Any) -> Any:
 
 
 def sinkhorn(x: Any, y: Any) -> Any:
-    """A transport plan between the points of two masks."""
+    """Compute a transport plan between the points of two masks."""
     a, b = x[x > 0], y[y > 0]
     kernel = gt.exp(-((a[:, None] - b) ** 2))
     step = lambda _, v: 1 / (1e-6 + (1 / (1e-6 + kernel @ v)) @ kernel)  # noqa: E731
@@ -184,7 +184,7 @@ def sinkhorn(x: Any, y: Any) -> Any:
 
 
 def interval_join(x: Any, y: Any) -> Any:
-    """Pairs of points of two series that are close to one another."""
+    """Find pairs of points of two series that are close to one another."""
     low, high = gt.sort(x), gt.sort(y)
     close = gt.abs(low[:, None] - high) < 0.01
     i, j = gt.nonzero(close)
@@ -192,7 +192,7 @@ def interval_join(x: Any, y: Any) -> Any:
 
 
 def chain(x: Any) -> Any:
-    """The partition function of a chain of four states, and its slope."""
+    """Compute the partition function of a chain of four states, and its slope."""
     weights = gt.constant(floats(4, 4))
 
     def step(alpha: Any, row: Any) -> Any:
@@ -213,7 +213,7 @@ def top_of_kept(x: Any, k: Any) -> Any:
 
 
 def runs(x: Any) -> Any:
-    """The lengths of runs of equal numbers."""
+    """Compute the lengths of runs of equal numbers."""
     starts = gt.nonzero(gt.concatenate([gt.ones(1, "bool"), x[1:] != x[:-1]]))[0]
     ends = gt.concatenate([starts[1:], gt.stack([x.shape[0]])])
     return ends - starts
@@ -224,7 +224,7 @@ def normal_equations(x: Any) -> Any:
 
 
 def process(x: Any) -> Any:
-    """The logarithm of the density of a Gaussian process."""
+    """Compute the logarithm of the density of a Gaussian process."""
     kernel = gt.exp(-((x[:, None] - x) ** 2)) + gt.eye(x.shape[0], dtype="float32")
     root = gt.linalg.cholesky(kernel)
     return gt.sum(gt.log(gt.diagonal(root)))
@@ -251,7 +251,7 @@ def causal(x: Array) -> Array:
 
 
 def roots_so_far(x: Any) -> Any:
-    """How far square roots are off in each step, of a loop that collects them."""
+    """Collect the errors of square roots in each step of a loop."""
     a = gt.abs(x) + 1
     off = lambda r: gt.max(gt.abs(r * r - a))  # noqa: E731
     step = lambda r: ((r + a / r) / 2, off(r))  # noqa: E731
@@ -259,14 +259,14 @@ def roots_so_far(x: Any) -> Any:
 
 
 def positive_states(x: Any) -> Any:
-    """The states of a recurrence that are positive."""
+    """Select the states of a recurrence that are positive."""
     step = lambda c, row: (gt.tanh(c * 0.5 + row), c)  # noqa: E731
     states = gt.scan(step, gt.zeros((), "float32"), x)[1]
     return gt.exp(states[states > 0])
 
 
 def edit_distance(x: Any, y: Any) -> Any:
-    """How many letters two words are apart, row by row of a table."""
+    """Count how many letters two words are apart, row by row of a table."""
 
     def row(above: Any, letter: Any) -> Any:
         changed = gt.minimum(above[:-1] + (y != letter), above[1:] + 1)
@@ -282,7 +282,7 @@ def edit_distance(x: Any, y: Any) -> Any:
 
 
 def beams(x: Any) -> Any:
-    """The best of three sums that are kept in each step."""
+    """Keep the three best sums in each step; return the best one of each step."""
 
     def step(best: Any, row: Any) -> Any:
         sums = gt.sort(gt.reshape(best[:, None] + row, (-1,)))[::-1][:3]

@@ -2,10 +2,10 @@
 
     python -m benchmarks.families
 
-Targets: run time against `jax.jit` of the `jnp` call at most 1.02 in the median over
-the ops of a family; trace and lowering at most 1.0; the NumPy program against
-hand-written NumPy at most 1.05 on arrays of 10^4 elements; importing graphc at most
-0.3 s more than importing NumPy.
+Targets: compared with `jax.jit` of the `jnp` call, the run time is at most 1.02 in the
+median over the ops of a family, and trace and lowering at most 1.0. The NumPy program
+takes at most 1.05 of the time of hand-written NumPy on arrays of 10^4 elements.
+Importing graphc takes at most 0.3 s more than importing NumPy.
 """
 
 import os
@@ -35,7 +35,7 @@ from benchmarks.harness import (
 )
 
 N = 10_000
-ROUNDS = setting(9, 1)  # of a new process each
+ROUNDS = setting(9, 1)  # each in a new process
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 Call = Callable[[Any, Any, Any], Any]
 
@@ -83,7 +83,7 @@ FAMILIES: dict[str, dict[str, Call]] = {
 
 
 def measured(call: Call, backend: str) -> tuple[Any, Any, Any]:
-    """The compiled function, the rival, and their arguments."""
+    """Return the compiled function, the rival, and their arguments."""
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=N).astype("float32")]
     arrays.append(rng.normal(size=(100, 100)).astype("float32"))
@@ -99,7 +99,7 @@ def measured(call: Call, backend: str) -> tuple[Any, Any, Any]:
 
 
 def run_ratio(call: Call, backend: str) -> float:
-    """Ours over theirs, of the time of one call."""
+    """Return the ratio of our time of one call to theirs."""
     ours, theirs, arrays = measured(call, backend)
     same(ours(*arrays), theirs(*arrays), rtol=1e-4)
     pair = compare(
@@ -109,7 +109,7 @@ def run_ratio(call: Call, backend: str) -> float:
 
 
 def lowering_ratio(call: Call) -> float:
-    """Ours over theirs, of the CPU time to trace and lower."""
+    """Return the ratio of our CPU time to trace and lower to theirs."""
     f, _, arrays = measured(call, "jax")
 
     def ours() -> Any:
@@ -127,7 +127,7 @@ def lowering_ratio(call: Call) -> float:
 
 
 def family_rows() -> list[Row]:
-    """The median ratio of each family, and the worst op of it."""
+    """Return the median ratio of each family, with its worst op."""
     rows = []
     for family, every in some(FAMILIES.items()):
         calls = dict(some(every.items()))
@@ -158,9 +158,9 @@ def one_jit(call: Call) -> bool:
 
 
 def import_row() -> Row:
-    """Seconds to import graphc beyond those of NumPy, in fresh processes.
+    """Measure the seconds to import graphc beyond NumPy's, in fresh processes.
 
-    Bytecode is kept, as an installation does, also where the shell says otherwise.
+    Bytecode is kept, as in an installation, even if the shell says otherwise.
     """
     environment = {k: v for k, v in os.environ.items() if k != NO_BYTECODE}
 

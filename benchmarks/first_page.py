@@ -2,8 +2,9 @@
 
     python -m benchmarks.first_page
 
-Total CPU seconds of first calls at many lengths, compilation included, with how often
-each side compiled; and XLA's temporary memory of the gradient of a loss behind a scan.
+The tables have the total CPU seconds of first calls at many lengths, compilation
+included, with the number of compilations of each side; and XLA's temporary memory for
+the gradient of a loss that follows a scan.
 """
 
 from collections.abc import Callable
@@ -37,12 +38,12 @@ WEIGHTS = tuple(
 
 
 def spread(x: Array) -> Array:
-    """The standard deviation of a vector."""
+    """Compute the standard deviation of a vector."""
     return jnp.sqrt(jnp.mean((x - jnp.mean(x)) ** 2))
 
 
 def loss(weights: tuple[Array, ...], x: Array) -> Array:
-    """A loss of two layers and a softmax over rows, whose number varies."""
+    """Compute a loss of two layers and a softmax over rows, whose number varies."""
     first, second, last = weights
     hidden = jnp.tanh(jnp.tanh(x @ first) @ second)
     shares = jax.nn.softmax(hidden @ last, axis=0)
@@ -50,7 +51,7 @@ def loss(weights: tuple[Array, ...], x: Array) -> Array:
 
 
 def error_of_states(w: Array, x: Array) -> Array:
-    """A mean squared error of the states of a recurrent net."""
+    """Compute a mean squared error of the states of a recurrent net."""
 
     def step(h: Array, row: Array) -> tuple[Array, Array]:
         h = jnp.tanh(h @ w + row)
@@ -61,7 +62,7 @@ def error_of_states(w: Array, x: Array) -> Array:
 
 
 def over_lengths(what: str, function: Callable[..., Any], like: tuple[int, ...]) -> Row:
-    """Total CPU seconds of one call at each length, and the compilations."""
+    """Measure the CPU seconds of one call at each length, and the compilations."""
     totals, counts = [], []
     ours, theirs = graphc.jit(function), jax.jit(function)
     for jitted in (ours, theirs):
@@ -81,7 +82,7 @@ def over_lengths(what: str, function: Callable[..., Any], like: tuple[int, ...])
 
 
 def memory() -> Row:
-    """XLA's temporary memory of a gradient."""
+    """Measure XLA's temporary memory for a gradient."""
     w, x = np.eye(12, dtype="float32"), np.ones((STEPS, 12), "float32")
     ours = graphc.jit(graphc.grad(error_of_states))
     theirs = jax.jit(jax.grad(error_of_states))

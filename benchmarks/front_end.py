@@ -2,9 +2,10 @@
 
     python -m benchmarks.front_end [most nodes, 100000 by default]
 
-Targets: linear in the number of nodes, 100,000 nodes under 10 s, no recursion; at most
-the time of JAX's own trace and lowering of the same program; and from nothing to the
-first result at most 1.1x hand-written `jax.jit`. Times are CPU times of this process.
+Targets: the time is linear in the number of nodes, 100,000 nodes take less than 10 s,
+and nothing recurses. The compiler takes at most the time of JAX's own trace and
+lowering of the same program. The way from nothing to the first result takes at most
+1.1 times that of hand-written `jax.jit`. Times are CPU times of this process.
 """
 
 import resource
@@ -55,7 +56,7 @@ LINEAR = 1.1  # the exponent that still counts as linear
 
 
 def build(program: Program, steps: int) -> tuple[Value, Value]:
-    """The variable and the output of a symbolic program."""
+    """Build a symbolic program; return its variable and its output."""
     if program is programs.blocks:
         x = gt.tensor("x", "float32", ("n", 64))
     else:
@@ -64,17 +65,17 @@ def build(program: Program, steps: int) -> tuple[Value, Value]:
 
 
 def array(program: Program) -> np.ndarray:
-    """The argument of a program."""
+    """Return the argument of a program."""
     return XW if program is programs.blocks else X
 
 
 def plan(x: Value, y: Value) -> Plan:
-    """The plan, as `graphc.function` makes it."""
+    """Make the plan, as `graphc.function` does."""
     return partition(Graph((x,), (y,), ("x",), ("",)))
 
 
 def front_end(program: Program, steps: int) -> str:
-    """From nothing to the text of the program, garbage as in `graphc.function`."""
+    """Print a program from nothing, collecting garbage as `graphc.function` does."""
     x, y = build(program, steps)
     with young_garbage():
         return emit_jax(plan(x, y), Outputs("single")).text
@@ -82,7 +83,7 @@ def front_end(program: Program, steps: int) -> str:
 
 @dataclass(frozen=True)
 class Stages:
-    """Nodes, and CPU seconds for each stage."""
+    """The number of nodes, and the CPU seconds of each stage."""
 
     nodes: int
     build: float
@@ -91,12 +92,12 @@ class Stages:
 
     @property
     def total(self) -> float:
-        """All stages."""
+        """Return the seconds of all stages."""
         return self.build + self.plan + self.emit
 
 
 def stages(program: Program, steps: int) -> Stages:
-    """One pass through the compiler, stage by stage."""
+    """Run the compiler once, stage by stage."""
     start = CPU()
     x, y = build(program, steps)
     built = CPU()
@@ -111,7 +112,7 @@ def stages(program: Program, steps: int) -> Stages:
 
 
 def growth(name: str, program: Program, most: int) -> list[Row]:
-    """Seconds by number of nodes, and the exponent over all sizes."""
+    """Measure seconds by number of nodes, and the exponent over all sizes."""
     found = []
     for size in (s for s in SIZES if s <= most):
         runs = [stages(program, size) for _ in range(3 if size < 100_000 else 1)]
@@ -127,12 +128,12 @@ def growth(name: str, program: Program, most: int) -> list[Row]:
 
 
 def by_hand(program: Program, steps: int) -> Any:
-    """The same program as `jax.jit` has it; a new function each time."""
+    """Return the same program by `jax.jit`, as a new function each time."""
     return jax.jit(lambda x: program(jnp, x, steps))
 
 
 def against_jax(name: str, program: Program, steps: int, rounds: int) -> Row:
-    """Our front end against JAX's trace and lowering."""
+    """Compare our front end with JAX's trace and lowering."""
     argument = jnp.asarray(array(program))
     result = compare(
         lambda: front_end(program, steps),
@@ -144,7 +145,7 @@ def against_jax(name: str, program: Program, steps: int, rounds: int) -> Row:
 
 
 def first_result(name: str, program: Program, steps: int) -> Row:
-    """From nothing to the first numbers, against hand-written `jax.jit`."""
+    """Compare the time from nothing to the first numbers with that of `jax.jit`."""
     argument = jnp.asarray(array(program))
 
     def ours() -> Any:
@@ -159,7 +160,7 @@ def first_result(name: str, program: Program, steps: int) -> Row:
 
 
 def pytensor_rows(name: str, program: Program, steps: int) -> list[Row]:
-    """PyTensor's way to a function, which its JAX mode has not yet traced."""
+    """Measure PyTensor's way to a function, which mode "JAX" has not yet traced."""
     if not pytensor_rival.available or program is programs.blocks:
         return []
 
@@ -175,7 +176,7 @@ def pytensor_rows(name: str, program: Program, steps: int) -> list[Row]:
 
 
 def peak_memory() -> Row:
-    """The most memory that this process has held."""
+    """Report the most memory that this process has held."""
     kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return Row("peak memory of the process", f"{kilobytes / 1024:,.0f} MiB")
 

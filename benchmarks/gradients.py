@@ -2,10 +2,11 @@
 
     python -m benchmarks.gradients [case ...]
 
-Targets: at most 1.05x the run time and 1.1x the peak memory of hand-written JAX;
-building the gradient of 100,000 nodes in seconds, linearly, with at most 4 nodes per
-op of a chain; the Jacobian of R^50 -> R^50 against `jax.jacrev`. PyTensor, where it is
-installed, runs the MLP and the logistic regression in its JAX and in its C mode.
+Targets: at most 1.05 times the run time and 1.1 times the peak memory of hand-written
+JAX. The gradient of 100,000 nodes is built in seconds, in linear time, with at most 4
+nodes per op of a chain. The Jacobian of R^50 -> R^50 is compared with `jax.jacrev`. If
+PyTensor is installed, it runs the MLP and the logistic regression in its JAX and in its
+C mode.
 """
 
 from collections.abc import Callable
@@ -42,7 +43,7 @@ RUN_TIME, MEMORY = 1.05, 1.1
 
 @dataclass(frozen=True)
 class Case:
-    """A cost over `xp`; the gradient is in the arguments from `fixed` on."""
+    """A cost over `xp`, with the gradient by the arguments from `fixed` on."""
 
     name: str
     cost: Callable[..., Any]
@@ -54,7 +55,7 @@ class Case:
 
 
 def mlp() -> Case:
-    """Four layers on 256 rows, the squared error of what comes out."""
+    """Make four layers on 256 rows, with the squared error of their output."""
     weights, biases = programs.layers(4, 128, seed=1)
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(256, 128)).astype("float32") for _ in range(2))
@@ -67,7 +68,7 @@ def mlp() -> Case:
 
 
 def logistic() -> Case:
-    """The log-density of a logistic regression, 20,000 rows of 50."""
+    """Make the log-density of a logistic regression, 20,000 rows of 50."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(20_000, 50)).astype("float32")
     y = (rng.random(20_000) < 0.3).astype("float32")
@@ -82,7 +83,7 @@ def logistic() -> Case:
 
 
 def gaussian_process() -> Case:
-    """The negative log marginal likelihood of 300 points, in 3 hyperparameters."""
+    """Make the negative log marginal likelihood of 300 points, 3 hyperparameters."""
     rng = np.random.default_rng(3)
     x = np.sort(rng.uniform(0, 10, 300)).astype("float32")
     y = np.sin(x) + 0.1 * rng.normal(size=300).astype("float32")
@@ -107,7 +108,7 @@ def _solve_triangular(a: Any, b: Any, lower: bool) -> Any:
 
 
 def transformer() -> Case:
-    """A block with 4 heads on 64 tokens of 128 numbers, and its squared output."""
+    """Make a block with 4 heads on 64 tokens of 128 numbers, and its squared output."""
     rng = np.random.default_rng(4)
     t, d, heads = 64, 128, 4
     x = rng.normal(size=(t, d)).astype("float32")
@@ -144,12 +145,12 @@ CASES = {
 
 
 def variables(arrays: list[Any]) -> list[Any]:
-    """Variables of the arrays' types."""
+    """Return variables with the types of the arrays."""
     return [gt.tensor(f"x{i}", str(a.dtype), a.shape) for i, a in enumerate(arrays)]
 
 
 def measure(case: Case) -> list[Row]:
-    """Run time and memory of one case against JAX, and run time against PyTensor."""
+    """Compare run time and memory with JAX, and run time with PyTensor."""
     xs = variables(case.arrays)
     params = xs[case.fixed :]
     f = graphc.function(xs, graphc.value_and_grad(case.cost(gt, *xs), params))
@@ -174,7 +175,7 @@ def measure(case: Case) -> list[Row]:
 
 
 def pytensor_rows(case: Case, f: Any) -> list[Row]:
-    """The same cost and gradients in PyTensor."""
+    """Measure the same cost and gradients in PyTensor."""
     if not pytensor_rival.available:
         return []
     xs = [
@@ -192,7 +193,7 @@ def pytensor_rows(case: Case, f: Any) -> list[Row]:
 
 
 def jacobian_row() -> Row:
-    """The Jacobian of a layer by vmap, against `jax.jacrev`."""
+    """Compare the Jacobian of a layer by vmap with `jax.jacrev`."""
     (w,), (b,) = programs.layers(1, 50, seed=5)
     point = np.linspace(-1, 1, 50, dtype="float32")
     x = gt.tensor("x", "float32", (50,))
@@ -206,7 +207,7 @@ def jacobian_row() -> Row:
 
 
 def building_rows() -> list[Row]:
-    """CPU time to build the gradient of a chain, and how many nodes it has."""
+    """Measure the CPU time to build the gradient of a chain, and count its nodes."""
     sizes = setting((1_000, 10_000, 100_000), (50, 100))
     times, rows = [], []
     for steps in sizes:

@@ -1,12 +1,13 @@
 """Fair timing on a busy machine, and one table per script.
 
-Both sides run in one process and on one input, in turns. What counts is the median of
-the ratios of neighbouring turns: whatever slows the machine then slows both sides.
-Nothing here asserts a time; results and compile counts are asserted.
+Both sides run in one process and on the same input, in turns. The result is the median
+of the ratios of neighbouring turns, since anything that slows the machine then slows
+both sides. The scripts assert no times; they assert results and compile counts.
 
     python -m benchmarks.NAME --smallest
 
-runs one with few turns on the smallest data, as the tests do: its numbers tell nothing.
+runs a script with few turns on the smallest data, as the tests do. Its numbers mean
+nothing.
 """
 
 import gc
@@ -31,18 +32,18 @@ _compiled: list[float] = []
 
 
 def setting(usual: Setting, smallest: Setting) -> Setting:
-    """`usual`, or `smallest` where the script was started with `--smallest`."""
+    """Return `usual`, or `smallest` if the script was started with `--smallest`."""
     return smallest if "--smallest" in sys.argv else usual
 
 
 def some(items: Iterable[Setting]) -> list[Setting]:
-    """All `items`, or the first of them with `--smallest`."""
+    """Return all `items`, or only the first of them with `--smallest`."""
     found = list(items)
     return found[: setting(len(found), 1)]
 
 
 def named() -> list[str]:
-    """The arguments of the script that are no options: the tables that are wanted."""
+    """Return the arguments that are not options: the names of tables to print."""
     return [a for a in sys.argv[1:] if not a.startswith("--")]
 
 
@@ -56,7 +57,7 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 
 @contextmanager
 def xla_compilations() -> Iterator[list[float]]:
-    """The seconds of each XLA compilation made inside, by whomever."""
+    """Collect the seconds of all XLA compilations made inside, from any caller."""
     start, found = len(_compiled), []
     yield found
     found += _compiled[start:]
@@ -66,8 +67,8 @@ def xla_compilations() -> Iterator[list[float]]:
 class Comparison:
     """Median seconds of both sides, and the median of the ratios of their turns.
 
-    `spread` is the distance between the quartiles of the ratios: the noise. `least` are
-    the fastest turns of both sides, of which nothing but chance can be taken away.
+    `spread` is the distance between the quartiles of the ratios: the noise. `least` has
+    the fastest turns of both sides, which chance has slowed least.
     """
 
     ours: float
@@ -78,7 +79,7 @@ class Comparison:
 
 
 def seconds(run: Run, calls: int = 1, clock: Clock = WALL) -> float:
-    """Seconds per call; arrays that JAX still computes are waited for at the end."""
+    """Return the seconds per call; wait at the end for arrays that JAX computes."""
     start = clock()
     for _ in range(calls):
         result = run()
@@ -89,12 +90,12 @@ def seconds(run: Run, calls: int = 1, clock: Clock = WALL) -> float:
 def compare(
     ours: Run, theirs: Run, *, rounds: int = 15, calls: int = 1, clock: Clock = WALL
 ) -> Comparison:
-    """Time both sides in turns; who goes first changes with every round."""
+    """Time both sides in turns; the side that goes first changes every round."""
     rounds, calls, tidy = setting((rounds, calls, True), (2, 1, False))
-    seconds(ours), seconds(theirs)  # whatever happens once only
+    seconds(ours), seconds(theirs)  # do all work that happens only once
     pairs = []
     for i in range(rounds):
-        if tidy and calls == 1:  # the garbage of one turn is not timed with the next
+        if tidy and calls == 1:  # garbage of one turn is not timed with the next
             gc.collect()
         if i % 2:
             other = seconds(theirs, calls, clock)
@@ -106,7 +107,7 @@ def compare(
 
 
 def comparison(pairs: list[tuple[float, float]]) -> Comparison:
-    """The summary of pairs of seconds, ours first."""
+    """Summarise pairs of seconds, ours first."""
     ratios = [a / b for a, b in pairs]
     low, middle, high = statistics.quantiles(ratios, n=4)
     sides = list(zip(*pairs, strict=True))
@@ -115,7 +116,7 @@ def comparison(pairs: list[tuple[float, float]]) -> Comparison:
 
 
 def same(a: Any, b: Any, rtol: float = 1e-5) -> None:
-    """Both sides gave the same: dtypes, shapes, and numbers up to `rtol`."""
+    """Assert that both sides gave the same dtypes, shapes, and numbers up to `rtol`."""
     flat_a, flat_b = jax.tree.leaves(a), jax.tree.leaves(b)
     assert len(flat_a) == len(flat_b)
     for x, y in zip(map(np.asarray, flat_a), map(np.asarray, flat_b), strict=True):
@@ -126,26 +127,27 @@ def same(a: Any, b: Any, rtol: float = 1e-5) -> None:
 def with_whole_products() -> None:
     """Multiply float32 in all its digits, so that results of both sides compare.
 
-    GPUs keep 10 bits of mantissa by default, and sum in another order per program.
+    By default, GPUs keep 10 bits of the mantissa, and each program sums in its own
+    order.
     """
     jax.config.update("jax_default_matmul_precision", "highest")
 
 
 def emitted(f: Any) -> dict[str, Any]:
-    """The names of a compiled function's program, executed once more from its text."""
+    """Execute the text of a compiled function once more; return its names."""
     names: dict[str, Any] = {"__name__": "emitted"}
     exec(f.source, names)
     return names
 
 
 def peak_bytes(jitted: Any, *args: Any) -> int:
-    """What XLA allocates for one call beside its arguments."""
+    """Return the bytes that XLA allocates for one call beside its arguments."""
     analysis = jitted.lower(*args).compile().memory_analysis()
     return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
 
 
 def exponent(sizes: Sequence[int], times: Iterable[float]) -> float:
-    """The slope of log time over log size: 1 is linear. NaN of a single size."""
+    """Return the slope of log time over log size: 1 is linear. NaN for one size."""
     if len(sizes) < 2:
         return float("nan")
     return float(np.polyfit(np.log(sizes), np.log(list(times)), 1)[0])
@@ -153,7 +155,7 @@ def exponent(sizes: Sequence[int], times: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; `target` is the most that `number` may be."""
+    """One measurement; `target` is the largest `number` that is allowed."""
 
     what: str
     ours: str
@@ -182,13 +184,13 @@ def row(
     target: float | None = None,
     note: str = "",
 ) -> Row:
-    """The row of a comparison."""
+    """Make the row of a comparison."""
     times = [time_text(result.ours), time_text(result.theirs)]
     return Row(what, *times, result.ratio, target, note, result.spread)
 
 
 def time_text(s: float) -> str:
-    """Seconds in a unit that reads well."""
+    """Write seconds in a unit that reads well."""
     for unit, scale in (("s", 1.0), ("ms", 1e3)):
         if s * scale >= 1:
             return f"{s * scale:.3g} {unit}"

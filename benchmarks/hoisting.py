@@ -2,13 +2,14 @@
 
     python -m benchmarks.hoisting
 
-The mean square error of recurrent nets, alone and with its gradient in the weights.
-Naive JAX stacks the outputs and then reduces them; by hand the loss is carried along.
-The number is graphc's time over that by hand, or by naive JAX where the note says so;
-the note has the ratios of XLA's temporary memory. Targets: 1.05 times the time by hand,
-and forward 1.2 times its memory. Then the gradient with `checkpoint="sqrt"`, against
-checkpoints of two levels by hand, whose time is the target, and naive JAX, of whose it
-may take 1.4 times.
+The loss is the mean square error of recurrent nets, alone and with its gradient by the
+weights. Naive JAX stacks the outputs and then reduces them; by hand, the loss is
+carried along. The number is graphc's time over the time by hand, or over that of naive
+JAX if the note says so. The note has the ratios of XLA's temporary memory. Targets:
+1.05 times the time by hand, and forward 1.2 times its memory.
+
+Then the gradient with `checkpoint="sqrt"` is compared with checkpoints of two levels by
+hand, whose time is the target, and with naive JAX, of whose time it may take 1.4 times.
 """
 
 from collections.abc import Callable
@@ -37,30 +38,30 @@ from benchmarks.harness import (
 
 BATCH, WIDTH = setting((8, 32), (2, 4))
 STEPS = setting((100, 1_000, 10_000), (6,))
-CHUNKS = setting((10, 25, 100), (3,))  # by hand, of a divisor
+CHUNKS = setting((10, 25, 100), (3,))  # by hand; each must be a divisor
 Array = Any
 Cell = Callable[[Any, Array, Array, Array], tuple[Array, Array]]  # state, output
 
 
 def elementwise(xp: Any, h: Array, x: Array, w: Array) -> tuple[Array, Array]:
-    """A decay and a squashed input."""
+    """Decay a state, and add a squashed input."""
     h = xp.tanh(0.9 * h + x * w[0, 0])
     return h, h
 
 
 def rnn(xp: Any, h: Array, x: Array, w: Array) -> tuple[Array, Array]:
-    """A plain recurrent cell."""
+    """Take a step of a plain recurrent cell."""
     h = xp.tanh(h @ w[0] + x)
     return h, h
 
 
 def sigmoid(xp: Any, x: Array) -> Array:
-    """The logistic function, as it is often written."""
+    """Compute the logistic function, as it is often written."""
     return 1 / (1 + xp.exp(-x))
 
 
 def gru(xp: Any, h: Array, x: Array, w: Array) -> tuple[Array, Array]:
-    """A gated recurrent unit."""
+    """Take a step of a gated recurrent unit."""
     keep = sigmoid(xp, h @ w[0] + x)
     reset = sigmoid(xp, h @ w[1] + x)
     h = keep * h + (1 - keep) * xp.tanh((reset * h) @ w[2] + x)
@@ -68,7 +69,7 @@ def gru(xp: Any, h: Array, x: Array, w: Array) -> tuple[Array, Array]:
 
 
 def lstm(xp: Any, state: Array, x: Array, w: Array) -> tuple[Array, Array]:
-    """Long short-term memory: two states."""
+    """Take a step of long short-term memory, which has two states."""
     h, c = state
     enter, leave, forget = (sigmoid(xp, h @ w[i] + x) for i in range(3))
     c = forget * c + enter * xp.tanh(h @ w[3] + x)
@@ -78,7 +79,7 @@ def lstm(xp: Any, state: Array, x: Array, w: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Work:
-    """A cell, how many weights it has, and how many states."""
+    """A cell, its number of weights, and its number of states."""
 
     name: str
     cell: Cell
@@ -86,7 +87,7 @@ class Work:
     states: int = 1
 
     def start(self, xp: Any) -> Array:
-        """Zeros to begin with."""
+        """Return the zeros with which states begin."""
         zeros = xp.zeros((BATCH, WIDTH), "float32")
         return zeros if self.states == 1 else (zeros,) * self.states
 
@@ -102,7 +103,7 @@ WORK = [
 def ours(
     work: Work, gradient: bool, n: int | str = "n", checkpoint: str | None = None
 ) -> Any:
-    """The loss as a graph, written as one writes it."""
+    """Compile the loss as a graph, written in the plain way."""
     x = gt.tensor("x", "float32", (n, BATCH, WIDTH))
     t = gt.tensor("t", "float32", (n, BATCH, WIDTH))
     w = gt.tensor("w", "float32", (work.weights, WIDTH, WIDTH))
@@ -114,7 +115,7 @@ def ours(
 
 
 def naive(work: Work) -> Any:
-    """The same in JAX: stacked, then reduced."""
+    """Write the loss in JAX: outputs are stacked, and then reduced."""
 
     def loss(w: Array, x: Array, t: Array) -> Array:
         cell = partial(work.cell, jnp, w=w)
@@ -125,7 +126,7 @@ def naive(work: Work) -> Any:
 
 
 def by_hand(work: Work) -> Any:
-    """The loss carried along."""
+    """Write the loss by hand, carried along."""
 
     def loss(w: Array, x: Array, t: Array) -> Array:
         def step(carry: Array, rows: Array) -> tuple[Array, None]:
@@ -141,7 +142,7 @@ def by_hand(work: Work) -> Any:
 
 
 def two_levels(work: Work, chunk: int) -> Any:
-    """The loss carried along, with a carry kept before each chunk."""
+    """Write the loss carried along, with a carry kept before each chunk."""
 
     def loss(w: Array, x: Array, t: Array) -> Array:
         def step(carry: Array, rows: Array) -> tuple[Array, None]:
@@ -161,7 +162,7 @@ def two_levels(work: Work, chunk: int) -> Any:
 
 
 def jitted(loss: Any, gradient: bool) -> Any:
-    """A loss, with its gradient if asked, in the order of our arguments."""
+    """Jit a loss, perhaps with its gradient; it takes arguments in our order."""
     if gradient:
         both = jax.value_and_grad(loss)
         return jax.jit(lambda x, t, w: both(w, x, t))
@@ -169,7 +170,7 @@ def jitted(loss: Any, gradient: bool) -> Any:
 
 
 def rows(work: Work, gradient: bool) -> list[Row]:
-    """The rows of one cell."""
+    """Measure one cell."""
     f = ours(work, gradient)
     segment = emitted(f)["segment_0"]
     rivals = {"by hand": by_hand(work), "naive": naive(work)}
@@ -200,14 +201,14 @@ WORDS, MODEL, CHUNK = setting((2_000, 256, 16), (50, 8, 4))
 
 
 def cross_entropy(xp: Any, logits: Array, chosen: Array) -> Array:
-    """The sum over words that are given one hot, as one writes it."""
+    """Sum the cross-entropy over words, given one-hot, in the plain way."""
     top = xp.max(logits, -1, keepdims=True)
     total = xp.log(xp.sum(xp.exp(logits - top), -1)) + top[..., 0]
     return xp.sum(total - xp.sum(xp.where(chosen, logits, 0), -1))
 
 
 def language(xp: Any, scan: Callable[..., Any], *args: Array) -> Array:
-    """The loss of a recurrent language model whose outputs are stacked."""
+    """Compute the loss of a recurrent language model whose outputs are stacked."""
     w, out, x, words = args
 
     def step(h: Array, row: Array) -> tuple[Array, Array]:
@@ -219,7 +220,7 @@ def language(xp: Any, scan: Callable[..., Any], *args: Array) -> Array:
 
 
 def language_by_hand(*args: Array) -> Array:
-    """The same in chunks."""
+    """Compute the loss of the language model by hand, in chunks."""
     w, out, x, words = args
     chunks = [a.reshape(-1, CHUNK, *a.shape[1:]) for a in (x, words)]
 
@@ -235,7 +236,7 @@ def language_by_hand(*args: Array) -> Array:
 
 
 def language_rows(gradient: bool) -> list[Row]:
-    """The rows of the language model."""
+    """Measure the language model."""
     w = gt.tensor("w", "float32", (1, MODEL, MODEL))
     out = gt.tensor("out", "float32", (MODEL, WORDS))
     x = gt.tensor("x", "float32", ("n", BATCH, MODEL))
@@ -274,7 +275,7 @@ def language_rows(gradient: bool) -> list[Row]:
 
 
 def checkpointed(work: Work) -> list[Row]:
-    """The rows of one cell, with the root of all carries kept."""
+    """Measure one cell that keeps about the square root of all carries."""
     rng = np.random.default_rng(0)
     w = (rng.normal(size=(work.weights, WIDTH, WIDTH)) / WIDTH).astype("float32")
     found, used = [], []

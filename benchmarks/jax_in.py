@@ -2,8 +2,9 @@
 
     python -m benchmarks.jax_in [same] [lengths]
 
-First at one size, where both compile the same; then over many lengths, each of which
-`jax.jit` compiles, but for functions that are padded and masked by hand.
+The first tables have one size, at which both sides compile the same function. The
+others have many lengths. `jax.jit` compiles for each of these, except for functions
+that are padded and masked by hand.
 """
 
 import jax
@@ -30,21 +31,21 @@ from benchmarks.jax_in_models import MODELS, WIDTH
 
 COUNT = setting(200, 2)
 LONGEST = setting(300, 9)
-LEAST = 16  # rows that arrays are padded to by hand, or twice as many, and so on
+LEAST = 16  # by hand, arrays are padded to 16 rows, or 32, 64, ...
 
 
 def rows_of(n):
-    """An array of n rows."""
+    """Return an array of n rows."""
     return np.random.default_rng(n).normal(size=(n, WIDTH)).astype("float32")
 
 
 def fresh(model):
-    """The model as a function that neither side has compiled yet."""
+    """Return the model as a function that neither side has compiled yet."""
     return lambda x: model(x)
 
 
 def at_one_size(name, model):
-    """Run time, overhead of a call, and the first result."""
+    """Measure the run time, the overhead of a call, and the first result."""
     ours, theirs = graphc.jit(fresh(model)), jax.jit(fresh(model))
     large, small = (jax.device_put(rows_of(n)) for n in (setting(2000, 8), 4))
     same(ours(large), theirs(large))
@@ -66,7 +67,7 @@ def at_one_size(name, model):
 
 
 def by_hand(padded):
-    """A padded model as a function of rows, which are padded to a power of two."""
+    """Make a function of rows that pads them to a power of two for a padded model."""
     compiled = jax.jit(padded)
 
     def run(x):
@@ -80,7 +81,7 @@ def by_hand(padded):
 
 
 def over_lengths(name, model, padded):
-    """One pass over many lengths, and one more when all is compiled."""
+    """Measure one pass over many lengths, and one more when all is compiled."""
     sizes = np.random.default_rng(1).integers(2, LONGEST, COUNT)
     arrays = [rows_of(int(n)) for n in sizes]
     ways = [graphc.jit(fresh(model)), jax.jit(fresh(model)), by_hand(padded)]

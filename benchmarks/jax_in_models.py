@@ -1,6 +1,6 @@
 """Models over rows whose number varies, plainly in JAX, and padded and masked by hand.
 
-The padded ones take arrays with zeros after the rows, and how many rows there are.
+The padded models take arrays with zeros after the rows, and the number of rows.
 """
 
 import jax
@@ -19,32 +19,32 @@ AT = {"slope": W[:15, 0], "shift": np.float32(0.1), "spread": np.float32(-0.3)}
 
 
 def _rows(x, n):
-    """Which rows there are, beside the elements of each."""
+    """Return a mask of the true rows, as a column."""
     return (jnp.arange(x.shape[0]) < n)[:, None]
 
 
 def attention(x):
-    """One head over rows, and the sum of what it gives."""
+    """Compute one head over rows, and the sum of its outputs."""
     q, k, v = jnp.split(x @ W, 3, axis=1)
     return jnp.sum(jax.nn.softmax(q @ k.T / 4) @ v, 0)
 
 
 def attention_padded(x, n):
-    """Scores of what is no row are left out, and then such rows."""
+    """Mask the scores of padding, and then its rows in the sum."""
     q, k, v = jnp.split(x @ W, 3, axis=1)
     scores = jnp.where(_rows(x, n).T, q @ k.T / 4, -jnp.inf)
     return jnp.sum(jax.nn.softmax(scores) @ v, 0, where=_rows(x, n))
 
 
 def likelihood(x):
-    """Rows under a normal distribution that is fitted to them."""
+    """Compute the likelihood of rows under a normal distribution fitted to them."""
     mean = x.mean(0)
     scale = jnp.sqrt(((x - mean) ** 2).mean(0) + 1e-3)
     return -jnp.mean(((x - mean) / scale) ** 2 / 2 - jnp.log(scale))
 
 
 def likelihood_padded(x, n):
-    """Means are of rows that there are."""
+    """Take the means over the true rows only."""
     there = _rows(x, n)
     mean = x.mean(0, where=there)
     scale = jnp.sqrt(((x - mean) ** 2).mean(0, where=there) + 1e-3)
@@ -60,7 +60,7 @@ def _gru_step(h, r):
 
 
 def gru(x):
-    """A gated recurrent net over rows: the mean square of its states."""
+    """Run a gated recurrent net over rows; return the mean square of its states."""
 
     def step(h, r):
         h = _gru_step(h, r)
@@ -71,7 +71,7 @@ def gru(x):
 
 
 def gru_padded(x, n):
-    """Steps go on after the rows; their states do not count."""
+    """Let steps go on after the rows; their states do not count."""
 
     def step(h, r):
         h = _gru_step(h, r)
@@ -87,7 +87,7 @@ def _kernel(x):
 
 
 def process(x):
-    """The log density of a Gaussian process: of the last column, over the others."""
+    """Compute a Gaussian process's log density: the last column over the others."""
     n = x.shape[0]
     low = jnp.linalg.cholesky(_kernel(x) + 0.1 * jnp.eye(n))
     alpha = solve_triangular(low, x[:, -1], lower=True)
@@ -95,7 +95,7 @@ def process(x):
 
 
 def process_padded(x, n):
-    """What is no row varies by itself, by one, and is 0."""
+    """Give padding an independent variance of one, and the value 0."""
     there = _rows(x, n)
     inner = jnp.where(there & there.T, _kernel(x), 0)
     noise = jnp.where(there[:, 0], 0.1, 1)
@@ -110,13 +110,13 @@ def _convolved(x, kernel):
 
 
 def convolution(x):
-    """Two layers of a convolution along rows, and the mean."""
+    """Convolve along rows in two layers, and take the mean."""
     x = jax.nn.relu(_convolved(x, KERNEL[0]))
     return jnp.mean(jax.nn.relu(_convolved(x, KERNEL[1])), 0)
 
 
 def convolution_padded(x, n):
-    """Each layer starts from zeros after the rows."""
+    """Let each layer start from zeros after the rows."""
     there = _rows(x, n)
     x = jnp.where(there, jax.nn.relu(_convolved(x, KERNEL[0])), 0)
     return jnp.mean(jax.nn.relu(_convolved(x, KERNEL[1])), 0, where=there)
@@ -134,9 +134,9 @@ def _of_rows(p, x):
 
 
 def density(x):
-    """The log density of a regression with a prior on its spread, and its gradient.
+    """Compute a regression's log density, with a prior on its spread, and its gradient.
 
-    NumPyro's is the same for
+    In NumPyro, the model is
     `spread ~ Normal(); slope ~ Normal(0, exp(spread)); shift ~ Normal(0, 10);
     y ~ Bernoulli(sigmoid(x @ slope + shift))`.
     """
@@ -148,7 +148,7 @@ def density(x):
 
 
 def density_padded(x, n):
-    """Rows that there are count."""
+    """Count only the true rows."""
 
     def cost(p):
         return _prior(p) + jnp.sum(_of_rows(p, x), where=_rows(x, n)[:, 0])

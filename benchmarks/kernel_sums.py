@@ -2,11 +2,12 @@
 
     python -m benchmarks.kernel_sums
 
-`exp(-|x_i - y_j|^2) @ b` of so many points, its gradient, and softmax(q k^T) v. The
-number is graphc's time over that of the rival; the note has the temporary memory of
-both in MiB. Naive JAX is left out where it would need more than a few GiB. KeOps
-(`pip install pykeops`, and a C++ compiler) is left out where it cannot be imported.
-Targets: 1.5 times the time of the better one, and memory that stays as points grow.
+The programs are `exp(-|x_i - y_j|^2) @ b` of many points, its gradient, and
+softmax(q k^T) v. The number is graphc's time over that of the rival; the note has the
+temporary memory of both in MiB. Naive JAX is left out if it would need more than a few
+GiB. KeOps (`pip install pykeops`, and a C++ compiler) is left out if it cannot be
+imported. Targets: 1.5 times the time of the better one, and memory that does not grow
+with the points.
 """
 
 import importlib
@@ -33,18 +34,18 @@ from benchmarks.harness import (
 )
 
 POINTS = setting((100, 1_000, 3_000, 10_000, 30_000), (10,))
-MOST = 2**31  # bytes of all pairs, in naive JAX
+MOST = 2**31  # the most bytes of all pairs for naive JAX
 Array = Any
 Program = Callable[..., Any]
 
 
 def kernel(xp: Any, x: Array, y: Array, b: Array) -> Array:
-    """A sum of Gaussians, as one writes it."""
+    """Sum Gaussians, written in the plain way."""
     return xp.exp(-xp.sum((x[:, None] - y) ** 2, -1)) @ b
 
 
 def attention(xp: Any, q: Array, k: Array, v: Array) -> Array:
-    """Of one head, as one writes it."""
+    """Compute attention of one head, written in the plain way."""
     scores = q @ k.T / q.shape[1] ** 0.5
     weights = xp.exp(scores - xp.max(scores, 1, keepdims=True))
     return weights @ v / xp.sum(weights, 1, keepdims=True)
@@ -59,7 +60,7 @@ WORK: dict[str, tuple[Program, bool, tuple[int, ...]]] = {
 
 
 def ours(how: Program, gradient: bool, widths: tuple[int, ...]) -> Any:
-    """The program as a graph."""
+    """Compile the program as a graph."""
     names, sizes = ("x", "y", "b"), ("n", "m", "m")
     shapes = [(n, w) if w else (n,) for n, w in zip(sizes, widths, strict=True)]
     inputs = [
@@ -74,7 +75,7 @@ def ours(how: Program, gradient: bool, widths: tuple[int, ...]) -> Any:
 
 
 def naive(how: Program, gradient: bool) -> Program:
-    """The same in JAX."""
+    """Jit the program in JAX."""
 
     def loss(*args: Array) -> Array:
         return jnp.mean(how(jnp, *args) ** 2)
@@ -86,7 +87,7 @@ def naive(how: Program, gradient: bool) -> Program:
 
 
 def keops() -> Program | None:
-    """The kernel sum by KeOps on NumPy arrays; None where it is not there."""
+    """Return the kernel sum by KeOps on NumPy arrays, or None without KeOps."""
     if importlib.util.find_spec("pykeops") is None:
         return None
     lazy = importlib.import_module("pykeops.numpy").LazyTensor
@@ -99,7 +100,7 @@ def keops() -> Program | None:
 
 
 def rows(what: str) -> list[Row]:
-    """The rows of one kind of work."""
+    """Measure one kind of work."""
     how, gradient, widths = WORK[what]
     f, plain = ours(how, gradient, widths), naive(how, gradient)
     third = keops() if what == "kernel sum" else None
@@ -135,7 +136,7 @@ def rows(what: str) -> list[Row]:
 
 
 def alone(name: str, run: Callable[[], Any], memory: float) -> Row:
-    """A row where naive JAX has not the memory."""
+    """Make the row of a program for which naive JAX lacks the memory."""
     result = compare(run, run, rounds=2)
     note = f"naive needs too much; {memory:.3g} MiB"
     return Row(name, row(name, result).ours, note=note)

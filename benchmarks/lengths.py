@@ -2,12 +2,13 @@
 
     python -m benchmarks.lengths [--exact]
 
-200 random lengths in 1..5000 (attention and Cholesky: 1..500), from the first call to
-the last in one process. By hand means power-of-two buckets, zeros behind the data and
-masks written by a person; `--exact` also runs `jax.jit` on arrays as they are, which
-compiles for each length and takes minutes. Where PyTorch is installed, there are rows
-of its `torch.compile(dynamic=True)`. Targets: as many compilations as by hand, total
-CPU time at most 1.15 times, a second pass over the lengths at most 1.1 times.
+There are 200 random lengths in 1..5000 (attention and Cholesky: 1..500), timed from the
+first call to the last in one process. By hand means power-of-two buckets, zeros after
+the data and masks written by a person. `--exact` also runs `jax.jit` on arrays as they
+are, which compiles for each length and takes minutes. If PyTorch is installed, there
+are rows of its `torch.compile(dynamic=True)`. Targets: as many compilations as by hand,
+a total CPU time of at most 1.15 times that by hand, and of at most 1.1 times in a
+second pass over the lengths.
 """
 
 import sys
@@ -43,7 +44,7 @@ Call = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Work:
-    """One program, as a graph and with masks written by hand; `columns` of the data."""
+    """A program, as a graph and with masks by hand; the data have `columns`."""
 
     name: str
     graph: Callable[[Any], Any]
@@ -55,7 +56,7 @@ class Work:
 
 
 def variance(x: Array, mask: Array, n: Array) -> Array:
-    """The four moments of what counts."""
+    """Compute mean, variance, maximum and logsumexp of the true elements."""
     mean = jnp.sum(jnp.where(mask, x, 0)) / n
     centred = jnp.where(mask, x - mean, 0)
     largest = jnp.max(jnp.where(mask, x, -jnp.inf))
@@ -64,19 +65,19 @@ def variance(x: Array, mask: Array, n: Array) -> Array:
 
 
 def masked_attention(x: Array, mask: Array, n: Array) -> Array:
-    """Rows weighted by their similarity, summed up."""
+    """Weight rows by their similarity, and sum them up."""
     scores = jnp.where(mask[:, 0], x @ x.T, -jnp.inf)
     found = jax.nn.softmax(scores, axis=-1) @ jnp.where(mask, x, 0)
     return jnp.sum(jnp.where(mask, found, 0), 0)
 
 
 def kernel(x: Array, xp: Any) -> Array:
-    """A covariance matrix of points on a line."""
+    """Compute a covariance matrix of points on a line."""
     return xp.exp(-0.5 * (x[:, None] - x) ** 2) + xp.eye(x.shape[0]) * 0.1
 
 
 def masked_gp(x: Array, mask: Array, n: Array) -> Array:
-    """The log determinant, with an identity in the padding."""
+    """Compute the log determinant, with an identity in the padding."""
     both = mask[:, None] & mask
     matrix = jnp.where(both, kernel(x, jnp), jnp.eye(x.shape[0]))
     factor = jnp.linalg.cholesky(matrix)
@@ -84,14 +85,14 @@ def masked_gp(x: Array, mask: Array, n: Array) -> Array:
 
 
 def masked_median(x: Array, mask: Array, n: Array) -> Array:
-    """The mean of the middle two; NaN where there is one, as for `jnp.median`."""
+    """Take the mean of the middle two; NaN if there is a NaN, as for `jnp.median`."""
     ordered = jnp.sort(jnp.where(mask, x, jnp.inf))
     middle = 0.5 * (ordered[(n - 1) // 2] + ordered[n // 2])
     return jnp.where(jnp.any(jnp.isnan(x)), jnp.nan, middle)
 
 
 def masked_entropy(x: Array, mask: Array, n: Array) -> Array:
-    """Cross-entropy of class 0, in the mean."""
+    """Compute the mean cross-entropy of class 0."""
     losses = jax.nn.logsumexp(x, axis=1) - x[:, 0]
     return jnp.sum(jnp.where(mask[:, 0], losses, 0)) / n
 
@@ -100,20 +101,20 @@ MIX = (np.random.default_rng(1).normal(size=(3, 16, 16)) / 8).astype("float32")
 
 
 def gru(xp: Any, h: Array, x: Array) -> Array:
-    """One step of a gated recurrent unit."""
+    """Take one step of a gated recurrent unit."""
     keep = 1 / (1 + xp.exp(-(h @ MIX[0] + x)))
     reset = 1 / (1 + xp.exp(-(h @ MIX[1] + x)))
     return keep * h + (1 - keep) * xp.tanh((reset * h) @ MIX[2] + x)
 
 
 def plain_gru(x: Array) -> Array:
-    """The state behind a sequence."""
+    """Return the state after a sequence."""
     start = jnp.zeros(16, "float32")
     return jax.lax.scan(lambda h, row: (gru(jnp, h, row), None), start, x)[0]
 
 
 def masked_gru(x: Array, mask: Array, n: Array) -> Array:
-    """The state is held where the sequence has ended."""
+    """Hold the state after the sequence has ended."""
 
     def step(h: Array, row: Array) -> tuple[Array, None]:
         value, inside = row
@@ -188,7 +189,7 @@ WORK = [
 
 
 def by_hand(work: Work) -> Callable[[Array], Array]:
-    """What a person writes: a capacity, zeros behind, a mask."""
+    """Write what a person writes: a capacity, zeros after the data, a mask."""
     capacity = graphc.Pad(growth=work.growth).capacity
 
     @jax.jit
@@ -205,7 +206,7 @@ def by_hand(work: Work) -> Callable[[Array], Array]:
 
 
 def ours(work: Work, auto: bool) -> Any:
-    """The same as a graph."""
+    """Compile the program as a graph."""
     shape = ("n", work.columns) if work.columns else ("n",)
     x = gt.tensor("x", "float32", shape)
     dims = "auto" if auto else {"n": graphc.Pad(growth=work.growth)}
@@ -213,7 +214,7 @@ def ours(work: Work, auto: bool) -> Any:
 
 
 def data(work: Work) -> list[Array]:
-    """The arrays of one pass; their first is long enough for a median."""
+    """Make the arrays of one pass; the first is long enough for a median."""
     rng = np.random.default_rng(0)
     rest = (work.columns,) if work.columns else ()
     lengths = rng.integers(1, setting(work.longest, 12) + 1, COUNT)
@@ -221,12 +222,12 @@ def data(work: Work) -> list[Array]:
 
 
 def over(call: Callable[[Array], Array], arrays: list[Array]) -> list[Array]:
-    """One pass."""
+    """Call the program on all arrays: one pass."""
     return [call(x) for x in arrays]
 
 
 def rows(work: Work, exact: bool) -> list[Row]:
-    """The rows of one program."""
+    """Measure one program."""
     arrays = data(work)
     hand, made, auto = by_hand(work), ours(work, False), ours(work, True)
     first, built, results = [], [], []
@@ -260,7 +261,7 @@ def rows(work: Work, exact: bool) -> list[Row]:
 
 
 def passes(ours: Call, theirs: Call, arrays: list[Array]) -> Comparison:
-    """Later passes over the arrays, of one and of the other."""
+    """Compare later passes over the arrays."""
     pairs = [
         (seconds(lambda: over(ours, arrays)), seconds(lambda: over(theirs, arrays)))
         for _ in range(ROUNDS)
@@ -271,7 +272,7 @@ def passes(ours: Call, theirs: Call, arrays: list[Array]) -> Comparison:
 def in_torch(
     work: Work, made: Call, arrays: list[Array], ours: float, results: list[Array]
 ) -> list[Row]:
-    """Against `torch.compile(dynamic=True)`, where it is installed."""
+    """Compare with `torch.compile(dynamic=True)`, if PyTorch is installed."""
     rival = torch_rival.compiled(work.name)
     if rival is None:
         return []
@@ -289,7 +290,7 @@ def in_torch(
 
 
 def overhead() -> Row:
-    """What padding adds to a call with 1,000 elements."""
+    """Measure what padding adds to a call with 1,000 elements."""
     x = gt.tensor("x", "float32", ("n",))
     padded = graphc.function([x], gt.exp(x), dims="pad")
     plain = graphc.function([x], gt.exp(x), dims="specialize")

@@ -2,12 +2,13 @@
 
     python -m benchmarks.loops
 
-The loss is the mean square of the stacked outputs. Printed are the ratio of run times,
-that of XLA's temporary memory, and how both grow with the number of steps: 1 is linear.
+The loss is the mean square of the stacked outputs. The tables have the ratio of run
+times, the ratio of XLA's temporary memory, and how both grow with the number of steps:
+1 is linear.
 
-Then the same for arrays that are filled by index, which grow with the number of steps:
-there the exponents are the targets. Where Equinox is installed, its checkpointed loop
-is a rival too.
+Then the same is measured for arrays that are filled by index and grow with the number
+of steps; there, the exponents are the targets. If Equinox is installed, its
+checkpointed loop is a rival too.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,7 @@ from benchmarks.harness import (
 )
 
 try:
-    import equinox  # a rival, where it is installed
+    import equinox  # a rival, if it is installed
     import equinox.internal
 except ImportError:
     equinox = None
@@ -47,17 +48,17 @@ Cell = Callable[[Any, Array, Array, Array], Array]  # namespace, carry, input, w
 
 
 def elementwise(xp: Any, h: Array, x: Array, w: Array) -> Array:
-    """A decay and a squashed input."""
+    """Decay a state, and add a squashed input."""
     return xp.tanh(0.9 * h + x * w[0, 0])
 
 
 def rnn(xp: Any, h: Array, x: Array, w: Array) -> Array:
-    """A plain recurrent cell."""
+    """Take a step of a plain recurrent cell."""
     return xp.tanh(h @ w[0] + x)
 
 
 def gru(xp: Any, h: Array, x: Array, w: Array) -> Array:
-    """A gated recurrent unit."""
+    """Take a step of a gated recurrent unit."""
     keep = 1 / (1 + xp.exp(-(h @ w[0] + x)))
     reset = 1 / (1 + xp.exp(-(h @ w[1] + x)))
     return keep * h + (1 - keep) * xp.tanh((reset * h) @ w[2] + x)
@@ -65,7 +66,7 @@ def gru(xp: Any, h: Array, x: Array, w: Array) -> Array:
 
 @dataclass(frozen=True)
 class Work:
-    """A cell, and how many weights it has."""
+    """A cell, and its number of weights."""
 
     name: str
     cell: Cell
@@ -76,7 +77,7 @@ WORK = [Work("elementwise", elementwise, 1), Work("RNN", rnn, 1), Work("GRU", gr
 
 
 def ours(work: Work) -> Any:
-    """The loss and its gradient in the weights, as a graph."""
+    """Compile the loss and its gradient by the weights, as a graph."""
     x = gt.tensor("x", "float32", ("n", WIDTH))
     w = gt.tensor("w", "float32", (work.weights, WIDTH, WIDTH))
 
@@ -91,7 +92,7 @@ def ours(work: Work) -> Any:
 
 
 def theirs(work: Work) -> Any:
-    """The same by hand."""
+    """Write the loss and its gradient by hand."""
 
     def loss(w: Array, x: Array) -> Array:
         def step(h: Array, row: Array) -> tuple[Array, Array]:
@@ -105,7 +106,7 @@ def theirs(work: Work) -> Any:
 
 
 def rows(work: Work) -> list[Row]:
-    """The rows of one cell."""
+    """Measure one cell."""
     f, g = ours(work), theirs(work)
     segment = emitted(f)["segment_0"]
     found, times = [], []
@@ -134,28 +135,28 @@ def rows(work: Work) -> list[Row]:
 
 
 def two_before(xp: Any, w: Array, i: Array, b: Array, x: Array) -> Array:
-    """Each element of the two before it."""
+    """Compute each element from the two before it."""
     return b.at[i].set(xp.sin(b[i - 1] * w + b[i - 2] * x))
 
 
 def between(xp: Any, w: Array, i: Array, b: Array, x: Array) -> Array:
-    """Several writes, with reads between them."""
+    """Write several times, with reads in between."""
     b = b.at[i].set(xp.sin(x * w))
     return b.at[i].add(b[i] * b[i - 1])
 
 
 def held(xp: Any, w: Array, i: Array, b: Array, x: Array) -> Array:
-    """A write under a condition."""
+    """Write under a condition."""
     return xp.where(x > 0, b.at[i].set(xp.sin(b[i - 1] * w + x)), b)
 
 
 def triangular(xp: Any, w: Array, i: Array, b: Array, x: Array) -> Array:
-    """All that was written counts: a step takes time that grows, too."""
+    """Read everything written so far, so the time of a step grows too."""
     return b.at[i].set(xp.tanh(xp.dot(b, b) * w + x))
 
 
 def plain(xp: Any, scan: Any, write: Any, w: Array, x: Array, like: Array) -> Array:
-    """The sum of an array that is filled step by step."""
+    """Sum an array that is filled step by step."""
 
     def step(c: Any, row: Array) -> Any:
         return (c[0] + 1, write(xp, w, c[0], c[1], row)), None
@@ -165,7 +166,7 @@ def plain(xp: Any, scan: Any, write: Any, w: Array, x: Array, like: Array) -> Ar
 
 
 def nested(xp: Any, scan: Any, _: Any, w: Array, x: Array, like: Array) -> Array:
-    """A table, of which each element depends on one above and one beside it."""
+    """Fill a table whose elements depend on the one above and the one beside."""
     columns = xp.arange(NARROW)
 
     def cell(i: Array, row: Array) -> Any:
@@ -194,7 +195,7 @@ Both = Callable[..., Array]
 
 
 def our_filling(cost: Both, write: Any) -> Any:
-    """An array that is filled, and the gradient."""
+    """Compile the filled array and the gradient as a graph."""
     x, w = gt.tensor("x", "float32", ("n",)), gt.scalar("w", "float32")
     loss = cost(gt, gt.scan, write, w, x, gt.ones(x.shape, "float32"))
     outputs = [loss, *graphc.grad(loss, [x, w])]
@@ -202,7 +203,7 @@ def our_filling(cost: Both, write: Any) -> Any:
 
 
 def their_filling(cost: Both, write: Any, scan: Any = jax.lax.scan) -> Any:
-    """The same by hand."""
+    """Write the filled array and the gradient by hand."""
 
     def loss(x: Array, w: Array) -> Array:
         return cost(jnp, scan, write, w, x, jnp.ones_like(x))
@@ -215,9 +216,9 @@ def their_filling(cost: Both, write: Any, scan: Any = jax.lax.scan) -> Any:
 
 
 def checkpointed_scan(step: Any, init: Any, xs: Array) -> Any:
-    """A scan by the loop of Equinox that keeps few of the steps.
+    """Scan by the loop of Equinox that keeps few of the steps.
 
-    Without its `buffers`: of those nothing may be read before it is written.
+    It does not use the loop's `buffers`, which may not be read before they are written.
     """
 
     def body(c: Any) -> Any:
@@ -236,7 +237,7 @@ def checkpointed_scan(step: Any, init: Any, xs: Array) -> Any:
 
 
 def filling(name: str) -> list[Row]:
-    """The rows of an array that is filled, and how time and memory grow."""
+    """Measure an array that is filled, and how time and memory grow."""
     cost, write, sizes, target = FILLED[name]
     f, g = our_filling(cost, write), their_filling(cost, write)
     rivals = {"": g}

@@ -2,11 +2,12 @@
 
     python -m benchmarks.on_off [families] [catalogue] [generated] [examples]
 
-A table has the losers: those that take more than 1.02 of their time as written, or
-1.05 of its memory. The note tells memory, XLA's count of operations, and the rules that
-were applied. Its last row has all programs of the kind. Where sizes are read or are
-arguments, the time is of calls that are compiled; rules that save compilations may take
-some microseconds of a call for them, which the note tells by the number of programs.
+Each table has the losers: programs that take more than 1.02 times as long as they do as
+written, or more than 1.05 times the memory. The note has the memory, XLA's count of
+operations, and the rules that were applied. The last row is for all programs of the
+kind. If sizes are read or are arguments, the time is that of compiled calls. Rules that
+save compilations may cost such a call some microseconds; the note has the numbers of
+compiled programs.
 
 Results are compared, up to rounding of the largest elements.
 """
@@ -49,7 +50,7 @@ KINDS: dict[str, Callable[[], Iterable[Program]]] = {
 
 
 class Measured(NamedTuple):
-    """A program that rewrites change: its row, and whether it is a loser."""
+    """The row of a program that rewrites change, and whether the program is a loser."""
 
     row: Row
     ratio: float
@@ -59,8 +60,8 @@ class Measured(NamedTuple):
 def measured(program: Program) -> Measured | None:
     """Compare a program with itself as written.
 
-    None where XLA makes the same, or where longer arguments no longer fit: their
-    values may be sizes of each other.
+    Return None if XLA makes the same program of both, or if longer arguments no longer
+    fit, since their values may be sizes of each other.
     """
     with jax.enable_x64(True):
         given = [_on_device(a) for a in program.arrays]
@@ -100,7 +101,7 @@ def _function(program: Program, rules: Rules) -> Any:
 
 
 def _compared(ours: Callable[[], Any], theirs: Callable[[], Any]) -> Comparison:
-    """The time of calls, in more turns where one side seems to lose."""
+    """Compare the time of calls, in more turns if one side seems to lose."""
     calls = setting(calls_of(theirs), 1)
     result = compare(ours, theirs, rounds=setting(7, 2), calls=calls, clock=CPU)
     if result.ratio <= TIME:
@@ -109,7 +110,7 @@ def _compared(ours: Callable[[], Any], theirs: Callable[[], Any]) -> Comparison:
 
 
 def losers(programs: Iterable[Program]) -> Iterator[Row]:
-    """The rows of programs that lose, and one of all."""
+    """Yield the rows of programs that lose, and then one row for all programs."""
     ratios, count, lost = [], 0, 0
     for program in islice(programs, setting(None, 1)):
         count += 1
@@ -132,7 +133,7 @@ def losers(programs: Iterable[Program]) -> Iterator[Row]:
 
 
 def main() -> None:
-    """Print a table for each kind, or for those that are named."""
+    """Print a table for each kind, or only for the named kinds."""
     for name in named() or KINDS:
         print_table(f"{name}: losers", list(losers(KINDS[name]())))
 

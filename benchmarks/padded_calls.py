@@ -2,8 +2,8 @@
 
     taskset -c 1 python -m benchmarks.padded_calls
 
-Five sizes of one capacity alternate; both sides are compiled once and return arrays of
-JAX. Seconds are those of the processor. Target: at most 1.1 times padding by hand.
+Five sizes of one capacity alternate. Both sides are compiled once and return arrays of
+JAX. Times are CPU seconds. Target: at most 1.1 times padding by hand.
 """
 
 import math
@@ -25,26 +25,26 @@ Array = Any
 
 
 def squares(xs: Sequence[Array]) -> Array:
-    """The mean of squared sums: symbols, or arrays of JAX."""
+    """Take the mean of squared sums, of symbols or of JAX arrays."""
     xp = gt if isinstance(xs[0], graphc.Value) else jnp
     return sum(xp.mean(xp.sum(xp.tanh(x), axis=-1) ** 2) for x in xs)
 
 
 def squares_of_numpy(*xs: Array) -> Array:
-    """The same in NumPy's words."""
+    """Take the mean of squared sums, written with NumPy."""
     return sum(np.mean(np.sum(np.tanh(x), axis=-1) ** 2) for x in xs)
 
 
 @jax.jit
 def squares_by_hand(xs: Sequence[Array], n: Array) -> Array:
-    """The same of padded arrays."""
+    """Take the mean of squared sums, of padded arrays."""
     inside = jnp.arange(CAPACITY) < n
     squares = (jnp.where(inside, jnp.sum(jnp.tanh(x), -1) ** 2, 0) for x in xs)
     return sum(jnp.sum(each) / n for each in squares)
 
 
 def layers(x: Array, params: dict[str, Array]) -> Array:
-    """Rows scaled by each of many parameters, which do not vary in size."""
+    """Scale rows by each of many parameters, whose sizes do not vary."""
     for scale in params.values():
         x = x * scale
     return x
@@ -54,19 +54,19 @@ layers_by_hand = jax.jit(layers)
 
 
 def a_part(x: Array) -> Array:
-    """Part of an array, and a number, both by the size."""
+    """Take a part of an array and a number, both by the size."""
     return np.sum(x[: int(0.3 * len(x))]) * math.log2(len(x))
 
 
 @jax.jit
 def a_part_by_hand(x: Array, k: Array, factor: Array) -> Array:
-    """The same of a padded array."""
+    """Take the part and the number of a padded array."""
     inside = jnp.arange(CAPACITY) < k
     return jnp.sum(jnp.where(inside[:, None], x, 0)) * factor
 
 
 def padded(x: Array) -> Array:
-    """Rows of zeros behind the rows of `x`, as a person would put them."""
+    """Append rows of zeros to `x`, as a person would."""
     buffer = np.zeros((CAPACITY, *x.shape[1:]), x.dtype)
     buffer[: len(x)] = x
     return buffer
@@ -82,8 +82,8 @@ def measured(
     theirs: Callable[..., Any],
     calls: Sequence[tuple[Any, ...]],
 ) -> Row:
-    """A row of calls in turn, each of which gives the same on both sides."""
-    for args in calls * 3:  # compiled, then planned
+    """Measure calls in turn, each of which gives the same on both sides."""
+    for args in calls * 3:  # they are compiled, and then planned
         same(ours(*args), theirs(*args))
 
     def turn(run: Callable[..., Any]) -> Callable[[], list[Any]]:
@@ -95,7 +95,7 @@ def measured(
 
 
 def of_arrays(count: int) -> list[Row]:
-    """Functions of `count` arrays, all of them padded."""
+    """Measure functions of `count` arrays, all of them padded."""
     xs = [gt.tensor(f"x{i}", "float32", ("n", WIDTH)) for i in range(count)]
     function = graphc.function(xs, squares(xs), dims="pad")
     groups = ", ".join(["n _"] * count)
@@ -122,7 +122,7 @@ def of_arrays(count: int) -> list[Row]:
 
 
 def of_a_tree() -> list[Row]:
-    """A padded array and a tree of parameters; the result is cut."""
+    """Measure a padded array with a tree of parameters; the result is cut."""
     params = {f"w{i}": jnp.ones(WIDTH) for i in range(MANY)}
     groups = ", ".join(["n _"] + ["_"] * MANY)
     jitted = graphc.jit(layers, shapes=groups, dims="pad")
@@ -140,7 +140,7 @@ def of_a_tree() -> list[Row]:
 
 
 def of_numbers() -> list[Row]:
-    """A function of NumPy that computes numbers of a size."""
+    """Measure a NumPy function that computes numbers from a size."""
     jitted = graphc.jit(a_part, frontend="numpy", dims="pad")
 
     def by_hand(x: Array) -> Array:

@@ -2,11 +2,12 @@
 
     python -m benchmarks.parallel_blocks
 
-Steps of an optimizer for many blocks, whose updates stand side by side behind the loops
-that blocks become, against a scan by hand over parameters and state that are stacked
-before; then terms of a likelihood, attention heads and members of an ensemble that are
-written one by one, value and gradient, against `jax.jit` of the same. First results are
-CPU seconds from nothing to the first result, everything included.
+The first table has steps of an optimizer for many blocks. The blocks become loops, and
+the updates stand side by side after these. Such a step is compared with a scan by hand,
+whose parameters and state were stacked before. The second table has terms of a
+likelihood, attention heads and members of an ensemble that are written one by one,
+value and gradient, against `jax.jit` of the same. First results are CPU seconds from
+nothing to the first result, everything included.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,31 +36,31 @@ from benchmarks.harness import (
 
 KIND = blocks.KINDS["transformer"]
 BLOCKS = setting((24, 100), (2,))
-TERMS = ((20, 5), (200, 5), (200, 1000), (20, 10_000))  # how many, data of each
-HEADS = ((4, 64, 16), (8, 256, 32), (16, 1024, 32))  # how many, rows, width
+TERMS = ((20, 5), (200, 5), (200, 1000), (20, 10_000))  # how many terms, data of each
+HEADS = ((4, 64, 16), (8, 256, 32), (16, 1024, 32))  # how many heads, rows, width
 MEMBERS = ((8, 64, 32), (32, 256, 32))
 Update = Callable[..., list[Any]]
 
 
 def descent(xp: Any, p: Any, g: Any) -> list[Any]:
-    """A parameter after a step of gradient descent."""
+    """Update a parameter by a step of gradient descent."""
     return [p - np.float32(0.01) * g]
 
 
 def adam(xp: Any, p: Any, g: Any, m: Any, v: Any) -> list[Any]:
-    """A parameter and its state after a step of Adam, without its corrections."""
+    """Update a parameter and its state by a step of Adam, without its corrections."""
     m = np.float32(0.9) * m + np.float32(0.1) * g
     v = np.float32(0.99) * v + np.float32(0.01) * g * g
     return [p - np.float32(0.01) * m / (xp.sqrt(v) + np.float32(1e-8)), m, v]
 
 
 def drawn(shape: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Small normal numbers."""
+    """Draw small normal numbers."""
     return jnp.asarray(rng.normal(size=shape).astype("float32") / 16)
 
 
 def our_step(x: Any, all: Sequence[Any], update: Update, states: int) -> Any:
-    """The value and the updates of all parameters by graphc, one by one."""
+    """Compile the value and the updates of all parameters by graphc, one by one."""
     data = gt.tensor("x", "float32", x.shape)
     own = [
         {n: gt.tensor(f"{n}{i}", "float32", v.shape) for n, v in p.items()}
@@ -76,7 +77,7 @@ def our_step(x: Any, all: Sequence[Any], update: Update, states: int) -> Any:
 
 
 def step_by_hand(update: Update) -> Any:
-    """The same by JAX as a scan, over what is stacked."""
+    """Write the step in JAX as a scan over stacked parameters and state."""
 
     def cost(stacked: Any, x: Any) -> Any:
         body = KIND.block
@@ -92,7 +93,7 @@ def step_by_hand(update: Update) -> Any:
 
 
 def training(count: int, update: Update, states: int) -> list[Row]:
-    """First results and calls of a step for so many blocks."""
+    """Measure first results and calls of a step for `count` blocks."""
     rng = np.random.default_rng(0)
     x = drawn(KIND.x, rng)
     shapes = KIND.shapes.items()
@@ -115,7 +116,7 @@ def compared(
     sides: Sequence[tuple[Callable[[], Any], tuple[Any, ...]]],
     check: Callable[[Any, Any], None],
 ) -> list[Row]:
-    """The first result and the calls of two sides: how each is made, its arguments."""
+    """Compare first results and calls; a side is a function's maker and arguments."""
     made: list[Any] = []
 
     def first(make: Callable[[], Any], args: tuple[Any, ...]) -> float:
@@ -138,9 +139,9 @@ def compared(
 def both_ways(
     what: str, program: Callable[..., Any], *given: Any, parameters: int
 ) -> list[Row]:
-    """Value and gradient of a program by graphc and by `jax.jit`.
+    """Measure value and gradient of a program by graphc and by `jax.jit`.
 
-    The last of what it is given are the parameters.
+    The last `parameters` of its arguments are its parameters.
     """
     split = len(given) - parameters
 
@@ -160,7 +161,7 @@ def both_ways(
 
 
 def terms(xp: Any, *given: Any) -> Any:
-    """The logarithm of a likelihood: normal terms, each with data of its own."""
+    """Compute the logarithm of a likelihood: normal terms, each with its own data."""
     count = len(given) // 3
     data, means, scales = given[:count], given[count : 2 * count], given[2 * count :]
     parts = [
@@ -171,7 +172,7 @@ def terms(xp: Any, *given: Any) -> Any:
 
 
 def heads(xp: Any, x: Any, *ws: Any) -> Any:
-    """The squares of what attention heads give, each written by itself."""
+    """Square the outputs of attention heads, each written separately."""
     found = []
     for q, k, v in zip(ws[::3], ws[1::3], ws[2::3], strict=True):
         scores = (x @ q) @ (x @ k).T
@@ -181,7 +182,7 @@ def heads(xp: Any, x: Any, *ws: Any) -> Any:
 
 
 def members(xp: Any, x: Any, *ws: Any) -> Any:
-    """The squared errors of perceptrons on the same data, added up."""
+    """Add up the squared errors of perceptrons on the same data."""
     parts = [
         xp.mean((xp.tanh(x @ up + bias) @ down - 1) ** 2)
         for up, bias, down in zip(ws[::3], ws[1::3], ws[2::3], strict=True)
@@ -190,7 +191,7 @@ def members(xp: Any, x: Any, *ws: Any) -> Any:
 
 
 def side_by_side() -> list[Row]:
-    """Terms, heads and members, value and gradient."""
+    """Measure terms, heads and members, value and gradient."""
     rng = np.random.default_rng(0)
     rows: list[Row] = []
     for count, size in some(TERMS):

@@ -2,16 +2,17 @@
 
     python -m benchmarks.predictable [name of a program]
 
-The first table counts compilations of 74 programs, those below and those of `everyday`.
-Targets: at most 9 by default and under `pad`, by default at most 2 more, and none where
-all sizes come once more. Results are those at true sizes, on NumPy or as JAX has them.
+The first table counts the compilations of 74 programs: those below and those of
+`everyday`. Targets: at most 9 by default and under `pad`, by default at most 2 more
+than under `pad`, and none when all sizes come again. Results must be those at true
+sizes, on NumPy or by JAX.
 
-Sizes lie within a factor of 256. Compared are `dims="auto"` (the default), `dims="pad"`
-and JAX with padding and masks written by hand. Targets: compilations as in the first
-table, under `pad` in one segment; steady calls under `pad` at most 1.15 times as long
-as by hand. A program is compiled for all sizes first, then calls are timed: ten sizes
-in turn, many times over. Both sides return arrays of JAX of the true sizes, and compute
-in the same dtypes.
+Sizes lie within a factor of 256. The other tables compare `dims="auto"` (the default),
+`dims="pad"`, and JAX with padding and masks written by hand. Targets: compilations as
+in the first table, under `pad` in one segment, and steady calls under `pad` that take
+at most 1.15 times as long as by hand. A program is compiled for all sizes first. Then
+calls are timed: ten sizes in turn, many times over. Both sides return JAX arrays of the
+true sizes, and compute in the same dtypes.
 """
 
 import warnings
@@ -41,7 +42,7 @@ from benchmarks.harness import (
 LEAST, MOST = 16, 4096
 COUNT = setting(50, 3)
 TIMED = setting(10, 2)
-TURNS = 10  # of which the first alone finds nothing in the caches of the processor
+TURNS = 10  # only the first turn finds nothing in the caches of the processor
 Array = Any
 MOST_COMPILATIONS = 9
 capacity = graphc.Pad().capacity
@@ -49,10 +50,10 @@ capacity = graphc.Pad().capacity
 
 @dataclass(frozen=True)
 class Work:
-    """A program: its graph, the arguments of a size, and what a person writes.
+    """A program: its graph, its arguments for a size, and the version by hand.
 
-    `by_hand` is jitted; it gets arrays whose first axes are padded with zeros, then
-    the true size; where `cut`, its result is cut to that size.
+    `by_hand` is jitted. It gets arrays whose first axes are padded with zeros, and then
+    the true size. If `cut`, its result is cut to that size.
     """
 
     name: str
@@ -69,7 +70,7 @@ def floats(*shape: int) -> Array:
 
 
 def inside(x: Array, n: Array) -> Array:
-    """A mask of the first n rows."""
+    """Return a mask of the first n rows."""
     return jnp.arange(x.shape[0]) < n
 
 
@@ -104,7 +105,7 @@ def masked_windows(x: Array, n: Array) -> Array:
 
 
 def rotary(x: Any) -> Any:
-    """Pairs of features turned by angles that grow with the position."""
+    """Turn pairs of features by angles that grow with the position."""
     shape = gt.stack(x.shape)
     half = shape[-1] // 2
     share = (gt.arange(half) / half).astype("float32")
@@ -124,7 +125,7 @@ def rotary_by_hand(x: Array, n: Array) -> Array:
 
 
 def polynomial(x: Any, y: Any) -> Any:
-    """A cubic through points, by least squares."""
+    """Fit a cubic to points, by least squares."""
     powers = gt.stack([x**i for i in range(4)], axis=1)
     return gt.linalg.solve(powers.T @ powers + 1e-3 * np.eye(4, dtype="float32"),
                            powers.T @ y)
@@ -161,7 +162,7 @@ def prefix_minima_by_hand(x: Array, f: Array, n: Array) -> Array:
 
 
 def change_points(x: Any) -> Any:
-    """The least cost of cutting a series before each point, by dynamic programming."""
+    """Compute by dynamic programming the least cost of cuts before each point."""
     sums = gt.concatenate([gt.zeros(1, "float32"), gt.cumsum(x)])
 
     def step(t: Any, best: Any) -> Any:
@@ -186,7 +187,7 @@ def change_points_by_hand(x: Array, n: Array) -> Array:
 
 
 def sieve(x: Any) -> Any:
-    """Which of 0, 1, ... are primes."""
+    """Return which of 0, 1, ... are primes."""
     n = x.shape[0]
 
     def step(i: Any, found: Any) -> Any:
@@ -205,7 +206,7 @@ def sieve_by_hand(x: Array, n: Array) -> Array:
 
 
 def cells(xp: Any, low: Any, width: Any, rate: Any, parts: Any) -> Any:
-    """Simpson's rule for exp(-rate * t * t) on cells, each in `parts` of at most 8."""
+    """Integrate exp(-rate * t * t) on cells by Simpson's rule, in `parts` <= 8."""
     i = xp.arange(8)[:, None].astype("float32")
     step = width / parts
     points = [low + (i + share) * step for share in (0.0, 0.5, 1.0)]
@@ -214,7 +215,7 @@ def cells(xp: Any, low: Any, width: Any, rate: Any, parts: Any) -> Any:
 
 
 def simpson(x: Any, rate: Any) -> Any:
-    """An integral over cells, which are halved until it is exact, and its slope."""
+    """Compute an integral and its slope; cells are halved until it is exact."""
     low, width = x[:-1], x[1:] - x[:-1]
 
     def halve(carry: Any) -> Any:
@@ -295,7 +296,7 @@ def compiled(work: Work, dims: Any) -> Any:
 
 
 def hand_written(work: Work) -> Callable[..., Array]:
-    """Padding, masks and cutting as a person writes them."""
+    """Add padding, masks and cutting to a program, as a person does."""
     run = jax.jit(work.by_hand)
     symbolic = [bool(shape) and isinstance(shape[0], str) for _, shape in work.types]
 
@@ -317,7 +318,7 @@ def hand_written(work: Work) -> Callable[..., Array]:
 
 
 def counted(f: Callable[..., Array], calls: list[list[Any]]) -> int:
-    """How often XLA compiles for these calls."""
+    """Count how often XLA compiles for these calls."""
     with warnings.catch_warnings(), xla_compilations() as found:
         warnings.simplefilter("ignore", graphc.RecompilationWarning)
         for args in calls:
@@ -326,12 +327,12 @@ def counted(f: Callable[..., Array], calls: list[list[Any]]) -> int:
 
 
 def most_by_default(of_pad: int) -> int:
-    """How many compilations the default may take, beside those under `pad`."""
+    """Return how many compilations the default may take, given those under `pad`."""
     return min(MOST_COMPILATIONS, of_pad + 2)
 
 
 def rows_of(work: Work) -> list[Row]:
-    """Compilations, segments and steady calls of one program."""
+    """Measure compilations, segments and steady calls of one program."""
     logs = np.random.default_rng(0).uniform(np.log(LEAST), np.log(MOST), COUNT)
     calls = [work.arguments(int(n)) for n in np.exp(logs)]
     default, pad = compiled(work, "auto"), compiled(work, "pad")
@@ -357,7 +358,7 @@ def rows_of(work: Work) -> list[Row]:
 
 
 def counts_of(name: str, default: Any, pad: Any, calls: list[list[Any]]) -> list[Row]:
-    """The compilations of a program by default and under `pad`."""
+    """Count the compilations of a program by default and under `pad`."""
     of_pad, of_default = counted(pad, calls), counted(default, calls)
     again = counted(default, calls) + counted(pad, calls)
     text = f"default {of_default}, pad {of_pad}"
@@ -370,7 +371,7 @@ def counts_of(name: str, default: Any, pad: Any, calls: list[list[Any]]) -> list
 
 
 def counted_rows() -> list[Row]:
-    """The compilations of all programs, whose results are checked."""
+    """Count the compilations of all programs, and check their results."""
     logs = np.random.default_rng(0).uniform(np.log(LEAST), np.log(MOST), COUNT)
     sizes = [int(n) for n in np.exp(logs)]
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""The programs that are measured, written once over `xp`: `graphc.tensor` or `jnp`."""
+"""The measured programs, written once over `xp`: `graphc.tensor` or `jnp`."""
 
 import random
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 Arrays = list[Any]
-FRONTIER = 64  # values of a random DAG that nothing has used yet
+FRONTIER = 64  # unused values of a random DAG
 
 
 def chain(xp: Any, x: Any, steps: int) -> Any:
-    """Elementwise ops, each on the one before: as deep as it is long."""
+    """Apply elementwise ops, each to the one before: as deep as it is long."""
     y = x
     for _ in range(steps // 2):
         y = xp.tanh(y)
@@ -19,7 +19,7 @@ def chain(xp: Any, x: Any, steps: int) -> Any:
 
 
 def wide(xp: Any, x: Any, steps: int) -> Any:
-    """As many branches as go into `steps` ops, added up in a tree."""
+    """Build as many branches as `steps` ops allow, added up in a tree."""
     level = [xp.tanh(x * (i / steps)) for i in range(steps // 3)]
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
@@ -28,7 +28,7 @@ def wide(xp: Any, x: Any, steps: int) -> Any:
 
 
 def dag(xp: Any, x: Any, steps: int) -> Any:
-    """Ops on random earlier values, none in vain; every tenth one a reduction."""
+    """Apply ops to random earlier values, and use all; every tenth is a reduction."""
     choose = random.Random(0)
     values = [xp.tanh(x + 0.01 * i) for i in range(FRONTIER)]
     unused, made = list(values), 2 * FRONTIER
@@ -53,7 +53,7 @@ def _step(xp: Any, kind: int, a: Any, b: Any) -> Any:
 
 
 def blocks(xp: Any, x: Any, steps: int) -> Any:
-    """A deep residual net: products, means over an axis, reshapes, slices."""
+    """Build a deep residual net of products, means over an axis, reshapes, slices."""
     rows, width = x.shape
     w = xp.eye(width, dtype="float32")
     h = x
@@ -65,14 +65,14 @@ def blocks(xp: Any, x: Any, steps: int) -> Any:
 
 
 def mlp(xp: Any, h: Any, weights: Any, biases: Any) -> Any:
-    """Layers `tanh(h @ w + b)`."""
+    """Apply layers `tanh(h @ w + b)`."""
     for w, b in zip(weights, biases, strict=True):
         h = xp.tanh(h @ w + b)
     return h
 
 
 def layers(count: int, width: int, seed: int) -> tuple[Arrays, Arrays]:
-    """Weights and biases of layers that keep the size of what passes through."""
+    """Draw weights and biases of layers that keep the size of their input."""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(count, width, width)) / np.sqrt(width)
     biases = rng.normal(size=(count, width)) / 10

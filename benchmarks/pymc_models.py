@@ -2,14 +2,15 @@
 
     python -m benchmarks.pymc_models [calls] [radon] [resized]
 
-`calls`: CPU time of a call of `graphc.pymc.logp_and_grad`, beside PyTensor's modes
-"JAX" (target 1.1) and "NUMBA" (target 2.0); results are compared first. `radon`: CPU
-seconds from a model of varying intercepts and slopes to its draws, by nutpie with our
-density and with its own on numba (target 1.0), and draws per second (target: half).
-`resized`: XLA compilations for a model whose data get 20 sizes (target 6).
+`calls`: the CPU time of a call of `graphc.pymc.logp_and_grad`, beside PyTensor's modes
+"JAX" (target 1.1) and "NUMBA" (target 2.0); results are compared first. `radon`: the
+CPU seconds from a model of varying intercepts and slopes to its draws, by nutpie with
+our density and with its own on numba (target 1.0), and the draws per second (target:
+half). `resized`: the XLA compilations for a model whose data get 20 sizes (target 6).
 
-CPU time and not time on the wall: of a machine with other work it is what can be told.
-It needs PyMC, numba and nutpie; without them its tables are empty.
+The tables have CPU time and not wall time, since on a machine with other work only CPU
+time can be trusted. PyMC, numba and nutpie are needed; without them, the tables are
+empty.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,7 +49,7 @@ RNG = np.random.default_rng(7)
 
 
 def radon(observations: int = 919, counties: int = 85) -> Any:
-    """Intercepts and slopes that vary by county, not centred."""
+    """Make a model whose intercepts and slopes vary by county, not centred."""
     group = RNG.integers(0, counties, observations)
     floor = RNG.integers(0, 2, observations) * 1.0
     noise = RNG.normal(size=observations)
@@ -69,7 +70,7 @@ def radon(observations: int = 919, counties: int = 85) -> Any:
 
 
 def schools() -> Any:
-    """Eight schools."""
+    """Make the model of eight schools."""
     y = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
     scale = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
     with pm.Model() as model:
@@ -79,7 +80,7 @@ def schools() -> Any:
 
 
 def regression() -> Any:
-    """Three slopes and a noise."""
+    """Make a regression with three slopes and a noise."""
     x = RNG.normal(size=(40, 3))
     with pm.Model() as model:
         slopes = pm.Normal("slopes", 0, 2, shape=3)
@@ -89,7 +90,7 @@ def regression() -> Any:
 
 
 def logistic() -> Any:
-    """Hits by three slopes."""
+    """Make a logistic regression with three slopes."""
     x = RNG.normal(size=(40, 3))
     with pm.Model() as model:
         slopes = pm.Normal("slopes", 0, 2, shape=3)
@@ -99,7 +100,7 @@ def logistic() -> Any:
 
 
 def counts() -> Any:
-    """Negative binomial counts of five groups."""
+    """Make a model of negative binomial counts in five groups."""
     group = np.arange(40) % 5
     with pm.Model() as model:
         own = pm.Normal("own", pm.Normal("centre"), 1.0, shape=5)
@@ -110,7 +111,7 @@ def counts() -> Any:
 
 
 def mixture() -> Any:
-    """Two normal distributions."""
+    """Make a mixture of two normal distributions."""
     y = np.concatenate([RNG.normal(-1.0, 0.3, 20), RNG.normal(1.0, 0.5, 20)])
     order = pm.distributions.transforms.ordered
     with pm.Model() as model:
@@ -126,7 +127,7 @@ MODELS = [schools, radon, regression, logistic, counts, mixture]
 
 
 def in_mode(model: Any, mode: str) -> Any:
-    """PyTensor's function of the density and its gradient, at a vector."""
+    """Compile the density and its gradient at a vector, in a mode of PyTensor."""
     point = model.initial_point()
     given = {v.name: point[v.name] for v in model.value_vars}
     join = pm.pytensorf.join_nonshared_inputs
@@ -154,7 +155,7 @@ def call_rows() -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws of nutpie, and the CPU seconds of making the model and of all."""
+    """Draws of nutpie, the CPU seconds of making the model, and those of all."""
 
     trace: Any
     made: float
@@ -162,7 +163,7 @@ class Draws:
 
     @classmethod
     def of(cls, make: Callable[[], Any]) -> "Draws":
-        """Those of a model that is made first."""
+        """Make a model, and draw from it."""
         start = CPU()
         compiled = make()
         made = CPU() - start
@@ -173,7 +174,7 @@ class Draws:
 
     @property
     def mean(self) -> float:
-        """The mean of the intercepts."""
+        """Return the mean of the intercepts."""
         return float(np.mean(self.trace.posterior["intercept"].values))
 
 

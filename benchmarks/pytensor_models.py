@@ -2,12 +2,12 @@
 
     python -m benchmarks.pytensor_models [first] [calls] [lengths]
 
-`first`: CPU seconds from the graph to the first result, with PyTensor's gradient and
-with ours (`value_and_grad`). `calls`: time per call of a function of PyTensor in either
-mode, until NumPy has the results. `lengths`: CPU seconds of one function that is called
-on data of 20 lengths. Targets: 0.5 for the first result, 1.0 for a call, 0.2 for the
-lengths. The mode JAX needs to be told all sizes, so there it is one function for each
-length.
+`first`: the CPU seconds from the graph to the first result, with PyTensor's gradient
+and with ours (`value_and_grad`). `calls`: the time per call of a PyTensor function in
+either mode, until NumPy has the results. `lengths`: the CPU seconds of one function
+that is called on data of 20 lengths. Targets: 0.5 for the first result, 1.0 for a call,
+0.2 for the lengths. The mode JAX must know all sizes, so there each length needs its
+own function.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,19 +45,19 @@ Graph = tuple[list[Any], Any, list[Any]]  # inputs, the log density, arguments
 
 
 def variables(known: bool, arrays: list[Any]) -> list[Any]:
-    """Variables like arrays, whose sizes are told or not."""
+    """Make variables like the arrays, with sizes only if they are `known`."""
     shapes = [a.shape if known else (None,) * a.ndim for a in arrays]
     pairs = zip(arrays, shapes, strict=True)
     return [pt.tensor(dtype=a.dtype.name, shape=shape) for a, shape in pairs]
 
 
 def normal(x: Any, mean: Any, scale: Any) -> Any:
-    """The log density of a normal distribution, up to a constant."""
+    """Return the log density of a normal distribution, up to a constant."""
     return -0.5 * ((x - mean) / scale) ** 2 - pt.log(scale)
 
 
 def radon(length: int = 900, known: bool = True) -> Graph:
-    """Varying intercepts of 85 groups: a regression."""
+    """Make a regression with varying intercepts of 85 groups."""
     rng = np.random.default_rng(1)
     group, floor = rng.integers(0, 85, length), rng.integers(0, 2, length) * 1.0
     y = rng.normal(size=length)
@@ -71,7 +71,7 @@ def radon(length: int = 900, known: bool = True) -> Graph:
 
 
 def process(length: int = 60, known: bool = True) -> Graph:
-    """A Gaussian process with a squared exponential kernel."""
+    """Make a Gaussian process with a squared exponential kernel."""
     rng = np.random.default_rng(2)
     arrays = [np.zeros(3), np.linspace(0, 5, length), rng.normal(size=length)]
     q, t, y = inputs = variables(known, arrays)
@@ -84,14 +84,14 @@ def process(length: int = 60, known: bool = True) -> Graph:
 
 
 def scanned(step: Callable[..., Any], outputs: Any, *sequences: Any) -> Any:
-    """What a scan of PyTensor stacks, whichever its version."""
+    """Return what a scan of PyTensor stacks, in any version."""
     return pytensor.scan(
         step, sequences=sequences, outputs_info=outputs, return_updates=False
     )
 
 
 def markov(length: int = 200, known: bool = True) -> Graph:
-    """A hidden Markov chain with three states, forwards."""
+    """Make the forward algorithm of a hidden Markov chain with three states."""
     rng = np.random.default_rng(3)
     arrays = [rng.normal(size=(3, 4)), rng.normal(size=length)]
     q, y = inputs = variables(known, arrays)
@@ -105,7 +105,7 @@ def markov(length: int = 200, known: bool = True) -> Graph:
 
 
 def autoregression(length: int = 300, known: bool = True) -> Graph:
-    """Residuals of an autoregression of order two, one after the other."""
+    """Make an autoregression of order two, whose residuals come one by one."""
     rng = np.random.default_rng(4)
     arrays = [np.zeros(4), rng.normal(size=length)]
     q, y = inputs = variables(known, arrays)
@@ -115,7 +115,7 @@ def autoregression(length: int = 300, known: bool = True) -> Graph:
 
 
 def predators(length: int = 40, known: bool = True) -> Graph:
-    """Lotka and Volterra's equations, by the method of Runge and Kutta."""
+    """Make the Lotka-Volterra equations, by the Runge-Kutta method."""
     rng = np.random.default_rng(5)
     arrays = [np.full(6, -0.3), rng.normal(size=(length, 2))]
     q, y = inputs = variables(known, arrays)
@@ -138,20 +138,20 @@ MODELS = [radon, process, markov, autoregression, predators]
 
 
 def compiled(graph: Graph, mode: Any) -> Any:
-    """PyTensor's function of the density and its gradient."""
+    """Compile the density and its gradient with PyTensor."""
     inputs, density, _ = graph
     outputs = [density, pytensor.grad(density, inputs[0])]
     return pytensor.function(inputs, outputs, mode=mode, trust_input=True)
 
 
 def first(model: Callable[..., Graph], mode: Any) -> float:
-    """CPU seconds from the graph to the first result."""
+    """Return the CPU seconds from the graph to the first result."""
     jax.clear_caches()
     return seconds(lambda: compiled(graph := model(), mode)(*graph[2]), clock=CPU)
 
 
 def own_first(model: Callable[..., Graph]) -> float:
-    """The same where graphc takes the gradient."""
+    """Return these seconds if graphc takes the gradient."""
     jax.clear_caches()
 
     def run() -> Any:
@@ -164,7 +164,7 @@ def own_first(model: Callable[..., Graph]) -> float:
 
 def first_rows() -> Iterator[Row]:
     for model in some(MODELS):
-        first(model, "JAX")  # whatever happens once only
+        first(model, "JAX")  # do all work that happens only once
         taken = [
             (first(model, "GRAPHC"), own_first(model), first(model, "JAX"))
             for _ in range(ROUNDS)
@@ -176,7 +176,7 @@ def first_rows() -> Iterator[Row]:
 
 
 def read(results: list[Any]) -> list[Any]:
-    """The results as samplers read them: the mode JAX returns before it has them."""
+    """Read results as samplers do: mode "JAX" returns before it has computed them."""
     return list(map(np.asarray, results))
 
 
@@ -195,7 +195,7 @@ def call_rows() -> Iterator[Row]:
 
 
 def our_lengths(model: Callable[..., Graph]) -> float:
-    """CPU seconds of one function on data of several lengths, from its graph on."""
+    """Return the CPU seconds of one function on several lengths, from its graph on."""
     jax.clear_caches()
 
     def run() -> Any:
@@ -206,7 +206,7 @@ def our_lengths(model: Callable[..., Graph]) -> float:
 
 
 def their_lengths(model: Callable[..., Graph]) -> float:
-    """The same with a function for each length."""
+    """Return the CPU seconds with a function for each length."""
     jax.clear_caches()
 
     def run() -> Any:

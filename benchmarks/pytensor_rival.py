@@ -1,4 +1,4 @@
-"""PyTensor's side, where it is installed: `pip install pytensor==3.0.7`."""
+"""PyTensor's side, if it is installed: `pip install pytensor==3.0.7`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from benchmarks.harness import setting
 try:
     import pytensor
     import pytensor.tensor as pt
-except ImportError:  # an optional rival: its rows are left out
+except ImportError:  # an optional rival, whose rows are left out
     pytensor = pt = None
 
 # Its C compiler takes minutes, so with `--smallest` its rows are left out too.
@@ -25,16 +25,16 @@ class Space:
 
 
 def compiled(inputs: list[Any], output: Any, mode: str) -> Any:
-    """`pytensor.function` in one of its modes: "JAX" or "CVM"."""
+    """Call `pytensor.function` in one of its modes: "JAX" or "CVM"."""
     return pytensor.function(inputs, output, mode=mode, on_unused_input="ignore")
 
 
 def rewriting(inputs: list[Any], output: Any) -> None:
-    """The rewrites of the mode "JAX" alone, on a copy of a graph."""
+    """Run only the rewrites of the mode "JAX", on a copy of a graph."""
     graph = pytensor.graph.fg.FunctionGraph(inputs, [output], clone=True)
     pytensor.compile.mode.get_mode("JAX").optimizer.rewrite(graph)
 
 
 def tensor(name: str, shape: tuple[int | None, ...]) -> Any:
-    """A float32 variable."""
+    """Make a float32 variable."""
     return pt.tensor(name, dtype="float32", shape=shape)

@@ -2,9 +2,9 @@
 
     python -m benchmarks.rewriting [forms] [time] [rival] [neutral] [rules]
 
-Targets: for each form at least 90 % of the gain of the rewriting by hand, which is at
-most 1.11 of its time; no slowdown where no rule applies (1.02); rewriting is linear in
-the number of nodes up to 100,000, and takes a tenth of PyTensor's
+Targets: each form has at least 90 % of the gain of the rewriting by hand, so its time
+is at most 1.11 of that. If no rule applies, nothing gets slower (1.02). Rewriting is
+linear in the number of nodes up to 100,000. It takes a tenth of the time of PyTensor's
 `function(mode="JAX")`, which leaves the compilation by JAX to the first call. With any
 default rule, a program takes at most 1.02 of its time, and 1.05 of its memory.
 """
@@ -47,13 +47,13 @@ Call = Callable[..., Any]
 
 
 class Form(NamedTuple):
-    """A program as it is written over `xp`, and as an expert writes it in JAX."""
+    """A program as written over `xp`, and as an expert writes it in JAX."""
 
     written: Call
     by_hand: Call
     shapes: Mapping[str, tuple[int, ...]]
     rtol: float = 1e-3
-    more: Rules = none  # rules that have to be asked for
+    more: Rules = none  # rules that users must ask for
 
 
 VECTORS = {"a": (3 * ROWS,), "b": (3 * ROWS,)}
@@ -211,7 +211,7 @@ FORMS = {
 
 
 def arguments(form: Form) -> tuple[list[Any], list[Any]]:
-    """Variables with symbolic sizes where the form has no table, and arrays."""
+    """Make variables and arrays for a form, with the form's sizes."""
     rng = np.random.default_rng(0)
     inputs, arrays = [], []
     for name, shape in form.shapes.items():
@@ -224,7 +224,7 @@ def arguments(form: Form) -> tuple[list[Any], list[Any]]:
 
 
 def form_rows() -> list[Row]:
-    """Time of each form, against the hand-made one; the note tells the gain."""
+    """Compare the time of each form with the one by hand; the note has the gain."""
     rows = []
     for name, form in some(FORMS.items()):
         inputs, arrays = arguments(form)
@@ -247,7 +247,7 @@ def form_rows() -> list[Row]:
 
 
 def _calls(run: Callable[[], Any]) -> int:
-    """So many calls take about 20 ms."""
+    """Return a number of calls that take about 20 ms."""
     jax.block_until_ready(run())
     start = time.perf_counter()
     jax.block_until_ready(run())
@@ -263,9 +263,9 @@ Tensor = Callable[[str, tuple[int | None, ...]], Any]
 
 
 def program_of(name: str, nodes: int, xp: Any, tensor: Tensor) -> tuple[Any, Any]:
-    """The inputs and the output of a program of about so many nodes.
+    """Make the inputs and the output of a program of about `nodes` nodes.
 
-    No rule of ours simplifies it.
+    No rule of graphc simplifies the program.
     """
     x = tensor("x", (None, 64))
     if name != "mlp":
@@ -276,19 +276,19 @@ def program_of(name: str, nodes: int, xp: Any, tensor: Tensor) -> tuple[Any, Any
 
 
 def our_tensor(name: str, shape: tuple[int | None, ...]) -> Any:
-    """A float32 variable; a size that is not known is called n."""
+    """Make a float32 variable; a size that is not known is called n."""
     return gt.tensor(name, "float32", ["n" if n is None else n for n in shape])
 
 
 def graph_of(name: str, nodes: int) -> Graph:
-    """Such a program as a graph."""
+    """Make the program as a graph."""
     inputs, y = program_of(name, nodes, gt, our_tensor)
     names = tuple(v.name for v in inputs)
     return Graph(tuple(inputs), (y,), names, ("y",))
 
 
 def time_rows() -> list[Row]:
-    """Rewriting time per node, and how it grows."""
+    """Measure the rewriting time per node, and how it grows."""
     rows = []
     for name in ("chain", "mlp", "dag"):
         sizes = [100, 1000, 10_000] + ([100_000] if name == "chain" else [])
@@ -314,11 +314,11 @@ def time_rows() -> list[Row]:
 
 
 def rival_rows() -> list[Row]:
-    """Rewriting time against PyTensor's, where that is installed."""
+    """Compare the rewriting time with PyTensor's, if PyTensor is installed."""
     if not pytensor_rival.available:
         return []
     rows, limit = [], sys.getrecursionlimit()
-    sys.setrecursionlimit(100_000)  # which it needs for deep graphs
+    sys.setrecursionlimit(100_000)  # PyTensor needs it for deep graphs
     try:
         for name in ("chain", "mlp", "dag"):
             for size in (300, 1000, 10_000) if name == "dag" else (100, 1000, 10_000):
@@ -344,7 +344,7 @@ def _against_pytensor(name: str, size: int) -> Row:
 
 
 def neutral_rows() -> list[Row]:
-    """Run time with and without rules where none applies."""
+    """Measure run time with and without rules, for programs where none applies."""
     weights, biases = layers(setting(20, 2), 64, seed=0)
     x = np.random.default_rng(0).normal(size=(1000, 64)).astype("float32")
     v = gt.tensor("x", "float32", ("n", 64))
@@ -379,7 +379,7 @@ TABLES: dict[str, tuple[str, Callable[[], list[Row]], str]] = {
 
 
 def main() -> None:
-    """Print the tables, or those that are named."""
+    """Print all tables, or those that are named."""
     for name in named() or TABLES:
         title, rows, number = TABLES[name]
         print_table(title, rows(), number=number)

@@ -1,14 +1,14 @@
 """Each default rule alone against no rules, in a program where it applies.
 
-There are two rows for each: "gain", the program for which the rule is written; and
-"kept", the worst for most rules: all values on the way are asked for too, so that what
-the rule replaces is computed all the same. It is left out where the rule waits for
-values that nothing else uses. Programs are those that tests/rewriting shows.
+Each rule has two rows. "gain" is for the program for which the rule is written. "kept"
+is for the worst case of most rules: all intermediate values are outputs too, so the
+program still computes what the rule replaces. There is no such row if the rule waits
+for values that nothing else uses. The programs are those that tests/rewriting shows.
 
-A rule for accuracy may take time: the note tells the largest error without it and with
-it, in units in the last place of float32, over numbers of all magnitudes. Where sizes
-are read from the device, a turn makes both programs anew and calls them with several
-sizes: what is compiled for each of them counts.
+A rule for accuracy may take time. The note has the largest error without it and with
+it, in units in the last place of float32, over numbers of all magnitudes. If sizes are
+read from the device, a turn makes both programs anew and calls them with several sizes:
+the compilation for each size counts.
 """
 
 import math
@@ -38,8 +38,8 @@ SIZES = setting((300_000, 100_000, 30_000, 2000, 400), (8,))
 MOST = 4_000_000  # elements of a value
 CALL = 0.01  # seconds of a turn
 TIME, MEMORY = 1.02, 1.05  # the most that a rule may lose
-SLACK = 2**16  # bytes that are no loss
-COUNTS = setting(6, 2)  # draws of arguments, where programs read sizes
+SLACK = 2**16  # bytes that do not count as a loss
+COUNTS = setting(6, 2)  # draws of arguments, if programs read sizes
 MAGNITUDES = np.concatenate([s * np.logspace(-7, 1.95, 60) for s in (1, -1)])
 CODE = {name: code for family in FAMILIES.values() for name, code in family.items()}
 INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
@@ -47,7 +47,7 @@ INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 
 @dataclass(frozen=True)
 class Case:
-    """A program, and the rules with and without the one in question."""
+    """A program, a rule, and the other rules to compile it with."""
 
     what: str
     inputs: list[Value]
@@ -62,19 +62,19 @@ class Case:
         return any(a.rule.name == self.rule.name for a in log)
 
     def function(self, rules: Rules) -> Any:
-        """The program under some rules."""
+        """Compile the program under some rules."""
         how = {"dims": "specialize", "unused": "ignore"}
         return graphc.function(self.inputs, self.outputs, rewrites=rules, **how)
 
 
 def cases(rule: Rule) -> Iterator[Case]:
-    """The programs of a rule."""
+    """Yield the programs of a rule."""
     scope = {"graphc": graphc, "gt": gt, "np": np} | INPUTS
     value = eval(CODE[rule.name], scope)
     nodes = ancestors([value])
     words = set(re.findall(r"\w+", CODE[rule.name]))
     inputs = [x for name, x in INPUTS.items() if name in words]
-    # Products are rewritten where others have simplified what they are made of.
+    # Rules for products apply after others have simplified their operands.
     without = CLEANUP + SELECTION if rule in CONTRACTION else Rules()
     yield Case(f"{rule.name}, gain", inputs, [value], without, rule)
     used = {v for n in nodes for v in n.inputs if v.node.inputs}
@@ -85,7 +85,7 @@ def cases(rule: Rule) -> Iterator[Case]:
 
 
 def arrays(case: Case, seed: int = 0, least: float = 0.1) -> list[Any]:
-    """Arguments, so long that no value is much too large."""
+    """Draw arguments, as long as no value becomes much too large."""
     graph = Graph(tuple(case.inputs), tuple(case.outputs), (), ())
     values = [v for n in ancestors(graph.outputs) for v in n.outputs]
     for n in SIZES:
@@ -102,13 +102,13 @@ def arrays(case: Case, seed: int = 0, least: float = 0.1) -> list[Any]:
 
 
 def _elements(value: Value, n: int) -> int:
-    """About how many elements a value has where all symbols are n."""
+    """Estimate how many elements a value has if all symbols are n."""
     sizes = [size if isinstance(size, int) else n for size in value.type.shape]
     return math.prod(sizes)
 
 
 def rule_rows() -> list[Row]:
-    """Time with each rule over that without any; the note tells of memory and work."""
+    """Compare the time with each rule and without; notes have memory and work."""
     here = (default - ACCELERATORS).fused  # the others apply to nothing on a CPU
     rules = setting(tuple(here), (default["times_one"],))
     return [_row(case) for rule in rules for case in cases(rule)]
@@ -134,8 +134,8 @@ def _row(case: Case) -> Row:
 
 
 def _over_sizes(case: Case) -> Comparison:
-    """The time of new programs and their calls, with arguments of several draws."""
-    # Numbers of both signs: where positive ones are selected, counts differ.
+    """Time new programs and their calls, with several draws of arguments."""
+    # Draw both signs, so counts differ if positive numbers are selected.
     draws = [arrays(case, seed, least=-0.9) for seed in range(COUNTS)]
 
     def turn(rules: Rules) -> Any:
@@ -148,7 +148,7 @@ def _over_sizes(case: Case) -> Comparison:
 
 
 def _errors(case: Case) -> str:
-    """The largest errors without a rule and with it, as "1e+03 -> 2"."""
+    """Return the largest errors without a rule and with it, as "1e+03 -> 2"."""
     numbers = np.random.default_rng(0).permutation(np.tile(MAGNITUDES, 3))
     pairs = numbers.reshape(-1, 3)
     given = [pairs if v.type.rank == 2 else numbers for v in case.inputs]
@@ -176,7 +176,7 @@ def _compared(new: Any, old: Any, given: list[Any], rounds: int) -> Comparison:
 
 
 def calls_of(run: Any) -> int:
-    """How many calls make a turn."""
+    """Return how many calls make a turn."""
     jax.block_until_ready(run())
     start = CPU()
     jax.block_until_ready([run() for _ in range(3)])
@@ -184,7 +184,7 @@ def calls_of(run: Any) -> int:
 
 
 def alike(new: Sequence[Any], old: Sequence[Any]) -> None:
-    """Both are the same, up to rounding of the largest elements."""
+    """Assert that both are the same, up to rounding of the largest elements."""
     for a, b in zip(new, old, strict=True):
         x, y = np.asarray(a), np.asarray(b)
         assert x.dtype == y.dtype and x.shape == y.shape
@@ -194,7 +194,7 @@ def alike(new: Sequence[Any], old: Sequence[Any]) -> None:
 
 
 def executables(new: Any, old: Any, given: list[Any]) -> list[Any] | None:
-    """Those of both, if each is one program."""
+    """Return the executables of both, if each is one program."""
     try:
         return [f.compiled(*given) for f in (new, old)]
     except graphc.GraphError:
@@ -202,13 +202,13 @@ def executables(new: Any, old: Any, given: list[Any]) -> list[Any] | None:
 
 
 def text_of(compiled: Any) -> str:
-    """The text of an executable, without names of modules and lines of programs."""
+    """Return an executable's text, without names of modules and lines of programs."""
     _, _, text = compiled.as_text().partition("\n")
     return re.sub(r", metadata=\{[^}]*\}|HloModule[^\n]*", "", text)
 
 
 def work(new: Any, old: Any) -> str:
-    """Memory and floating-point operations with the rule over those without it."""
+    """Compare memory and floating-point operations with the rule and without it."""
     bytes_, flops = ([of(f) for f in (new, old)] for of in (_bytes, _flops))
     more = (bytes_[0] - bytes_[1]) / 2**20
     loses = f" LOSES {more:.2g} MiB" * loses_memory(new, old)
@@ -226,12 +226,12 @@ def _ratio(a: float, b: float) -> float:
 
 
 def _bytes(compiled: Any) -> float:
-    """The bytes that a program takes beside its arguments."""
+    """Return the bytes that a program takes beside its arguments."""
     found = compiled.memory_analysis()
     return float(found.temp_size_in_bytes + found.output_size_in_bytes)
 
 
 def _flops(compiled: Any) -> float:
-    """The floating-point operations that XLA counts, and its transcendental ones."""
+    """Return the floating-point operations that XLA counts, transcendental ones too."""
     found = compiled.cost_analysis() or {}
     return float(found.get("flops", 0.0)) + float(found.get("transcendentals", 0.0))

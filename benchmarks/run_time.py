@@ -2,8 +2,9 @@
 
     python -m benchmarks.run_time
 
-Target: 0.95x to 1.05x. Where the flops and the memory of both compiled programs are the
-same, a ratio beside 1 is noise: both are XLA's code for the same operations.
+Target: 0.95 to 1.05 times the time of JAX. If the flops and the memory of both compiled
+programs are the same, a ratio other than 1 is noise: both are XLA's code for the same
+operations.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class Case:
 
 
 def mlp_case() -> Case:
-    """A classifier: 6 layers on 512 rows, log-softmax at the end."""
+    """Make a classifier: 6 layers on 512 rows, with log-softmax at the end."""
     weights, biases = programs.layers(6, 256, seed=1)
     x = np.random.default_rng(0).normal(size=(512, 256)).astype("float32")
 
@@ -53,7 +54,7 @@ def mlp_case() -> Case:
 
 
 def logistic_case(dtype: str) -> Case:
-    """The log-density of a logistic regression with a normal prior."""
+    """Make the log-density of a logistic regression with a normal prior."""
     rng = np.random.default_rng(2)
     x = rng.normal(size=(20_000, 50)).astype(dtype)
     y = (rng.random(20_000) < 0.3).astype(dtype)
@@ -68,14 +69,14 @@ def logistic_case(dtype: str) -> Case:
 
 
 def chain_case() -> Case:
-    """1,000 elementwise ops on 10,000 numbers."""
+    """Make a chain of 1,000 elementwise ops on 10,000 numbers."""
     x = np.linspace(-1, 1, 10_000, dtype="float32")
     n = setting(1000, 10)
     return Case(f"{n:,} elementwise ops", lambda xp, x: programs.chain(xp, x, n), [x])
 
 
 def variables(arrays: list[Any]) -> list[Any]:
-    """Variables like the arrays, the rows of the first one symbolic."""
+    """Make variables like the arrays, with a symbolic number of rows in the first."""
     rows = arrays[0].shape[0]
     return [
         gt.tensor(
@@ -86,7 +87,7 @@ def variables(arrays: list[Any]) -> list[Any]:
 
 
 def measure(case: Case, rounds: int) -> Row:
-    """One row: times in turns, and what XLA says of both programs."""
+    """Time both programs in turns; the row has what XLA says of them."""
     xs = variables(case.arrays)
     f = graphc.function(xs, case.program(gt, *xs))
     hand = jax.jit(lambda *args: case.program(jnp, *args))

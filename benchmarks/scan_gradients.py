@@ -2,10 +2,10 @@
 
     python -m benchmarks.scan_gradients [--cpu] [case ...]
 
-Each case has a small size, where calls of kernels are what takes time, a middle one,
-and a large one that no cache holds. Targets: at most 1.05 of JAX's time per call, of
-its CPU time to the first result, and of its memory beside arguments and results.
-`--cpu` counts the CPU time of calls, for a machine that others use too.
+Each case has a small size, at which calls of kernels take most of the time, a middle
+one, and a large one that fits in no cache. Targets: at most 1.05 of JAX's time per
+call, of its CPU time to the first result, and of its memory beside arguments and
+results. `--cpu` counts the CPU time of calls, for a machine that others use too.
 """
 
 import sys
@@ -64,7 +64,7 @@ Cost = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A cost over a namespace and arrays; `wrt` are those of which it has gradients."""
+    """A cost over a namespace and arrays; it has gradients by the arrays in `wrt`."""
 
     cost: Cost
     arrays: list[Any]
@@ -74,12 +74,12 @@ class Case:
 
 
 def floats(*shape: int, scale: float = 1.0) -> Any:
-    """Normal numbers."""
+    """Draw normal numbers."""
     return (scale * RNG.normal(size=shape)).astype("float32")
 
 
 def weights(*shape: int) -> Any:
-    """Numbers that keep the size of what is multiplied with them."""
+    """Draw numbers that keep the size of what is multiplied by them."""
     return floats(*shape, scale=shape[-2] ** -0.5)
 
 
@@ -417,25 +417,25 @@ CASES: dict[str, tuple[Callable[..., Case], tuple[tuple[int, ...], ...]]] = {
 
 
 def ours(case: Case) -> Any:
-    """The program of graphc, compiled at its first call."""
+    """Make the program of graphc, compiled at its first call."""
     xs = [gt.tensor(f"x{i}", str(a.dtype), a.shape) for i, a in enumerate(case.arrays)]
     found = graphc.value_and_grad(case.cost(OURS, *xs), [xs[i] for i in case.wrt])
     return graphc.function(xs, found)
 
 
 def theirs(case: Case) -> Any:
-    """The program of JAX, compiled at its first call."""
+    """Make the program of JAX, compiled at its first call."""
     cost = lambda *args: case.cost(THEIRS, *args)  # noqa: E731
     return jax.jit(jax.value_and_grad(cost, argnums=case.wrt))
 
 
 def temporary(jitted: Any, *args: Any) -> int:
-    """The bytes that XLA allocates beside arguments and results."""
+    """Return the bytes that XLA allocates beside arguments and results."""
     return int(jitted.lower(*args).compile().memory_analysis().temp_size_in_bytes)
 
 
 def measure(name: str, case: Case) -> Iterator[Row]:
-    """The rows of one case: time, memory, first result."""
+    """Yield the rows of one case: time, memory, first result."""
     args = [jnp.asarray(a) for a in case.arrays]
     own = seconds(lambda: ours(case)(*args), clock=CPU)
     other = seconds(lambda: theirs(case)(*args), clock=CPU)
@@ -444,7 +444,7 @@ def measure(name: str, case: Case) -> Iterator[Row]:
     once = min(seconds(lambda: hand(*args)) for _ in range(3))
     calls = max(1, min(int(0.02 / once), 200))
     rounds = setting(31 if once < 0.1 else 9, 2)
-    clock = CPU if "--cpu" in sys.argv else WALL  # of calls
+    clock = CPU if "--cpu" in sys.argv else WALL  # for calls
     run = compare(
         lambda: f(*args), lambda: hand(*args), rounds=rounds, calls=calls, clock=clock
     )
@@ -457,7 +457,7 @@ def measure(name: str, case: Case) -> Iterator[Row]:
 
 
 def main() -> None:
-    """Print the tables, one for each case."""
+    """Print a table for each case."""
     for name in named() or some(CASES):
         build, sizes = CASES[name]
         for size in setting(sizes, sizes[:1]):

@@ -1,13 +1,14 @@
-"""The prize of selective jit: a model before and a model behind a data-dependent mask.
+"""The gain of selective jit: models before and after a data-dependent mask.
 
     python -m benchmarks.selective_jit
 
-An MLP of 15 layers on 512 rows of 64 numbers, the rows that a mask over its result
-keeps, an MLP of 15 layers on those, a median; and the same on 64 rows of 512 numbers.
-(Of a sum, a rule would make one segment with a mask.) With `dims="specialize"`, the
-target is the time of the program that was partitioned by hand, within 10%, and only the
-second part compiled again for a new number of rows. The default, `"auto"`, may keep the
-rows at their bound once it has seen some numbers of them; its rows tell how it fares.
+The program is an MLP of 15 layers on 512 rows of 64 numbers, the rows that a mask over
+its result keeps, an MLP of 15 layers on those rows, and a median; and the same on 64
+rows of 512 numbers. (If it ended in a sum, a rule would make one segment with a mask.)
+With `dims="specialize"`, the target is the time of a program that was partitioned by
+hand, within 10%, and for a new number of rows only the second part may compile again.
+The default, `"auto"`, may keep the rows at their bound once it has seen some numbers of
+rows; other table rows show its times.
 """
 
 from collections.abc import Callable
@@ -49,23 +50,23 @@ class Data:
 
     @property
     def kept(self) -> int:
-        """The rows that the mask keeps in the timed calls."""
+        """Return how many rows the mask keeps in the timed calls."""
         return self.rows // 2
 
     @property
     def new(self) -> list[int]:
-        """Numbers of rows for calls that must compile."""
+        """Return numbers of rows for calls that must compile."""
         return [self.kept + self.rows * i // 16 for i in range(1, setting(7, 3))]
 
 
 def split(layers: Any) -> tuple[Any, Any, Any, Any]:
-    """Weights and biases of the first MLP, then of the second."""
+    """Split layers into weights and biases of the first MLP, then of the second."""
     n = LAYERS
     return layers[:n], layers[n : 2 * n], layers[2 * n : 3 * n], layers[3 * n :]
 
 
 def symbolic(data: Data, dims: str) -> Function:
-    """Ours: the program as one writes it, its sizes treated as `dims` says."""
+    """Compile the program in the plain way, with sizes treated as `dims` says."""
     x = gt.tensor("x", "float32", (data.rows, data.width))
     threshold = gt.scalar("threshold", "float32")
     layers = [
@@ -81,20 +82,20 @@ def symbolic(data: Data, dims: str) -> Function:
 
 
 def first(x: Any, threshold: Any, w: Any, b: Any) -> Any:
-    """Partitioned by hand: up to the number of rows."""
+    """Compute the part by hand up to the number of rows."""
     h = programs.mlp(jnp, x, w, b)
     mask = h[:, 0] > threshold
     return h, mask, jnp.count_nonzero(mask)
 
 
 def second(h: Any, mask: Any, count: int, v: Any, c: Any) -> Any:
-    """Partitioned by hand: the rest, for a number of rows."""
+    """Compute the rest by hand, for a number of rows."""
     (rows,) = jnp.nonzero(mask, size=count)
     return jnp.median(programs.mlp(jnp, h[rows], v, c))
 
 
 def by_hand() -> Program:
-    """Two jits, one of them with a static number of rows."""
+    """Join two jits, one of them with a static number of rows."""
     one, two = jax.jit(first), jax.jit(second, static_argnums=2)
 
     def call(x: Any, threshold: Any, *layers: Any) -> Any:
@@ -106,7 +107,7 @@ def by_hand() -> Program:
 
 
 def without_jit(x: Any, threshold: Any, *layers: Any) -> Any:
-    """The program as one writes it, op by op."""
+    """Run the program in the plain way, op by op."""
     w, b, v, c = split(layers)
     h = programs.mlp(jnp, x, w, b)
     return jnp.median(programs.mlp(jnp, h[h[:, 0] > threshold], v, c))
@@ -114,7 +115,7 @@ def without_jit(x: Any, threshold: Any, *layers: Any) -> Any:
 
 @jax.jit
 def masked(x: Any, threshold: Any, *layers: Any) -> Any:
-    """One jit: all rows go through the second MLP, those not kept count nothing."""
+    """Use one jit: all rows go through the second MLP, but only kept ones count."""
     w, b, v, c = split(layers)
     h = programs.mlp(jnp, x, w, b)
     keep = (h[:, 0] > threshold)[:, None]
@@ -122,7 +123,7 @@ def masked(x: Any, threshold: Any, *layers: Any) -> Any:
 
 
 def arguments(data: Data) -> Callable[[int], tuple[Any, ...]]:
-    """From a number of rows to arguments for which the mask keeps so many."""
+    """Return a function from a number of rows to arguments with so many kept rows."""
     (w, b), (v, c) = (programs.layers(LAYERS, data.width, seed) for seed in (1, 2))
     rng = np.random.default_rng(0)
     x = rng.normal(size=(data.rows, data.width)).astype("float32")
@@ -137,7 +138,7 @@ def arguments(data: Data) -> Callable[[int], tuple[Any, ...]]:
 
 
 def warm(f: Function, args: tuple[Any, ...]) -> list[Row]:
-    """Calls that compile nothing, against each rival."""
+    """Compare calls that compile nothing with each rival."""
     rivals = {
         "partitioned by hand": (by_hand(), 1.1, 61),
         "un-jitted JAX": (without_jit, None, 11),
@@ -154,7 +155,7 @@ def warm(f: Function, args: tuple[Any, ...]) -> list[Row]:
 
 
 def new_counts(f: Function, args: Program, data: Data) -> Row:
-    """Calls with a number of rows not seen before: CPU time, XLA's included."""
+    """Time calls with a new number of rows, in CPU seconds with XLA's included."""
     hand, pairs = by_hand(), []
     hand(*args(data.kept))
     for i, count in enumerate(data.new):
@@ -171,7 +172,7 @@ def new_counts(f: Function, args: Program, data: Data) -> Row:
 
 
 def adapted(args: Program, data: Data) -> list[Row]:
-    """All new numbers of rows by the default policy, and warm calls afterwards."""
+    """Time all new numbers of rows by the default policy, and warm calls afterwards."""
     jax.clear_caches()  # of the rival, which other rows have compiled
     f, hand = symbolic(data, "auto"), by_hand()
     given = [args(count) for count in (data.kept, *data.new)]
@@ -186,7 +187,7 @@ def adapted(args: Program, data: Data) -> list[Row]:
 
 
 def unjitted_counts(args: Program, data: Data) -> Row:
-    """What un-jitted JAX does with a new number of rows."""
+    """Time JAX without jit, with a new number of rows."""
     without_jit(*args(data.kept))
     given = args(data.kept - 1)
     with xla_compilations() as compiled:
@@ -197,7 +198,7 @@ def unjitted_counts(args: Program, data: Data) -> Row:
 
 
 def pytensor_rows(f: Function, args: tuple[Any, ...], data: Data) -> list[Row]:
-    """PyTensor's C mode; its JAX mode cannot run this program."""
+    """Time PyTensor's C mode; its JAX mode cannot run this program."""
     if not pytensor_rival.available:
         return []
     x = pytensor_rival.tensor("x", (data.rows, data.width))
@@ -214,7 +215,7 @@ def pytensor_rows(f: Function, args: tuple[Any, ...], data: Data) -> list[Row]:
         what = f"warm call; rival: PyTensor {mode}"
         try:
             same(f(*args), np.asarray(g(*host)), 1e-3)
-        except Exception as error:  # whatever it raises is its result
+        except Exception as error:  # any exception is its result
             rows.append(Row(what, "", "fails", note=type(error).__name__))
             continue
         result = compare(lambda: f(*args), lambda g=g: g(*host), rounds=11)
@@ -223,7 +224,7 @@ def pytensor_rows(f: Function, args: tuple[Any, ...], data: Data) -> list[Row]:
 
 
 def main() -> None:
-    """Print a table per size of the data."""
+    """Print a table for each size of the data."""
     for data in setting([Data(512, 64), Data(64, 512)], [Data(32, 8)]):
         args, f = arguments(data), symbolic(data, "specialize")
         assert len(f.plan.segments) == 2

@@ -2,13 +2,15 @@
 
     python -m benchmarks.sharding [DEVICES]
 
-DEVICES, by default 8, are made of the CPU. A batch that is spread over them differs in
-size from call to call: both sides store it at one capacity, mask what is behind it, and
-keep the weights on each device. Bytes are those of the messages between devices on each
-of them, read from what XLA has compiled; the ratios of bytes should be 1, those of time
-0.95 to 1.05. Devices of one CPU share its cores, so that times tell of overhead alone.
-Then, for as many rows on each of 1, 2, 4 ... devices, what XLA says of the program of
-one of them: its messages and floating-point operations, which should not grow.
+DEVICES, by default 8, are made of the CPU. The size of a batch that is spread over them
+differs from call to call. Both sides store it at one capacity, mask the padding, and
+keep the weights on each device. The bytes are those of the messages between devices, on
+each of them, read from what XLA has compiled. The ratios of bytes should be 1, those of
+time 0.95 to 1.05. Devices of one CPU share its cores, so times show only overhead.
+
+The last table is for as many rows on each of 1, 2, 4 ... devices. It has what XLA says
+of the program of one device: its messages and floating-point operations, which should
+not grow.
 """
 
 import sys
@@ -25,20 +27,20 @@ from benchmarks.harness import Row, compare, named, print_table, row, same, sett
 from graphc.runtime.driver.collectives import collectives_in
 
 RATE = np.float32(0.01)
-ROWS = setting(64, 2)  # of a device, as devices become more
+ROWS = setting(64, 2)  # rows per device, in tables with more and more devices
 NETS = setting(((64, 256, 128), (1024, 256, 128), (1024, 1024, 512)), ((8, 16, 8),))
 Array = Any
 
 
 def loss(xp: Any, x: Array, t: Array, first: Array, second: Array) -> Array:
-    """The squared errors of a net of two layers, a number for each row."""
+    """Return the squared errors of a net of two layers, a number for each row."""
     error = xp.tanh(x @ first) @ second - t
     return xp.sum(error * error, axis=1)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of gradient descent at batches of at most `capacity`, by both sides."""
+    """A step of gradient descent by both sides, for batches of at most `capacity`."""
 
     capacity: int
     width: int
@@ -46,7 +48,7 @@ class Step:
     mesh: jax.sharding.Mesh
 
     def ours(self) -> Any:
-        """The step by graphc."""
+        """Compile the step by graphc."""
         x = gt.tensor("x", "float32", ("batch", self.width))
         t = gt.tensor("t", "float32", ("batch", 1))
         first = gt.tensor("first", "float32", (self.width, self.hidden))
@@ -60,7 +62,7 @@ class Step:
         return graphc.function([x, t, first, second], outputs, **options)
 
     def theirs(self) -> tuple[Any, Any]:
-        """The jitted step by hand, and a function that pads and spreads a batch."""
+        """Return the jitted step by hand, and a function to pad and spread batches."""
         rows = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec("data"))
         whole = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec())
 
@@ -88,7 +90,7 @@ class Step:
         return jitted, call
 
     def arguments(self, batch: int) -> list[Array]:
-        """A batch on the host, and weights on each device."""
+        """Return a batch on the host, and weights on each device."""
         rng = np.random.default_rng(batch)
         shapes = (batch, self.width), (batch, 1), (self.width, self.hidden)
         arrays = [rng.normal(size=s) / 16 for s in (*shapes, (self.hidden, 1))]
@@ -98,7 +100,7 @@ class Step:
 
 
 def measured(capacity: int, width: int, hidden: int, mesh: Any) -> list[Row]:
-    """The time of a step, and the bytes of its messages."""
+    """Measure the time of a step, and the bytes of its messages."""
     step = Step(capacity, width, hidden, mesh)
     ours, (jitted, theirs) = step.ours(), step.theirs()
     calls = [step.arguments(n) for n in (capacity, capacity - 3, capacity // 2)]
@@ -122,7 +124,7 @@ def measured(capacity: int, width: int, hidden: int, mesh: Any) -> list[Row]:
 
 
 def scaled(devices: int) -> list[Row]:
-    """The messages and operations of one of some devices, by both sides."""
+    """Compare the messages and operations of one device, of `devices` in all."""
     step = Step(ROWS * devices, *NETS[0][1:], graphc.mesh(data=devices))
     ours, (jitted, _) = step.ours(), step.theirs()
     args = step.arguments(step.capacity)
@@ -137,7 +139,7 @@ def scaled(devices: int) -> list[Row]:
 
 
 def _text(jitted: Any, args: list[Array]) -> str:
-    """The HLO of the step by hand."""
+    """Return the HLO of the step by hand."""
     text: str = jitted.lower(*args, 1).compile().as_text()
     return text
 

@@ -1,13 +1,13 @@
-"""Calls whose lengths are few or many, nobody knows: compiled at once, or when it pays.
+"""Calls whose lengths may be few or many: compiled at once, or when it pays.
 
     OPENBLAS_NUM_THREADS=1 python -m benchmarks.tiering
 
-(More threads than free cores would spin, which counts as CPU time of NumPy.)
-3,000 calls in one process, on 100 distinct lengths in 17..1000, the k-th most frequent
-of which comes in proportion to 1/k (Zipf). Compiled at the first visit of a length, run
-on NumPy alone, and with `tier="auto"`, for the CPU seconds of all calls and of one pass
-over the lengths in which each comes once. Target: one pass in less than 0.5 s for a
-64-128-128-1 tanh MLP, with mean squared error, logsumexp and mean.
+(More threads than free cores would spin, which counts as CPU time of NumPy.) One
+process makes 3,000 calls on 100 distinct lengths in 17..1000; the k-th most frequent
+length comes in proportion to 1/k (Zipf). The program is compiled at the first visit of
+a length, or runs on NumPy alone, or has `tier="auto"`. The tables have the CPU seconds
+of all calls, and of one pass in which each length comes once. Target: one pass in less
+than 0.5 s for a 64-128-128-1 tanh MLP, with mean squared error, logsumexp and mean.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ Array = Any
 
 @dataclass(frozen=True)
 class Work:
-    """One program over arrays with `columns` and any number of rows."""
+    """A program over arrays with `columns` and any number of rows."""
 
     name: str
     graph: Callable[[Any], list[Any]]
@@ -44,7 +44,7 @@ class Work:
 
 
 def mlp(x: Any) -> list[Any]:
-    """A network on the rows, and what a training loop looks at."""
+    """Apply a network to the rows, with the numbers that a training loop reads."""
     rng = np.random.default_rng(1)
     hidden = x
     for i, (m, n) in enumerate(zip(WIDTHS[:-1], WIDTHS[1:], strict=True)):
@@ -55,12 +55,12 @@ def mlp(x: Any) -> list[Any]:
 
 
 def attention(x: Any) -> list[Any]:
-    """Rows weighted by their similarity: costs grow with the square of the length."""
+    """Weight rows by their similarity: costs grow with the square of the length."""
     return [gt.sum(gt.nn.softmax(x @ x.T, axis=-1) @ x, 0)]
 
 
 def moments(x: Any) -> list[Any]:
-    """Little work: NumPy is hardly slower than compiled code."""
+    """Do so little work that NumPy is hardly slower than compiled code."""
     return [gt.mean(x, 0), gt.var(x, 0), gt.max(x, 0), gt.nn.logsumexp(x, axis=0)]
 
 
@@ -72,7 +72,7 @@ WORK = [
 
 
 def data(work: Work) -> tuple[list[Array], list[int]]:
-    """The arrays, and which of them each call is given."""
+    """Make the arrays, and say which of them each call is given."""
     rng = np.random.default_rng(0)
     lengths = rng.choice(np.arange(17, 1001), LENGTHS, replace=False)
     arrays = [rng.normal(size=(n, work.columns)).astype("float32") for n in lengths]
@@ -81,7 +81,7 @@ def data(work: Work) -> tuple[list[Array], list[int]]:
 
 
 def over(f: Any, arrays: list[Array], order: list[int]) -> tuple[float, int]:
-    """CPU seconds and compilations of these calls, one after the other."""
+    """Return the CPU seconds and compilations of these calls, one after the other."""
 
     def run() -> Any:
         for i in order:
@@ -95,13 +95,13 @@ def over(f: Any, arrays: list[Array], order: list[int]) -> tuple[float, int]:
 
 
 def made(work: Work, tier: Any, dims: str = "specialize") -> Any:
-    """The function; its warning of many sizes is what is measured here."""
+    """Compile the function; it warns of many sizes, whose cost is measured here."""
     x = gt.tensor("x", "float32", ("n", work.columns))
     return graphc.function([x], work.graph(x), tier=tier, dims=dims)
 
 
 def first_pass(work: Work) -> Row:
-    """Each length once."""
+    """Measure a pass over each length once."""
     arrays, _ = data(work)
     once = list(range(LENGTHS))
     spent, built = over(made(work, "auto"), arrays, once)
@@ -112,7 +112,7 @@ def first_pass(work: Work) -> Row:
 
 
 def rows(work: Work) -> list[Row]:
-    """All calls; each function starts anew."""
+    """Measure all calls; each function starts anew."""
     arrays, order = data(work)
     functions = {t: made(work, t) for t in ("auto", "jax", "numpy")}
     spent = {t: over(f, arrays, order) for t, f in functions.items()}

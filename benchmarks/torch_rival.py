@@ -1,6 +1,6 @@
-"""PyTorch's side of `benchmarks.lengths`, where it is installed: `pip install torch`.
+"""PyTorch's side of `benchmarks.lengths`, if it is installed: `pip install torch`.
 
-It has no stable scan, so that the GRU is left out.
+PyTorch has no stable scan, so the GRU is left out.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import numpy as np
 
 try:
     import torch
-except ImportError:  # an optional rival: its rows are left out
+except ImportError:  # an optional rival, whose rows are left out
     torch = None
 
 Array = Any
@@ -57,7 +57,7 @@ PROGRAMS: dict[str, Callable[[Array], Array]] = {
 
 
 def compiled(name: str) -> Callable[[Array], Array] | None:
-    """A program of NumPy arrays; None without PyTorch, or where it has none."""
+    """Compile a program of NumPy arrays; None without PyTorch, or if it has none."""
     if torch is None or name not in PROGRAMS:
         return None
     program = torch.compile(PROGRAMS[name], dynamic=True)

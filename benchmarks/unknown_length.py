@@ -1,12 +1,12 @@
-"""Loops of which nobody knows how often they run, all of their states collected.
+"""Loops with an unknown number of steps, all of whose states are collected.
 
     python -m benchmarks.unknown_length
 
-A capacity that doubles, against a fixed large one by hand in JAX (a `lax.while_loop`
-that writes into an array of the most steps there may be), and against a Python loop
-over a jitted step. Printed are the ratio of run times, how many bytes each holds beside
-the result it gives, how often each was compiled, and for a new number of steps how long
-it takes with all compilations.
+A capacity that doubles is compared with a large fixed one by hand in JAX (a
+`lax.while_loop` that writes into an array with room for the most steps there may be),
+and with a Python loop over a jitted step. The tables have the ratio of run times, the
+bytes that each holds beside its result, the number of compilations, and the time for a
+new number of steps with all compilations.
 """
 
 import math
@@ -33,19 +33,19 @@ from benchmarks.harness import (
 )
 
 WIDTH = 8
-MOST = setting(131_072, 64)  # steps that there is room for, where that is fixed
+MOST = setting(131_072, 64)  # steps that fit, if the room is fixed
 STEPS = setting((10, 100, 1_000, 10_000, 100_000), (5, 40))
 LONGEST_IN_PYTHON = 10_000  # with more steps it takes seconds
 Array = Any
 
 
 def step(xp: Any, s: Array, w: Array) -> Array:
-    """A state on its way through a contracting map."""
+    """Move a state through a contracting map."""
     return xp.tanh(s @ w + 0.1)
 
 
 def ours() -> Any:
-    """The states from the first on, of a loop that stops when it is told to."""
+    """Collect the states of a loop that stops when it is told to."""
     s = gt.tensor("s", "float32", (WIDTH,))
     w = gt.tensor("w", "float32", (WIDTH, WIDTH))
     k = gt.scalar("k", "int32")
@@ -59,7 +59,7 @@ def ours() -> Any:
 
 
 def with_fixed_room() -> Any:
-    """The same by hand, with room for the most steps; cut where nothing compiles."""
+    """Write the loop by hand, with room for MOST steps; NumPy cuts the result."""
 
     @jax.jit
     def run(s: Array, w: Array, k: Array) -> Any:
@@ -78,7 +78,7 @@ def with_fixed_room() -> Any:
 
 
 def in_python() -> Any:
-    """The same by hand, a call of a jitted step after another."""
+    """Write the loop by hand, as one call of a jitted step after another."""
     one = jax.jit(lambda s, w, i, k: (step(jnp, s, w), i + 1, i + 1 < k))
 
     def run(s: Array, w: Array, k: Array) -> list[Array]:
@@ -92,7 +92,7 @@ def in_python() -> Any:
 
 
 def held(f: Any, *args: Array) -> tuple[int, int]:
-    """The bytes of the rows that our program holds before it gives them, and calls."""
+    """Return the bytes of all rows our program holds before it returns, and calls."""
     names = emitted(f)
     (loop,) = [f"segment_{s.index}" for s in f.plan.segments if s.rows is not None]
     segment, found = names[loop], []
@@ -108,7 +108,7 @@ def held(f: Any, *args: Array) -> tuple[int, int]:
 
 
 def rows_of(steps: int, f: Any, fixed: Any, python: Any) -> list[Row]:
-    """The rows of one number of steps, and our time for the exponent."""
+    """Measure one number of steps; also return our time, for the exponent."""
     generator = np.random.default_rng(0)
     w = generator.normal(size=(WIDTH, WIDTH)).astype("float32") / WIDTH
     args = generator.normal(size=WIDTH).astype("float32"), w, np.int32(steps)
@@ -125,7 +125,7 @@ def rows_of(steps: int, f: Any, fixed: Any, python: Any) -> list[Row]:
         compared = compare(lambda: f(*args), lambda r=rival: r(*args), rounds=rounds)
         found.append(row(f"{steps:,} steps, {name}", compared))
     bytes_held, pieces = held(f, *args)
-    least = max(result, 8 * WIDTH * 4)  # there are 16 rows at least
+    least = max(result, 8 * WIDTH * 4)  # there are at least 16 rows
     note = f"{bytes_held:,} of {result:,} bytes, in {pieces} pieces at first"
     ratio = bytes_held / least
     found.append(Row(f"{steps:,} steps, rows held", "", "", ratio, 2, note))

@@ -2,11 +2,11 @@
 
     python -m benchmarks.while_loops
 
-A loop goes on while a counter that it carries is positive; the gradient is in the
-weights of a cell and in where it starts. `checkpoint="log"` keeps 65 carries however
-many steps there are: the exponent of its memory is 0. Equinox, where it is installed,
-is given as many checkpoints, or those that it takes for the number of steps. `lax.scan`
-is told the number of steps, and keeps all carries.
+A loop goes on while a counter that it carries is positive. The gradient is by the
+weights of a cell and by the start. `checkpoint="log"` keeps 65 carries however many
+steps there are, so the exponent of its memory is 0. Equinox, if it is installed, gets
+as many checkpoints, or the number that it chooses for the number of steps. `lax.scan`
+knows the number of steps, and keeps all carries.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ Loss = Callable[[Array, Array, Array], Array]  # of weights, a start, a number o
 
 
 def ours(work: Work) -> Any:
-    """The loss and its gradient, as a graph."""
+    """Compile the loss and its gradient, as a graph."""
     w = gt.tensor("w", "float32", (work.weights, WIDTH, WIDTH))
     h = gt.tensor("h", "float32", (BATCH, WIDTH))
     n = gt.scalar("n", "int32")
@@ -56,7 +56,7 @@ def ours(work: Work) -> Any:
 
 
 def with_slopes(loss: Loss, **options: Any) -> Any:
-    """The same by JAX."""
+    """Compile a loss and its gradient by JAX."""
 
     def both(w: Array, h: Array, n: Array) -> Array:
         value, slopes = jax.value_and_grad(loss, (0, 1))(w, h, n)
@@ -66,7 +66,7 @@ def with_slopes(loss: Loss, **options: Any) -> Any:
 
 
 def by_equinox(work: Work, **options: Any) -> Any:
-    """By the loop that keeps some of the carries."""
+    """Write the loss with Equinox's loop, which keeps some of the carries."""
 
     def loss(w: Array, h: Array, n: Array) -> Array:
         _, end = equinox.internal.while_loop(
@@ -82,7 +82,7 @@ def by_equinox(work: Work, **options: Any) -> Any:
 
 
 def by_scan(work: Work) -> Any:
-    """By a scan of a number of steps that is known."""
+    """Write the loss as a scan with a known number of steps."""
 
     def loss(w: Array, h: Array, n: Array) -> Array:
         def step(c: Array, _: None) -> Any:
@@ -94,7 +94,7 @@ def by_scan(work: Work) -> Any:
 
 
 def rivals(work: Work, n: int) -> Iterator[tuple[str, Any, float | None]]:
-    """The other programs, and how much of their time is ours to take."""
+    """Yield the other programs, and how much of their time ours may take."""
     yield "lax.scan", by_scan(work), None
     if equinox is not None:
         yield "Equinox, 65", by_equinox(work, checkpoints=CARRIES), 1.05
@@ -102,7 +102,7 @@ def rivals(work: Work, n: int) -> Iterator[tuple[str, Any, float | None]]:
 
 
 def rows(work: Work) -> list[Row]:
-    """The rows of one cell."""
+    """Measure one cell."""
     f, used, found = ours(work), [], []
     segment = emitted(f)["segment_0"]
     rng = np.random.default_rng(0)
