@@ -1,6 +1,7 @@
 """Functions of the same arrays in one compiled program, compared with NumPy's results.
 
-For what samples cannot say: several results, results of a Python object, invariants.
+For tests that samples cannot express: several results, results of a Python object,
+invariants.
 """
 
 import warnings
@@ -24,7 +25,7 @@ ROUNDING |= {"bfloat16": 3e-2, "complex64": 4e-6, "complex128": 1e-12}
 
 @dataclass(frozen=True)
 class OfJax:
-    """A function of JAX, in 64-bit mode; gives arrays of NumPy."""
+    """A JAX function that runs in 64-bit mode and returns NumPy arrays."""
 
     function: Callable[..., Any]
 
@@ -33,7 +34,10 @@ class OfJax:
 
 
 def results_of_jax(functions, arrays):
-    """What functions of JAX give, by name: one program, since each takes long."""
+    """Return the results of JAX functions by name.
+
+    They run as one program, since each takes long to compile.
+    """
 
     def results(*arrays):
         return {name: f.function(*arrays) for name, f in functions.items()}
@@ -43,7 +47,7 @@ def results_of_jax(functions, arrays):
 
 
 def references(functions, arrays):
-    """The results that are expected, by name."""
+    """Return the expected results by name."""
     of_jax = {k: f for k, f in functions.items() if isinstance(f, OfJax)}
     found = results_of_jax(of_jax, arrays) if of_jax else {}
     found |= {k: f(*arrays) for k, f in functions.items() if k not in of_jax}
@@ -51,7 +55,7 @@ def references(functions, arrays):
 
 
 def agree(cases, *arrays, symbolic=(False, True), backends=BACKENDS, rounding=None):
-    """Each `name: (ours, NumPy's)` has equal results, of exactly the inferred types."""
+    """Check that each `name: (ours, NumPy's)` agrees, with the inferred types."""
     tolerances = ROUNDING if rounding is None else rounding
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -70,7 +74,7 @@ def agree(cases, *arrays, symbolic=(False, True), backends=BACKENDS, rounding=No
 
 
 def variables(arrays, named):
-    """A variable per array; where sizes have names, all but those that are 1."""
+    """Return a variable per array; if `named`, with symbolic sizes, except for 1."""
     return [
         gt.tensor(
             f"x{i}",
@@ -82,7 +86,7 @@ def variables(arrays, named):
 
 
 def run(inputs, built, arrays, backend):
-    """The results of one program that computes everything."""
+    """Return the results by name, computed by one program."""
     places = {(k, i): v for k, vs in built.items() for i, v in enumerate(vs)}
     results = graphc.function(inputs, list(places.values()), backend=backend)(*arrays)
     found = {name: [] for name in built}
@@ -92,7 +96,7 @@ def run(inputs, built, arrays, backend):
 
 
 def compare(got, wanted, tolerances, where):
-    """Equal dtypes and shapes, and values up to rounding."""
+    """Check for equal dtypes and shapes, and for values equal up to rounding."""
     assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), where
     tolerance = tolerances.get(wanted.dtype.name)
     if tolerance is None:
@@ -107,7 +111,7 @@ def compare(got, wanted, tolerances, where):
 
 
 def check_types(values, results, inputs, arrays, where):
-    """Dtypes and sizes were inferred; a size that depends on data is not compared."""
+    """Check the inferred dtypes and sizes, except sizes that depend on data."""
     known = {
         n.symbols[0]: actual
         for v, a in zip(inputs, arrays, strict=True)

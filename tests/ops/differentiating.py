@@ -37,7 +37,7 @@ Check = Callable[[list["Subject"]], list[str]]
 
 
 def weighted(outputs: Iterable[Any], namespace: Any = gt) -> Any:
-    """The sum of all inexact results with weights; None where there are none."""
+    """The weighted sum of all inexact results; None if there are none."""
     parts = []
     for y in outputs:
         if is_inexact(y.dtype):
@@ -47,7 +47,7 @@ def weighted(outputs: Iterable[Any], namespace: Any = gt) -> Any:
 
 
 def _weights(y: Any, namespace: Any) -> Any:
-    """Numbers that differ for each element; constants, where the shape is known."""
+    """A different number for each element; constants where the shape is known."""
     xp = np if all(isinstance(n, int) for n in y.shape) else namespace
     angle = 1 + 0.7 * xp.arange(y.size, dtype="float64")
     weights = xp.cos(angle)
@@ -57,14 +57,14 @@ def _weights(y: Any, namespace: Any) -> Any:
 
 
 class Subject:
-    """A cost, what it is differentiated in, and a direction there."""
+    """A cost, the values it is differentiated in, and a direction in their space."""
 
     def __init__(
         self, point: Point, key: str, symbolic: bool = False, only: int | None = None
     ) -> None:
         self.point = point
         self.key = key
-        self.only = only  # the one array to differentiate in, where others refuse
+        self.only = only  # the one array to differentiate in, the others being constant
         self.variables = point.variables(symbolic, f"x{key}")
         self.outputs = point.outputs(map(_symmetrical, self.variables, point.specs))
         self.cost = weighted(self.outputs)
@@ -78,18 +78,18 @@ class Subject:
         return str(self.point) + ("" if self.only is None else f", input {self.only}")
 
     def _precise(self, value: Value) -> bool:
-        """Whether it can be moved by small steps, where others can."""
+        """Whether `value` is precise enough to be moved by small steps."""
         eps = float(np.finfo(self.point.dtype).eps)
         return float(np.finfo(value.dtype).eps) <= eps
 
     @property
     def values(self) -> list[Value]:
-        """What to differentiate in."""
+        """The variables to differentiate in."""
         return [self.variables[i] for i in self.wrt]
 
     @property
     def arrays(self) -> list[np.ndarray]:
-        """The point in the space of these."""
+        """The arrays at which those variables are differentiated."""
         return [self.point.arrays[i] for i in self.wrt]
 
     @cached_property
@@ -99,28 +99,28 @@ class Subject:
 
     @cached_property
     def eps(self) -> float:
-        """The rounding of the least precise value on the way."""
+        """The rounding of the least precise value on the way to the cost."""
         inner = [v for node in ancestors([self.cost]) for v in node.outputs]
         kinds = {v.dtype for v in [*inner, *self.values] if is_inexact(v.dtype)}
         return max(float(np.finfo(kind).eps) for kind in kinds)
 
     @property
     def coarse(self) -> bool:
-        """Whether something on the way is too rounded to take differences."""
+        """Whether a value on the way is rounded too much to take differences."""
         return self.eps > float(np.finfo(self.point.dtype).eps)
 
     def unlike(self, exemptions: Exemptions) -> list[np.ndarray]:
-        """At which elements a table says that the gradient is another."""
+        """Masks of the elements at which a table exempts the gradient."""
         masks = exempted(self.point, exemptions)
         return [masks[i] for i in self.wrt]
 
     def directions(self) -> list[np.ndarray]:
-        """A random direction, the same each time."""
+        """A random direction, the same at each call."""
         rng = np.random.default_rng(zlib.crc32(str(self).encode()))
         return [_direction(rng, x) for x in self.arrays]
 
     def at(self, step: float) -> list[np.ndarray]:
-        """The arguments, so far in the direction."""
+        """The arguments after `step` along the direction."""
         moved = list(self.point.arrays)
         for i, v in zip(self.wrt, self.directions(), strict=True):
             moved[i] = moved[i] + np.asarray(step * v, moved[i].dtype)
@@ -128,7 +128,7 @@ class Subject:
 
 
 def _symmetrical(x: Any, spec: Any) -> Any:
-    """Functions of Hermitian matrices are differentiated among these."""
+    """Make the argument of a function of Hermitian matrices Hermitian."""
     if spec.values != "definite":
         return x
     np = jnp if isinstance(x, jax.Array) else gt
@@ -143,7 +143,7 @@ def _direction(rng: Any, x: np.ndarray) -> np.ndarray:
 
 
 class Made(NamedTuple):
-    """What became of some calls."""
+    """The subjects made from some calls, the refusals and the errors."""
 
     subjects: list[Subject]
     refused: list[tuple[str, str]]  # a function's name, and the message
@@ -151,7 +151,7 @@ class Made(NamedTuple):
 
 
 def subjects(points: Iterable[Point], symbolic: bool = False) -> Made:
-    """The calls that have something to differentiate; refusals and errors apart."""
+    """Make a subject of each call that has something to differentiate."""
     made = Made([], [], [])
     for i, point in enumerate(points):
         _make(made, point, str(i), symbolic)
@@ -178,11 +178,11 @@ def _make(
         made.problems.append(f"{point}: raises {type(error).__name__} {error}")
 
 
-# What is computed.
+# The values that are computed.
 
 
 def _pushed(subject: Subject) -> Value | None:
-    """The cost of the Jacobian times the direction, in place of the results."""
+    """The cost of the Jacobian-vector products, taken in place of the results."""
     smooth = [y for y in subject.outputs if is_inexact(y.dtype)]
     tangents = [gt.asarray(v) for v in subject.directions()]
     return weighted(graphc.jvp(smooth, subject.values, tangents))
@@ -209,7 +209,7 @@ class Program:
         self._run = compiled(inputs, outputs, backend)
 
     def at(self, step: float = 0) -> Found:
-        """All results, so far from the points."""
+        """Return all results at `step` along the directions."""
         arrays = [x for s in self.subjects for x in s.at(step)]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -222,7 +222,7 @@ def _numbered(key: str, values: Iterable[Value]) -> dict[str, Value]:
 
 
 def compiled(inputs: list[Value], outputs: Any, backend: str) -> graphc.function:
-    """A function whose inputs may be unused; on NumPy, of the graph as it is."""
+    """Compile a function that may have unused inputs; on NumPy, without rewrites."""
     rules = none if backend == "numpy" else default
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -230,15 +230,15 @@ def compiled(inputs: list[Value], outputs: Any, backend: str) -> graphc.function
 
 
 def listed(key: str, found: Found) -> list[np.ndarray]:
-    """The numbered results of a name, in order."""
+    """The numbered results of one key, in order."""
     return [v for k, v in found.items() if k.rpartition(" ")[0] == key]
 
 
-# What is compared.
+# The comparisons.
 
 
 def by_differences(made: list[Subject], second: bool = True) -> list[str]:
-    """Where derivatives are not as differences and each other say.
+    """List the derivatives that disagree with differences or with each other.
 
     With `second`, the products with the Jacobian and the Hessian are tried too.
     """
@@ -281,7 +281,7 @@ def _second_differences(s: Subject, found: dict[int, Found]) -> dict[str, str]:
 
 
 def _along(s: Subject, grads: list[np.ndarray]) -> tuple[Any, Any]:
-    """The slope in the direction that gradients say, and the size of its terms."""
+    """The slope along the direction by the gradients, and the size of its terms."""
     pairs = [(g * v).real for g, v in zip(grads, s.directions(), strict=True)]
     return sum(map(np.sum, pairs)), sum(np.abs(p).sum() for p in pairs)
 
@@ -297,7 +297,7 @@ def _second_apart(s: Subject, found: dict[int, Found]) -> str:
 
 
 def _slope(key: str, found: dict[int, Found]) -> np.ndarray:
-    """The derivative along the direction, to fourth order in the step."""
+    """The derivative along the direction by differences of fourth order in the step."""
     with np.errstate(all="ignore"):
         near = found[1][key] - found[-1][key]
         far = found[2][key] - found[-2][key]
@@ -315,7 +315,10 @@ def _largest(x: np.ndarray) -> float:
 
 
 def _apart(got: Any, expected: Any, tolerance: float) -> str:
-    """What differs, "" if nothing; where no number is expected, all is right."""
+    """Describe what differs, "" if nothing does.
+
+    Where no finite number is expected, everything is right.
+    """
     got, expected = np.asarray(got), np.asarray(expected)
     with np.errstate(all="ignore"):
         near = np.abs(got - expected) <= tolerance + 1e-8
@@ -329,10 +332,10 @@ def _apart(got: Any, expected: Any, tolerance: float) -> str:
 
 
 def by_jax(made: list[Subject], exemptions: Exemptions = NONE) -> list[str]:
-    """Where gradients are not JAX's of the same program.
+    """List the gradients that differ from JAX's gradients of the same program.
 
-    They are those of NumPy's program, but for functions whose values on the backends
-    differ on purpose (NumPy draws other gamma variates): these run on JAX.
+    Ours are computed on NumPy, except for functions whose values differ between
+    backends on purpose (NumPy draws other gamma variates): those run on JAX.
     """
     with jax.enable_x64(True):
         expected = _by_jax(made)
@@ -351,7 +354,7 @@ def by_jax(made: list[Subject], exemptions: Exemptions = NONE) -> list[str]:
 
 
 def _by_jax(made: list[Subject]) -> dict[str, list[np.ndarray]]:
-    """JAX's gradients by key; without those that JAX itself cannot give."""
+    """JAX's gradients by key, without those that JAX itself cannot compute."""
     try:
         return _gradients_by_jax(made)
     except Exception:
@@ -388,7 +391,7 @@ def agreement(
     rounding: float,
     ulps: float = 2.0**16,
 ) -> str:
-    """Where gradients differ from expected ones; NaN, where expected, may be finite."""
+    """Describe where gradients differ; where NaN is expected, any number may stand."""
     texts = []
     for g, e in zip(got, expected, strict=True):
         eps = rounding * ulps
@@ -403,11 +406,11 @@ def agreement(
     return "".join(texts)
 
 
-# JAX's derivatives of its functions of the same names.
+# JAX's derivatives of its own functions of the same names.
 
 
 def of_jax(name: str) -> Callable[..., Any] | None:
-    """JAX's function with a name of ours."""
+    """JAX's function of the same name; None if there is none."""
     for module in (jnp, jax.scipy, jax):
         found: Any = module
         for part in name.split("."):
@@ -418,7 +421,7 @@ def of_jax(name: str) -> Callable[..., Any] | None:
 
 
 def by_name(made: list[Subject], exemptions: Exemptions = NONE) -> list[str]:
-    """Where gradients are not those of JAX's functions, special values included."""
+    """List gradients that differ from those of JAX's functions, special values too."""
     with jax.enable_x64(True):
         costs = {s: cost for s in made if (cost := _cost_by_name(s)) is not None}
         gradients = _compiled_gradients(costs) if costs else []
@@ -427,7 +430,7 @@ def by_name(made: list[Subject], exemptions: Exemptions = NONE) -> list[str]:
     found = Program(list(costs), second=False, backend="numpy").at()
     problems = []
     for s, theirs in zip(costs, gradients, strict=True):
-        expected = elsewhere(theirs, list(map(np.isnan, s.arrays)))  # no meaning there
+        expected = elsewhere(theirs, list(map(np.isnan, s.arrays)))  # NaN: no slope
         expected = elsewhere(expected, s.unlike(exemptions))
         text = agreement(listed(f"{s.key} grad", found), expected, s.eps)
         if text:
@@ -436,8 +439,11 @@ def by_name(made: list[Subject], exemptions: Exemptions = NONE) -> list[str]:
 
 
 def _cost_by_name(s: Subject) -> Callable[..., Any] | None:
-    """The cost by JAX's function; None where it has none that takes these arguments,
-    or that has a gradient."""
+    """The cost computed by JAX's function of the same name.
+
+    None if JAX has no such function, if it does not take these arguments, or if it has
+    no gradient.
+    """
     function = None if s.point.sample.ours else of_jax(s.point.sample.name)
     if function is None:
         return None
@@ -457,7 +463,7 @@ def _cost_by_name(s: Subject) -> Callable[..., Any] | None:
 
 
 def _compiled_gradients(costs: dict[Subject, Callable[..., Any]]) -> list[Any]:
-    """JAX's gradients of all costs."""
+    """JAX's gradients of all costs, computed by one program."""
 
     def total(given: list[list[Any]]) -> Any:
         return sum(cost(x) for cost, x in zip(costs.values(), given, strict=True))
@@ -467,16 +473,16 @@ def _compiled_gradients(costs: dict[Subject, Callable[..., Any]]) -> list[Any]:
 
 
 def quickly(function: Callable[..., Any], argument: Any) -> Any:
-    """The result of a jitted function that is run only once."""
+    """Return the result of a function that is jitted for one run only."""
     lowered = jax.jit(function).lower(argument)
     return lowered.compile({"xla_backend_optimization_level": 0})(argument)
 
 
-# Many at once.
+# Many calls at once.
 
 
 def checked(made: list[Subject], check: Check) -> list[str]:
-    """What is wrong with many calls, each named."""
+    """List the problems that `check` finds in many calls, `MOST` at a time."""
     found: list[str] = []
     for start in range(0, len(made), MOST):
         found += _checked(made[start : start + MOST], check)

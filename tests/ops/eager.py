@@ -1,7 +1,7 @@
 """Arrays that compute at once, by compiling a program for each operation.
 
-Suites of the Array API call functions on arrays and look at what they give; through
-these they can be run on graphs.
+Suites of the Array API call functions on arrays and inspect the results; these arrays
+let such suites run on graphs.
 """
 
 from typing import Any
@@ -13,13 +13,13 @@ import graphc.tensor as gt
 
 
 class Eager:
-    """An array; its operators and functions are those of values."""
+    """An array with the operators and methods of graph values."""
 
     def __init__(self, array: Any, backend: str = "numpy") -> None:
         self.array, self.backend = np.asarray(array), backend
 
     def __getattr__(self, name: str) -> Any:
-        """A property or a method of a value."""
+        """Return a property of the value, or a method that computes at once."""
         if name.startswith("_"):
             raise AttributeError(name)
         if callable(getattr(gt.asarray(0.0), name)):
@@ -52,7 +52,7 @@ for _name in (
 
 
 class Namespace:
-    """The functions of `graphc.tensor` on such arrays."""
+    """The functions of `graphc.tensor`, applied to eager arrays."""
 
     def __init__(self, backend: str) -> None:
         self._backend = backend
@@ -63,7 +63,7 @@ class Namespace:
 
 
 def run(backend: str, function: Any, *args: Any, **options: Any) -> Any:
-    """What a function gives on arrays: built, compiled and called."""
+    """Build a function of eager arrays, compile it, call it, and return its results."""
     inputs, arrays = [], []
 
     def symbolic(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Points at which our gradients are not those of JAX, by the name of the function."""
+"""Points at which our gradients differ from JAX's, by the name of the function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -11,10 +11,11 @@ from tests.ops.points import Point
 
 
 class Unlike(NamedTuple):
-    """A difference: why, and where in the arrays of a call it is.
+    """A difference: its reason, and its places in the arrays of a call.
 
-    `where` gives one mask, or one per array: where the gradient in that differs.
-    `versions` are those of JAX for which it holds.
+    `where` gives one mask for all arrays or one per array, which tells where the
+    gradient in that array differs. `versions` are the JAX versions for which this
+    holds.
     """
 
     why: str
@@ -26,17 +27,17 @@ Exemptions = Mapping[str, Unlike]
 
 
 def jax_is(versions: str) -> bool:
-    """Whether the JAX that runs is one of these versions, as "<0.12" says them."""
+    """Whether the running JAX is one of these versions, written like "<0.12"."""
     return SpecifierSet(versions).contains(jax.__version__, prereleases=True)
 
 
 def in_force(exemptions: Exemptions) -> Exemptions:
-    """The exemptions that hold for the JAX that runs."""
+    """The exemptions that hold for the running JAX."""
     return {name: one for name, one in exemptions.items() if jax_is(one.versions)}
 
 
 def exempted(point: Point, exemptions: Exemptions) -> list[np.ndarray]:
-    """For each array of a call, at which elements the gradient is another."""
+    """For each array of a call, a mask of the elements whose gradient may differ."""
     if point.sample.name not in exemptions:
         return [np.zeros(x.shape, bool) for x in point.arrays]
     found = exemptions[point.sample.name].where(*point.arrays)
@@ -46,7 +47,10 @@ def exempted(point: Point, exemptions: Exemptions) -> list[np.ndarray]:
 
 
 def _in_shape(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A mask for what is broadcast to it: an element counts in all that it meets."""
+    """Reduce a mask of the broadcast result to the shape of one operand.
+
+    An element of the operand counts if the mask holds at any place it is broadcast to.
+    """
     whole = np.broadcast_shapes(mask.shape, shape)
     padded = (1,) * (len(whole) - len(shape)) + shape
     axes = tuple(i for i, n in enumerate(padded) if n == 1)
@@ -56,6 +60,6 @@ def _in_shape(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def elsewhere(
     gradients: list[np.ndarray], masks: list[np.ndarray]
 ) -> list[np.ndarray]:
-    """The gradients, unknown (NaN) at exempted points."""
+    """The gradients, with NaN (unknown) at exempted points."""
     pairs = zip(gradients, masks, strict=True)
     return [np.where(mask, np.nan, g).astype(g.dtype) for g, mask in pairs]

@@ -1,4 +1,4 @@
-"""`vmap` of sample calls against the same calls for one example after another."""
+"""Compare `vmap` of sample calls with the same calls for one example after another."""
 
 import warnings
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ REFUSALS = ("cannot be batched", "would differ between examples")
 
 @cache
 def example(point: Point, k: int) -> Point:
-    """The same call with other arrays, the same for each `k`."""
+    """The same call with the arrays numbered `k`; equal `k` give equal arrays."""
     return replace(point, example=k) if k else point
 
 
@@ -33,7 +33,7 @@ class Mapped:
     ) -> None:
         self.key = key
         self.n = n
-        self.only = only  # the one array that is mapped; None for all
+        self.only = only  # the only mapped array; None if all are mapped
         self.examples = [example(point, k) for k in range(max(n, 1))]
         self.single = point.variables(prefix=f"s{key}")
         self.singles = point.outputs(self.single)
@@ -51,17 +51,17 @@ class Mapped:
 
     @property
     def mapped(self) -> list[bool]:
-        """Which arrays are mapped."""
+        """Whether each array is mapped."""
         return [self.only in (None, i) for i in range(len(self.single))]
 
     def arrays(self, example: int) -> list[np.ndarray]:
-        """The arguments of one example; what is not mapped is that of the first."""
+        """The arguments of one example; unmapped arrays are those of the first."""
         own, first = self.examples[example].arrays, self.examples[0].arrays
         triples = zip(own, first, self.mapped, strict=True)
         return [x if mapped else y for x, y, mapped in triples]
 
     def stacked(self) -> list[np.ndarray]:
-        """The arguments of all examples."""
+        """The arguments of all examples, stacked where they are mapped."""
         each = [self.arrays(k) for k in range(len(self.examples))]
         parts = zip(*each, strict=True)
         return [
@@ -71,7 +71,7 @@ class Mapped:
 
 
 class Made(NamedTuple):
-    """What became of some calls."""
+    """The mapped calls, the refusals and the errors."""
 
     mapped: list[Mapped]
     refused: list[tuple[str, str]]  # a function's name, and the message
@@ -81,7 +81,7 @@ class Made(NamedTuple):
 def mapped(
     points: Iterable[Point], n: int, alone: bool = False, size: str | None = None
 ) -> Made:
-    """The calls, mapped over all arrays or, with `alone`, over each in turn."""
+    """Map the calls over all their arrays or, with `alone`, over each array in turn."""
     made = Made([], [], [])
     for i, point in enumerate(points):
         count = len(point.specs)
@@ -106,7 +106,7 @@ def _make(made: Made, point: Point, key: str, n: int, only: Any, size: Any) -> N
 
 
 def apart(given: list[Mapped], backend: str = "numpy") -> list[str]:
-    """Where the results are not those of one example after another, stacked."""
+    """List the calls whose mapped results are not those of one example at a time."""
     found: list[str] = []
     for start in range(0, len(given), MOST):
         found += _apart(given[start : start + MOST], backend)
@@ -144,7 +144,7 @@ def _compare(given: list[Mapped], backend: str) -> list[str]:
 
 
 def _run(variables: list[list[Value]], outputs: list[list[Value]], backend: str) -> Any:
-    """A function of the arrays of each call that gives the results of each."""
+    """Compile a function from the arrays of each call to the results of each call."""
     named = {f"{i} {j}": y for i, ys in enumerate(outputs) for j, y in enumerate(ys)}
     inputs = list(dict.fromkeys(v for vs in variables for v in vs))
     run = compiled(inputs, named, backend)
@@ -177,5 +177,5 @@ def _difference(got: np.ndarray, expected: np.ndarray) -> str:
 
 
 def on_jax(given: list[Mapped]) -> list[str]:
-    """The same for the results of a JAX program."""
+    """List the calls whose mapped results differ in a JAX program."""
     return apart(given, "jax")

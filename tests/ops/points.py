@@ -1,5 +1,7 @@
-"""Sample calls with arrays, as functions of these: what derivatives and `vmap` are
-tried on. Unlike in `sampling`, each array of a call is a variable of its own."""
+"""Sample calls as functions of their arrays, to try derivatives and `vmap` on.
+
+Unlike in `sampling`, each array of a call is a variable of its own.
+"""
 
 import warnings
 import zlib
@@ -16,7 +18,7 @@ from graphc.ir.graph.nodes import Value
 from tests.ops.sampling import REFUSALS, applied, arrays_in, flat, shown
 from tests.samples.spec import VALUES, Array, Call, Sample
 
-# Values at which one cannot vary, and others.
+# Kinds of values that cannot be moved by small steps, and kinds that can.
 AWKWARD = {"special", "across", "ties", "holes", "large"}
 SMOOTH = {"mixed", "positive", "unit", "share", "square", "definite", "ordered"}
 
@@ -36,7 +38,7 @@ def _real(array: np.ndarray) -> bool:
 
 
 def array_for(spec: Array, dtype: str, which: int) -> np.ndarray:
-    """An array as described; another for each `which`."""
+    """An array as `spec` describes it; each `which` gives another one."""
     to = np.dtype(spec.dtype or dtype)
     seed = zlib.crc32(repr((spec.shape, spec.values, which)).encode())
     rng = np.random.default_rng(seed)
@@ -44,7 +46,7 @@ def array_for(spec: Array, dtype: str, which: int) -> np.ndarray:
     return _jittered(spec, found.reshape(spec.shape), rng)
 
 
-DOMAINS = (  # where a function may be defined, as maps of the reals
+DOMAINS = (  # maps of the reals to where a function may be defined
     lambda x: x,
     np.abs,
     lambda x: 0.5 + 0.49 * np.tanh(x),
@@ -59,7 +61,7 @@ class Point:
     sample: Sample
     call: Call
     dtype: str
-    example: int = 0  # which of several arrays of each description
+    example: int = 0  # which of several arrays of each description to take
 
     @cached_property
     def specs(self) -> list[Array]:
@@ -68,17 +70,17 @@ class Point:
 
     @cached_property
     def awkward(self) -> bool:
-        """Whether some values are special."""
+        """Whether some arrays are of a kind that cannot be moved by small steps."""
         return any(s.values in AWKWARD for s in self.specs)
 
     @property
     def random(self) -> bool:
-        """Whether JAX itself, which is slow, says what is expected: no call raises."""
+        """Whether JAX, which is slow, is the reference; none of these calls raises."""
         return self.sample.name.startswith("random.")
 
     @cached_property
     def arrays(self) -> list[np.ndarray]:
-        """Arrays at which the results are finite, where such are found."""
+        """Arrays at which the results are finite, if such arrays are found."""
         made = [
             array_for(s, self.dtype, 100 * self.example + i)
             for i, s in enumerate(self.specs)
@@ -103,13 +105,13 @@ class Point:
         return all(np.isfinite(r).all() for r in kinds if r.dtype.kind in "fc")
 
     def reference(self, arrays: list[np.ndarray]) -> Any:
-        """What NumPy gives for other arrays."""
+        """NumPy's result for other arrays."""
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             return self.applied(self.sample.reference(), arrays)
 
     def applied(self, function: Any, arrays: Iterable[Any]) -> Any:
-        """`function` called with other arrays, or values, in the place of its own."""
+        """Call `function` with other arrays, or values, in place of the call's own."""
         rest = iter(list(arrays))
         return applied(function, self.call, lambda _: next(rest))
 
@@ -137,7 +139,7 @@ class Point:
         ]
 
     def outputs(self, variables: Iterable[Value]) -> list[Value]:
-        """Our results."""
+        """The results of our function for these variables."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = self.applied(self.sample.function(), variables)
@@ -148,7 +150,7 @@ class Point:
 
 
 def points(samples: Iterable[Sample], dtype: str, like: str = "") -> list[Point]:
-    """All calls of samples that are tried with a dtype, or with one like it."""
+    """All calls of samples that are tried with `dtype`, or with `like` in its place."""
     made = [
         Point(s, c, dtype)
         for s in samples

@@ -1,5 +1,7 @@
-"""What errors say, without the line of the user's code that they quote: a part of a
-message must not be found in the call that is to raise it."""
+"""Expected errors, matched without the line of the user's code that they quote.
+
+A part of the message must not be found in the very call that is to raise it.
+"""
 
 import pathlib
 import re
@@ -17,7 +19,7 @@ PLACE = re.compile(r"^  (at|asked for by|declared at) [^ :]+:\d+", re.MULTILINE)
 def refused(
     message: str, kind: type[Exception] = graphc.GraphError
 ) -> AbstractContextManager[None]:
-    """Something is, with a message like the pattern and a line of the caller's file."""
+    """Expect an error with this message that quotes a line of the caller's file."""
     caller = sys._getframe(1).f_code.co_filename
     return _refused(message, kind, pathlib.Path(caller).name)
 

@@ -1,5 +1,8 @@
-"""Runs samples: many calls in one compiled function per dtype, backend and kind of
-shapes; when such a function fails as a whole, each call is run by itself."""
+"""Run samples, many calls in one compiled function.
+
+There is one such function per dtype, backend and kind of shapes. When it fails as a
+whole, each call is run by itself.
+"""
 
 import warnings
 from collections.abc import Collection, Iterable
@@ -36,7 +39,7 @@ class Trial:
 
 
 def shown(sample: Sample, call: Call, dtype: str) -> str:
-    """A call as one may read it."""
+    """The call as text for a reader."""
     options = [f"{k}={_shown(v)}" for k, v in call.options.items()]
     args = ", ".join([*map(_shown, call.args), *options])
     return f"{sample.name}({args}) with {dtype}"
@@ -51,7 +54,7 @@ def _shown(arg: Any) -> str:
 
 
 def replaced(arg: Any, make: Any) -> Any:
-    """An argument with `make` of each array in it."""
+    """The argument with `make(array)` in place of each array in it."""
     if isinstance(arg, Array):
         return make(arg)
     if isinstance(arg, (list, tuple)):
@@ -72,20 +75,20 @@ def flat(result: Any) -> list[Any]:
 
 
 def applied(function: Any, call: Call, make: Any) -> Any:
-    """`function` of the arguments of a call, with `make` of each array in them."""
+    """Call `function` with `make(array)` in place of each array in the arguments."""
     options = {k: replaced(v, make) for k, v in call.options.items()}
     return function(*replaced(call.args, make), **options)
 
 
 def arrays_in(call: Call) -> list[Array]:
-    """The described arrays in the arguments of a call, in order."""
+    """The descriptions of arrays in the arguments of a call, in order."""
     found: list[Array] = []
     applied(lambda *args, **options: None, call, found.append)
     return found
 
 
 def trial(sample: Sample, call: Call, dtype: str, backend: str = "") -> Trial:
-    """What NumPy says to a call, as far as a backend is compared with it."""
+    """Run a call on NumPy, with the reference that `backend` is compared with."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -104,7 +107,7 @@ class Batch:
     ) -> None:
         self._dtype = dtype
         self._symbolic = symbolic
-        self._fixed = fixed  # sizes that are numbers all the same
+        self._fixed = fixed  # sizes that stay numbers even if `symbolic`
         self._variables: dict[tuple[Array, bool], Value] = {}
         self.outputs: dict[str, Value] = {}
         self.trials: list[tuple[Trial, list[str]]] = []
@@ -121,7 +124,7 @@ class Batch:
         return [spec.make(self._dtype) for spec, _ in self._variables]
 
     def add(self, trial: Trial) -> None:
-        """Build one call. Where NumPy refuses it, so must we."""
+        """Build one call; where NumPy refuses it, ours must refuse it too."""
         alone = len(arrays_in(trial.call)) == 1
         make = lambda spec: self._variable(spec, alone)
         try:
@@ -149,7 +152,7 @@ class Batch:
         self.problems.append(f"{trial}, {kind}: {text}")
 
     def _variable(self, spec: Array, alone: bool) -> Value:
-        """The variable for an array; where symbolic, its sizes have names."""
+        """The variable for an array; its sizes are symbolic if the batch is."""
         key = spec, alone
         if key not in self._variables:
             sizes = [self._size(n, alone) for n in spec.shape]
@@ -159,15 +162,15 @@ class Batch:
         return self._variables[key]
 
     def _size(self, n: int, alone: bool) -> int | str:
-        """Size 1 stays a number where arrays meet: only that broadcasts."""
+        """Name a size, but not a 1 where arrays meet: only a literal 1 broadcasts."""
         named = self._symbolic and n not in self._fixed
         return f"size{n}" if named and (n != 1 or alone) else n
 
     def run(self, backend: str, compiled: Any = None) -> None:
-        """Compile, call, and compare with what NumPy said.
+        """Compile, call, and compare the results with NumPy's.
 
-        `compiled` makes the function, where not `graphc.function` does: on NumPy of the
-        graph as it is, so that no rule hides what an op does.
+        `compiled` makes the function. By default that is `graphc.function`; on NumPy it
+        leaves out the rewrites, so that no rule hides what an op does.
         """
         if not self.outputs:
             return
@@ -192,7 +195,7 @@ class Batch:
 
 
 def _differences(trial: Trial, got: list[np.ndarray], backend: str) -> str:
-    """What is wrong with a result, "" if nothing."""
+    """Describe what is wrong with a result; "" if nothing is."""
     alike = backend not in trial.sample.differs
     ulps = trial.sample.looser.get(backend, trial.sample.ulps)
     if len(got) != len(trial.expected):
@@ -209,7 +212,7 @@ def _differences(trial: Trial, got: list[np.ndarray], backend: str) -> str:
 
 
 def close(x: np.ndarray, y: np.ndarray, ulps: float) -> bool:
-    """Equal, or within rounding where not exact; NaNs are equal."""
+    """Whether arrays are equal, or within rounding if inexact; NaNs are equal."""
     return bool(_near(x, y, ulps).all())
 
 
@@ -232,7 +235,7 @@ def _largest(y: np.ndarray) -> float:
 
 
 def _type_errors(values: list[Value], got: list[np.ndarray], sizes: Any) -> str:
-    """Where an inferred type is not the actual one; sizes from data are not known."""
+    """Describe an inferred type that is wrong; sizes from data are not checked."""
     for value, array in zip(values, got, strict=True):
         if value.dtype != array.dtype or value.type.rank != array.ndim:
             return f"the inferred type is {value.type}, the result {array.dtype}"
@@ -251,7 +254,7 @@ def problems(
     compiled: Any = None,
     fixed: Collection[int] = (),
 ) -> list[str]:
-    """What is wrong with the samples for one dtype; `fixed` sizes are numbers."""
+    """List what is wrong with the samples for one dtype; `fixed` sizes stay numbers."""
     tried = [s for s in samples if dtype in s.dtypes and not (symbolic and s.static)]
     trials = [trial(s, c, dtype, backend) for s in tried for c in s.calls]
     found: list[str] = []

@@ -1,8 +1,9 @@
 """Special cases of elementwise functions as the Array API standard states them.
 
 The facts are those of the standard's pages of elementwise functions, version 2024.12,
-for real floating-point operands: https://data-apis.org/array-api/2024.12/API_specification
-`~` before a result: the sign of a zero is not said.
+for real floating-point operands:
+https://data-apis.org/array-api/2024.12/API_specification A `~` before a result means
+that the sign of a zero is unspecified.
 """
 
 from math import inf, nan, pi
@@ -88,7 +89,7 @@ def number(text: str) -> float:
 
 
 def cases(table: str) -> dict[str, list[list[str]]]:
-    """The cases by function, each a list of its operands and the result."""
+    """The cases by function: for each case a list of its operands and its result."""
     rows: list[str] = []
     for line in table.strip().splitlines():
         if ":" in line:

@@ -9,7 +9,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir.namespace import FUNCTIONS
 
-# The signatures of version 2024.12, elementwise functions aside.
+# The signatures of version 2024.12, without elementwise functions.
 CREATION = """
     arange(start, /, stop=None, step=1, *, dtype=None, device=None)
     asarray(obj, /, *, dtype=None, device=None, copy=None)
@@ -131,7 +131,7 @@ BY_NAME_TOO = {("where", 1), ("where", 2)}  # optional, and np.where names them
 
 
 def parsed(line):
-    """The name in a line of the standard, and the parameters."""
+    """The name and the parameters in a line of the standard."""
     name, _, rest = line.partition("(")
     made = {}
     exec(f"def function({rest}: ...", made)

@@ -1,4 +1,4 @@
-"""Comparisons of integers: of those out of range, and of int64 with uint64."""
+"""Comparisons of integers that are out of range, and of int64 with uint64."""
 
 import operator
 

@@ -1,4 +1,4 @@
-"""Derivatives of samples and unwrapped angles: where the samples do not reach."""
+"""`gt.gradient` and `gt.unwrap`, where the samples do not reach."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
-"""Python's floats are rounded once, to the dtype that they end up in.
+"""Python floats are rounded once, to the dtype that they end up in.
 
-Each function gets them beside float64 arrays, or a dtype of float64: were they rounded
-to the default float first, only seven digits would be right.
+Each function gets them beside float64 arrays or with a float64 dtype. Were they first
+rounded to the default float, only seven digits would be right.
 """
 
 import numpy as np

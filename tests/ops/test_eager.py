@@ -10,12 +10,12 @@ from tests.ops.special_cases import ONE, TWO, cases, number
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 CASES = cases(ONE) | cases(TWO)
-# The sign of a zero: docs/differences.md tells where JAX has the other one.
+# Here the sign of a zero is not checked: docs/differences.md says where JAX's differs.
 UNSIGNED = {"numpy": set(), "jax": {"remainder", "floor_divide"}}
 
 
 def mismatches(name, found, backend):
-    """The cases of a function whose result is another one."""
+    """The special cases in which a function's result is wrong."""
     wrong = []
     for case, y in zip(CASES[name], np.asarray(found).astype("float64"), strict=True):
         wanted = number(case[-1].lstrip("~"))
@@ -51,7 +51,7 @@ def test_special_cases_of_elementwise_functions(backend, dtype, dims):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_special_cases_of_constants(dtype):
-    """What is folded is what is computed."""
+    """Constant folding gives the same results as computation does."""
     given = [map(gt.asarray, operands(name, dtype)) for name in CASES]
     outputs = [getattr(gt, n)(*own) for n, own in zip(CASES, given, strict=True)]
     found = graphc.function([], outputs, backend="numpy")()
@@ -83,7 +83,7 @@ KEYS = [
     (0, [[1], [0]], [0, 2], slice(1, None)),
     (0, 1, np.zeros((0,), "int64")),
     (ALL, TWICE, None, 0),
-    # An ellipsis keeps index arrays apart even where it stands for no axis.
+    # An ellipsis keeps index arrays apart even if it stands for no axis.
     (ALL, TWICE, ..., 1, 0),
     (None, TWICE, ..., 1, 0, 0),
     (ALL, 0, ..., TWICE, slice(1, 3)),

@@ -1,8 +1,8 @@
-"""Emitted text is Python whatever is empty: shapes, axes, index lists, paddings.
+"""Emitted text is valid Python whatever is empty: shapes, axes, index lists, paddings.
 
-Nodes of the samples are built anew with inputs of rank 0, with axes of no elements and
-with empty tuples for their params. Where the type rule takes them, they must print as
-a program on both backends.
+Nodes of the samples are built anew with inputs of rank 0, with empty axes, and with
+empty tuples as params. Whatever the type rule accepts must print as a program on both
+backends.
 """
 
 import itertools
@@ -20,12 +20,12 @@ from graphc.ir.types import TensorType
 from tests.ops.sampling import Batch, Trial
 from tests.ops.test_samples import EVERY
 
-MOST = 2  # nodes of a primitive that are varied
+MOST = 2  # nodes of one primitive to vary
 REFUSED = (graphc.GraphError, ArithmeticError, AssertionError, LookupError, ValueError)
 
 
 def sampled():
-    """Nodes of one call of every sample, few of each primitive."""
+    """Nodes from one call of every sample, at most `MOST` of each primitive."""
     found = {}
     for one in EVERY:
         dtype = "float32" if "float32" in one.dtypes else one.dtypes[0]
@@ -46,7 +46,7 @@ def is_symbolic(value):
 
 
 def emptied(node):
-    """Types of inputs and params like those of a node, with something empty."""
+    """Yield the input types and params of a node with some of them made empty."""
     kept = [v.type for v in node.inputs]
     scalars = [replace(t, shape=()) for t in kept]
     nothing = [replace(t, shape=(0,) * t.rank) for t in kept]
@@ -59,7 +59,7 @@ def emptied(node):
 
 
 def variants():
-    """Nodes with something empty, as far as type rules take them."""
+    """The nodes with something empty that type rules accept."""
     found = {}
     for node in sampled():
         if node.primitive.name in ("input", "constant", "size"):
@@ -79,7 +79,7 @@ def variants():
 
 
 def unprintable(nodes, backend):
-    """Nodes whose program is no Python, with what is wrong."""
+    """Describe the nodes whose program is not valid Python."""
     inputs = [v for node in nodes for v in node.inputs]
     outputs = [v for node in nodes for v in node.outputs]
     try:

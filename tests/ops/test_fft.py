@@ -8,11 +8,11 @@ import graphc.tensor as gt
 from tests.ops.comparing import BACKENDS, agree
 from tests.ops.refusing import refused
 
-DTYPES = ("float64", "complex128", "float16")  # the samples have the others
+DTYPES = ("float64", "complex128", "float16")  # samples cover the other dtypes
 ALONG_ONE = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 OVER_SEVERAL = ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn")
 OF_REALS = ("rfft", "ihfft", "rfft2", "rfftn")
-# NumPy scales transforms of float16 by factors of float16.
+# NumPy scales float16 transforms by float16 factors.
 ROUNDING = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12}
 ROUNDING |= {"complex64": 1e-5, "complex128": 1e-12}
 HALF = {**ROUNDING, "complex64": 1e-3, "float32": 1e-3}
@@ -207,7 +207,7 @@ def test_wrong_arguments_are_named(message):
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_the_inverse_of_an_empty_axis_is_zero(backend, dtype):
-    """NumPy reads its memory behind the axis."""
+    """NumPy reads memory beyond the end of the axis."""
     x = gt.tensor("x", dtype, ("n", "m"))
     for shape, axis in (((3, 0), 1), ((0, 3), 0), ((0, 0), 1)):
         outputs = [gt.fft.irfft(x, 8, axis=axis), gt.fft.hfft(x, 5, axis=axis)]

@@ -1,5 +1,8 @@
-"""Gradients of reads and writes at repeated and stray indices, of products with zeros,
-and of windows with ties: what the samples do not say."""
+"""Gradients at edge cases that the samples leave out.
+
+These are reads and writes at repeated and stray indices, products with zeros, and
+windows with ties.
+"""
 
 import numpy as np
 import pytest
@@ -7,17 +10,17 @@ import pytest
 import graphc
 import graphc.tensor as gt
 
-# Many of these gradients are the same wherever they are taken.
+# Many of these gradients do not depend on the point, so inputs are unused.
 pytestmark = pytest.mark.filterwarnings("ignore::graphc.UnusedInputWarning")
 BACKENDS = pytest.mark.parametrize("backend", ["numpy", "jax"])
 X = np.array([1.0, 2.0, 3.0])
 V = np.array([5.0, 7.0, 11.0, 13.0])
 W = np.array([1.0, 10.0, 100.0])
-PLACES = np.array([1, 1, 5, 0])  # one repeated, one outside
+PLACES = np.array([1, 1, 5, 0])  # one repeated, one out of bounds
 
 
 def gradients(backend, cost, *arrays):
-    """Of the sum of `cost` with the weights W, in all arrays of floats."""
+    """Gradients of the sum of `cost` weighted by W, in all arrays of floats."""
     variables = [gt.tensor("x", a.dtype.name, a.shape) for a in arrays]
     total = gt.sum(cost(*variables) * W)
     wrt = [v for v in variables if v.dtype.kind == "f"]
@@ -106,7 +109,7 @@ def test_the_first_of_equal_elements_of_a_window_counts(backend):
 
 
 def slope(function, name, backend, *numbers):
-    """The derivative in one of the numbers."""
+    """The derivative in the number called `name`."""
     variables = [gt.tensor(n, "float64", ()) for n in ("x", "y")]
     made = function(*variables)
     wrt = [v for v in variables if v.name == name]
@@ -116,7 +119,7 @@ def slope(function, name, backend, *numbers):
 
 @BACKENDS
 def test_the_slope_of_a_remainder_counts_what_was_taken_off(backend):
-    """1 / 0.1 is rounded to 10, and 0.1 fits into 1 only 9 times."""
+    """The rounded quotient 1 / 0.1 is 10, but 0.1 fits into 1 only 9 times."""
     assert slope(gt.remainder, "y", backend, 1.0, 0.1) == -9
     assert slope(gt.remainder, "y", backend, -1.0, np.inf) == 1
 
@@ -129,7 +132,7 @@ def test_slopes_of_powers_at_the_exponent_zero(backend, x):
     assert slope(both, "y", backend, 2.0, 0.0) == 0.5
 
 
-# Reductions, along all axes and some.
+# Reductions along all axes and along some.
 
 REDUCED = (gt.sum, gt.prod, gt.max, gt.min, gt.mean, gt.var, gt.std, gt.nn.logsumexp)
 REDUCED += (gt.nansum, gt.nanprod, gt.nanmax, gt.nanmean, gt.median, gt.ptp)
@@ -137,7 +140,7 @@ SOME_AXES = (None, 0, 1, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2))
 
 
 def test_reductions_along_some_axes_are_as_differences_say():
-    """One function of all: its costs at two points, and its gradients between."""
+    """One function computes all costs at two points, and the gradients between them."""
     x = gt.tensor("x", "float64", (2, 3, 4))
     a = np.random.default_rng(0).permutation(24).reshape(2, 3, 4) / 9 - 1
     way, step = np.cos(np.arange(24.0)).reshape(2, 3, 4), 1e-6
@@ -157,7 +160,7 @@ def test_reductions_along_some_axes_are_as_differences_say():
 
 
 def shared_so_far(x, weights, better):
-    """The gradient of running extremes: elements that tie so far share alike."""
+    """The gradient of running extremes: elements that tie so far share it equally."""
     slopes = np.zeros_like(x)
     for t, weight in enumerate(weights):
         ties = np.flatnonzero(x[: t + 1] == better(x[: t + 1]))

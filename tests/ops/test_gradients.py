@@ -37,8 +37,8 @@ FAMILIES = {
     if path.stem not in ("spec", "__init__")
 }
 
-# Public functions through which there is no gradient in some argument, and a part of
-# the message that says why. A function that is not here must have one.
+# Public functions that have no gradient in some argument, and part of the message that
+# says why. A function that is missing here must have one.
 PARAMETER = "there is no formula for the derivative in a parameter"
 ORDER = "there is no formula for the derivative in the order"
 REJECTION = "gamma variates are drawn by rejection"
@@ -65,7 +65,8 @@ REFUSED = {
 # Functions whose gradient is not their derivative.
 DECLARED = {"stop_gradient"}
 
-# Where our gradients at special values are not those of JAX's function, and why.
+# Functions whose gradients at special values differ from those of JAX's function, and
+# why.
 NAN = "NaN where the function is NaN"
 UNLIKE_JAX = in_force({
     "acosh": Unlike(NAN, lambda x: x < 1, "<0.12"),
@@ -145,7 +146,7 @@ def beyond(p, q):
     return inside & (np.isinf(p) | np.isinf(q)) | np.isnan(p) | np.isnan(q)
 
 
-# Where our gradients are not those that JAX finds in the emitted program.
+# Functions whose gradients differ from those that JAX finds in the emitted program.
 BRANCH = Unlike("JAX takes the other branch", lambda x: x.real < 0, "<0.12")
 TRIANGLE = Unlike(
     "JAX takes the mean with the transpose, we and NumPy read one triangle",
@@ -161,18 +162,18 @@ NO_JAX_OF_COMPLEX = NO_JAX | in_force({
 
 @cache
 def tried(family: str, dtype: str = "float64", like: str = "") -> list[Point]:
-    """The calls of a family: which NumPy takes, and where, is asked once."""
+    """The calls of a family; cached, since asking NumPy about them takes long."""
     return points(FAMILIES[family], dtype, like)
 
 
 def sharp(family: str, dtype: str = "float64", like: str = "") -> list[Point]:
-    """The calls of a family with no special values."""
+    """The calls of a family without special values."""
     given = [p for p in tried(family, dtype, like) if p.sample.name not in DECLARED]
     return [p for p in given if not p.awkward]
 
 
 def telling(given: list[Point], most: int) -> list[Point]:
-    """The largest calls of each sample."""
+    """The `most` largest calls of each sample."""
 
     def size(point: Point) -> int:
         return sum(x.size for x in point.arrays)
@@ -210,7 +211,7 @@ def test_gradients_are_as_differences_say(family, dtype):
     assert not problems, shown(problems)
 
 
-# Programs of these take JAX longest; `by_differences` and tests of their own see them.
+# JAX takes longest for these; `by_differences` and tests of their own cover them.
 LARGE = ("linalg", "random", "special", "statistics")
 
 
@@ -245,7 +246,7 @@ def test_gradients_at_special_values_are_those_of_jax_numpy(family):
     assert not problems, shown(problems)
 
 
-# What is exempted differs: at a point where it does not, it should be compared.
+# Exempted points must differ; a point that does not should be compared instead.
 
 
 def named(name):
@@ -276,16 +277,16 @@ def test_symbolic_sizes_change_nothing(family):
 
 
 def as_static(made: list[Subject]) -> list[str]:
-    """Where the gradient with symbolic sizes is another."""
+    """List the gradients that differ between symbolic and static sizes."""
     static = [Subject(s.point, s.key, only=s.only) for s in made]
     return unequal(Program(made, False, "numpy"), Program(static, False, "numpy"))
 
 
 @pytest.fixture
 def _compiled_quickly(family):
-    """Programs are run only once: compiling them well takes longer than they do.
+    """Turn off XLA's optimizations, which take longer than the programs' one run.
 
-    Attention under a bias is another matter: XLA without optimizations gets infinities.
+    They stay on for attention under a bias, which gives infinities without them.
     """
     jax.config.update("jax_disable_most_optimizations", family != "nn_layers")
     yield
@@ -303,13 +304,13 @@ def test_jax_s_backend_runs_them(family):
 
 
 def on_both(made: list[Subject]) -> list[str]:
-    """Where the gradient is another in a JAX program."""
-    kept = [s for s in made if not s.point.sample.differs]  # else, see by_jax
+    """List the gradients that differ in a JAX program."""
+    kept = [s for s in made if not s.point.sample.differs]  # by_jax compares the others
     return unequal(Program(kept, False, "jax"), Program(kept, False, "numpy"))
 
 
 def unequal(one: Program, other: Program) -> list[str]:
-    """Where two programs of the same calls give different gradients."""
+    """List the gradients that differ between two programs of the same calls."""
     found, expected = one.at(), other.at()
     problems = []
     for s in one.subjects:
@@ -324,7 +325,7 @@ NARROW = ("float16", "float32", "complex64")
 
 
 def in_turn(samples, dtype):
-    """At CI size each call has one of the narrow dtypes that its sample takes."""
+    """Yield each call with one narrow dtype by turns; at length, with every one."""
     for i, one in enumerate(samples):
         narrow = [d for d in NARROW if d in one.dtypes]
         for k, each in enumerate(one.calls):
@@ -352,7 +353,7 @@ def test_every_refusal_that_is_allowed_is_met():
     assert REFUSED.keys() <= met
 
 
-# The machinery finds what is wrong.
+# Tests that this machinery finds mistakes.
 
 
 def wrong(monkeypatch, rule, check, *calls, primitive="sin"):

@@ -1,4 +1,4 @@
-"""Integers to the power of integers wrap as in NumPy, however large the exponent is."""
+"""Integer powers of integers wrap as in NumPy, however large the exponent is."""
 
 import numpy as np
 import pytest

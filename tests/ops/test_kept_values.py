@@ -1,8 +1,8 @@
-"""Gradients compare values of which each element is computed once.
+"""Gradients compare only values whose elements are each computed once.
 
-XLA computes an element again in each loop that reads it, and may round it otherwise:
-r2 below is rounding noise on its diagonal, where what is larger than 0 in one loop is
-not in the next, and what must cancel is multiplied by a million.
+XLA recomputes an element in each loop that reads it, and may round it differently each
+time. Below, r2 is rounding noise on its diagonal: an element may be larger than 0 in
+one loop but not in the next, and terms that must cancel are multiplied by a million.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ COMPARISONS = {
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("signbit", "sign"),
 }
-# These compare without care: on both sides their derivatives go to one limit.
+# These need no such care: on both sides of the comparison, derivatives have one limit.
 CONTINUOUS = {
     *("power", "pow", "float_power", "hypot", "logaddexp", "logaddexp2", "std"),
     *("linalg.norm", "linalg.vector_norm", "linalg.matrix_norm", "cumlogsumexp"),
@@ -66,7 +66,7 @@ def test_a_mask_and_what_it_masks_are_of_one_value(how):
 
 
 def compared_anew(point):
-    """What a gradient compares although it may be computed in several ways."""
+    """The comparisons in a gradient whose operands XLA may compute more than once."""
     variables = point.variables()
     wrt = [v for v in variables if is_inexact(v.dtype)]
     given = [v * gt.exp(v) if is_inexact(v.dtype) else v for v in variables]
@@ -149,7 +149,7 @@ ROUNDINGS = [
 
 @pytest.mark.parametrize("primitive", ROUNDINGS, ids=repr)
 def test_ops_round_as_they_declare(primitive):
-    """An exact result is that of more digits; one rounded once is that one, rounded."""
+    """An exact result equals that in float64; one rounded once equals it rounded."""
     assert len(ROUNDINGS) > 20
     rng = np.random.default_rng(1)
     given = [rng.normal(size=500).astype("float32") for _ in primitive.arguments]

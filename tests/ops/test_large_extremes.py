@@ -1,4 +1,4 @@
-"""Extremes of large arrays are NaN where an element is; XLA passes over it on CPUs."""
+"""Extremes of large arrays are NaN if an element is; XLA overlooks that on CPUs."""
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,10 @@ SHOWN = {
 
 
 def compared(outputs):
-    """The programs of two policies, whose results for one NaN are those of NumPy."""
+    """Yield the programs of two policies after comparing their results with NumPy's.
+
+    One element of the argument is NaN.
+    """
     inputs, rng = [x, y, mask], np.random.default_rng(0)
     numbers, others = rng.normal(size=(2, 70, 90)).astype("float32")
     numbers[2, 3] = np.nan
@@ -86,7 +89,7 @@ def test_nan_of_one_element(dtype, special):
 
 @pytest.mark.parametrize("name", SHIFTED)
 def test_largest_elements_that_shift_exponentials_are_not_asked(name):
-    """A sum is NaN anyway, whatever the exponentials were shifted by."""
+    """The sum becomes NaN in any case, whatever the exponentials are shifted by."""
     for f in compared(SHIFTED[name]):
         assert "extreme(" not in f.source
 

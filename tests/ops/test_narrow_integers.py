@@ -1,4 +1,4 @@
-"""Arithmetic of 8 bits wraps, also where a reduction reads it, or it reads one."""
+"""Arithmetic of 8 bits wraps, also where reductions read it or where it reads them."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_elements_without_arithmetic_are_read_as_they_are(read):
 
 @pytest.mark.parametrize("reduce", [gt.max, gt.min, gt.sum, gt.prod])
 def test_starts_are_integers_that_fit(reduce):
-    """As in NumPy: floats are cut off before, and do not wrap."""
+    """As in NumPy, floats are truncated first, and none wraps."""
     x = gt.tensor("x", "uint8", ("n",))
     array = np.array([1, 5], "uint8")
     by_numpy = getattr(np, reduce.__name__)

@@ -1,4 +1,4 @@
-"""Empty arrays that are joined, in a process of its own: XLA ends it where it fails."""
+"""Joins of empty arrays, run in a process of its own, since XLA aborts if it fails."""
 
 import subprocess
 import sys

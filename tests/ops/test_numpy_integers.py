@@ -1,7 +1,7 @@
-"""Integers of NumPy go where a number is said, and what is no integer is refused.
+"""NumPy integers are accepted wherever a Python int is, and non-integers are refused.
 
-Every argument of every sample that is an integer is tried, but for arrays: there an
-integer of NumPy has its own dtype.
+Every integer argument of every sample is tried, except arrays, since an integer of
+NumPy has a dtype of its own there.
 """
 
 import inspect
@@ -48,7 +48,7 @@ def test_decimals_are_integers_of_any_kind(decimals):
 
 
 def with_numbers(argument, make):
-    """An argument with `make` of each integer in it."""
+    """The argument with `make(i)` in place of each integer in it."""
     if type(argument) is int:
         return make(argument)
     if isinstance(argument, (list, tuple)):
@@ -60,12 +60,12 @@ def with_numbers(argument, make):
 
 
 def calls_with_numbers():
-    """Each argument of a sample that has integers and is no array, in one call."""
+    """Yield each call of a sample with each argument that contains plain integers."""
     for sample in EVERY:
         try:
             signature = inspect.signature(sample.function())
             calls = [signature.bind(*c.args, **c.options) for c in sample.calls]
-        except (TypeError, ValueError):  # one that is refused; a class
+        except (TypeError, ValueError):  # a refused call; a class
             continue
         for call, bound in zip(sample.calls, calls, strict=True):
             for name, argument in bound.arguments.items():
@@ -78,14 +78,14 @@ def calls_with_numbers():
 
 
 def of_numbers(annotation):
-    """Whether a parameter takes integers that are no arrays; those have dtypes."""
+    """Whether a parameter takes integers but no arrays, whose integers have dtypes."""
     text = str(annotation)
     return "ArrayLike" not in text and any(t in text for t in ("int", "Size", "Shape"))
 
 
 
 def built(sample, call, variables, name="", make=None):
-    """The values of a call, with `make` of the integers in one of its arguments."""
+    """The values of a call, with `make(i)` for each integer of the argument `name`."""
     bound = inspect.signature(sample.function()).bind(*call.args, **call.options)
     if name:
         bound.arguments[name] = with_numbers(bound.arguments[name], make)
@@ -103,7 +103,7 @@ def built(sample, call, variables, name="", make=None):
 
 
 def test_an_integer_of_numpy_is_that_of_python():
-    """Equal nodes are one object, so the values must be the same ones."""
+    """Equal nodes are one object, so the very same values must come out."""
     tried = 0
     for sample, call, name in calls_with_numbers():
         variables = {}
@@ -122,7 +122,7 @@ def test_an_integer_of_numpy_is_that_of_python():
 
 
 def takes_no_array(function, name):
-    """Whether an array is another thing there than a number: a label, or an index."""
+    """Whether an array there is a label or an index, so differs from a number."""
     return function == "getitem" or (function, name) == ("array_split", "axis")
 
 

@@ -1,6 +1,6 @@
-"""Order by all bit patterns: padding comes last, and both backends agree with NumPy.
+"""Sorting every bit pattern: padding comes last, and both backends agree with NumPy.
 
-NumPy knows no order of bfloat16 with NaN; as float32 it has the same one.
+NumPy cannot order bfloat16 with NaN, but the order is the same as that of float32.
 """
 
 import functools
@@ -98,7 +98,7 @@ OF_VECTORS = {
 
 
 def bits(x):
-    """Integers in the order of `lax.top_k`: NaN with its sign and its payload."""
+    """Integers in the order of `lax.top_k`, which tells NaNs by sign and payload."""
     if x.dtype.kind in "biu":
         return x
     signed = x.view(f"int{8 * x.dtype.itemsize}")
@@ -106,9 +106,9 @@ def bits(x):
 
 
 def patterns(dtype):
-    """The numbers of a dtype at which an order may break.
+    """The numbers of a dtype at which sorting may go wrong.
 
-    XLA takes bfloat16 for float32 on some ways to `top_k`, and payloads go lost.
+    On some ways to `top_k`, XLA casts bfloat16 to float32, which loses NaN payloads.
     """
     if dtype.kind == "b":
         return np.array([False, True])
@@ -132,7 +132,7 @@ def patterns(dtype):
 
 
 def functions(dtype, rank):
-    """By name and axis: ours, and NumPy's."""
+    """Our function and NumPy's, by name and axis."""
     along = ALONG if dtype.kind == "c" else {**ALONG, **OF_REALS}
     if dtype.kind == "b":
         along = {k: v for k, v in ALONG.items() if not k.startswith("cum")}
@@ -148,7 +148,7 @@ def functions(dtype, rank):
 
 @functools.cache
 def programs(dtype, rank):
-    """All functions at once: at true sizes, padded, and padded on JAX."""
+    """Programs of all functions: at true sizes, padded, and padded on JAX."""
     x = gt.tensor("x", dtype, ("n", "m")[:rank])
     outputs = [ours(x) for ours, _ in functions(x.dtype, rank).values()]
     ways = [("numpy", "specialize"), ("numpy", PAD)]
@@ -160,7 +160,7 @@ def programs(dtype, rank):
 
 
 def same(found, expected):
-    """Elements of an order are equal in each part, NaN and the sign of 0 aside."""
+    """Whether arrays are equal, leaving aside which NaN and the sign of 0."""
     found, expected = np.asarray(found), np.asarray(expected)
     if expected.dtype.kind == "c":
         return same(found.real, expected.real) and same(found.imag, expected.imag)
@@ -170,9 +170,11 @@ def same(found, expected):
 
 
 def agrees(name, found, expected):
-    """Which NaN an extreme of complex numbers is, and which is unique, is not said.
+    """Whether results agree as far as they are specified.
 
-    JAX knows no imaginary part beside the infinity that an extreme starts from.
+    Which NaN is the extreme of complex numbers, and which NaN is unique, is
+    unspecified. JAX knows no imaginary part beside the infinity that an extreme starts
+    from.
     """
     found, expected = np.asarray(found), np.asarray(expected)
     if expected.dtype.kind == "c" and name in ("max", "min"):
@@ -197,7 +199,7 @@ def without_subnormals(x):
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(data=st.data())
 def test_padding_comes_last_for_every_bit_pattern(dtype, rank, data):
-    """At sizes below, of and beyond a capacity, as NumPy and as at true sizes."""
+    """Sizes below, at and above a capacity agree with NumPy and with true sizes."""
     some = patterns(DTYPES[dtype])
     shape = tuple(data.draw(st.sampled_from(SIZES)) for _ in range(rank))
     count = int(np.prod(shape))
@@ -216,13 +218,13 @@ def test_padding_comes_last_for_every_bit_pattern(dtype, rank, data):
 
 
 def _as_float(name, x):
-    """Whether NumPy tells the order of bfloat16 by that of float32."""
+    """Whether NumPy must order bfloat16 as float32."""
     return x.dtype == DTYPES["bfloat16"] and name not in ("top_k", "largest")
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_of_nothing(backend):
-    """No elements are in order, in parts too, whatever place is asked for."""
+    """Empty arrays are sorted and partitioned, whatever `kth` is."""
     x = gt.vector("x")
     outputs = [gt.sort(x), gt.argsort(x), gt.partition(x, 3), gt.unique(x)]
     for dims in ("specialize", PAD):
@@ -234,7 +236,7 @@ def test_of_nothing(backend):
 
 @pytest.mark.parametrize("dims", ["specialize", PAD], ids=["exact", "padded"])
 def test_places_that_are_not_there(dims):
-    """As NumPy says, of a place from the start and from the end."""
+    """As in NumPy, `kth` must be in bounds, counted from the start or from the end."""
     x = gt.vector("x")
     for kth in (-4, -1, 0, 2, 3):
         outputs = [gt.partition(x, kth), gt.argpartition(x, kth)]
@@ -251,7 +253,7 @@ def test_places_that_are_not_there(dims):
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("dims", ["specialize", PAD], ids=["exact", "padded"])
 def test_complex_numbers_that_tie_keep_their_order(backend, dims):
-    """Zeros and NaN of both signs are equal; many, since few are always in order."""
+    """Zeros and NaNs of both signs tie; a few alone might keep their order by luck."""
     z = gt.vector("z", "complex64")
     f = graphc.function([z], gt.sort(z), backend=backend, dims=dims)
     pairs = (np.nan, 0.0), (np.nan, -0.0), (-0.0, 1.0), (0.0, 1.0)
@@ -267,7 +269,7 @@ def test_complex_numbers_that_tie_keep_their_order(backend, dims):
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("dims", [PAD, graphc.Bound()], ids=["padded", "bound"])
 def test_the_largest_of_no_complex_numbers(backend, dims):
-    """There is no last element, which would fill the padding; `initial` may be NaN."""
+    """There is no last element to fill the padding with; `initial` may be NaN."""
     z, chosen = gt.vector("z", "complex64"), gt.tensor("chosen", "bool", ("n",))
     largest = [gt.max(z[chosen][1:], initial=first) for first in (-5, np.nan)]
     f = graphc.function([z, chosen], largest, backend=backend, dims=dims)
@@ -278,7 +280,7 @@ def test_the_largest_of_no_complex_numbers(backend, dims):
 
 
 def test_a_nan_of_another_sign_is_not_that_which_fills():
-    """Padding that holds a NaN already is filled again where bits count."""
+    """Padding that already holds some NaN is filled again where its bits count."""
     x = gt.vector("x")
     ordered = gt.where(gt.arange(x.shape[0]) < 9, gt.sort(x), np.nan)
     outputs = gt.top_k(ordered, x.shape[0])
@@ -309,7 +311,7 @@ NUMBERS = [
 
 
 def test_infinity_meets_no_padding_in_gradients():
-    """JAX takes products in parts: behind the elements a 0 would meet infinity."""
+    """JAX computes products in parts: a 0 behind the elements would meet infinity."""
     x = gt.vector("x", "float64")
     slopes = {}
     for name, function in SLOPES.items():

@@ -1,4 +1,4 @@
-"""Numbers of Python before an operator: as NumPy, on both backends."""
+"""Python numbers on the left of an operator behave as in NumPy, on both backends."""
 
 import operator
 

@@ -1,12 +1,14 @@
-"""Every sample, on both backends and with sizes that are numbers and that are symbols:
-values as NumPy's, dtypes exactly NumPy's, inferred types the actual ones.
+"""Every sample, on both backends, with static and with symbolic sizes.
 
-NumPy's backend is tried with every call and dtype. At CI size this is so for the usual
-dtype of a sample and sizes that are numbers. With symbols, and with other dtypes, its
-most telling call is tried and the rest take turns: each call meets a symbol or two, and
-one other dtype. Rules of padding try all calls with symbols, too. Compiling all of them
-for JAX would take long: it is tried with the most telling call for float32, and for
-every fourth sample for one dtype of each kind; at length, with every call and dtype.
+Values and dtypes must be NumPy's, and inferred types the actual ones.
+
+On NumPy, every call is tried with every dtype at length. At CI size, this holds for the
+usual dtype of a sample and static sizes. With symbolic sizes, and with other dtypes,
+the most telling call is tried and the rest take turns: each call meets one or two
+symbols and one other dtype. Tests of padding rules try all calls with symbols, too.
+Compiling all of them for JAX would take long. There, the most telling call is tried for
+float32 and, of every fourth sample, for one dtype of each kind; at length, every call
+and dtype.
 """
 
 import importlib
@@ -30,7 +32,7 @@ from tests.samples.spec import ALL, Call, Sample, a, call, sample
 
 T = TypeVar("T")
 AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
-WHOLE = ("float32", "int32")  # dtypes of which JAX compiles every call, at length
+WHOLE = ("float32", "int32")  # at length, JAX compiles every call for these
 FOLDER = pathlib.Path(__file__).parent.parent / "samples"
 FAMILIES = {
     path.stem: importlib.import_module(f"tests.samples.{path.stem}").SAMPLES
@@ -41,13 +43,13 @@ EVERY = [s for samples in FAMILIES.values() for s in samples]
 
 
 def tried(samples: list[Sample]) -> list[str]:
-    """The dtypes that some of the samples are tried with, the usual ones first."""
+    """The dtypes that the samples are tried with, the usual ones first."""
     found = {dtype for s in samples for dtype in s.dtypes}
     return sorted(found, key=lambda d: (d not in ALL, d))
 
 
 def telling(given: Sample) -> Sample:
-    """The sample with one call: that with the most special values."""
+    """The sample with only the call that has the most special values."""
 
     def weight(one: Call) -> tuple[bool, int]:
         specs = arrays_in(one)
@@ -70,12 +72,12 @@ def in_turn(given: Sample, turn: int, turns: int) -> Sample:
 
 
 def share(items: Iterable[T], turn: int) -> list[T]:
-    """At CI size every second item; tests take turns, so that each has its own."""
+    """Every second item at CI size; `turn` tells which, so that tests take turns."""
     return list(items) if AT_LENGTH else list(items)[turn % 2 :: 2]
 
 
-# What JAX need not compile again: special functions have the programs of float32 with
-# casts for float16, and the same programs whether sizes are known or not.
+# JAX need not compile these again: for float16, special functions have the programs of
+# float32 with casts, and static sizes give the same programs as symbolic ones.
 ALIKE = {("special", "float16"), ("special", "static")}
 CASES = [(f, d) for f, samples in FAMILIES.items() for d in tried(samples)]
 
@@ -84,7 +86,7 @@ CASES = [(f, d) for f, samples in FAMILIES.items() for d in tried(samples)]
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_numpy_backend(family, dtype, symbolic):
     samples, turn = FAMILIES[family], CASES.index((family, dtype))
-    if family == "random":  # each draw once: what it is compared with is compiled
+    if family == "random":  # each draw once, as its reference is compiled
         samples = share(share(samples, turn), symbolic)
     elif not AT_LENGTH:
         others = share([s for s in samples if usual(s) != dtype], turn + symbolic)
@@ -102,7 +104,7 @@ def test_jax_backend(family, dtype):
     samples = FAMILIES[family]
     if not AT_LENGTH:
         samples = share(samples, 0)
-        # Draws are compiled twice: what they are compared with, too. Special functions
+        # Draws are compiled twice, since their references are, too. Special functions
         # are compared with SciPy's in `special/test_special.py`.
         samples = share(samples, 1) if family in ("random", "special") else samples
         samples = list(map(telling, samples))
@@ -127,7 +129,7 @@ def test_jax_backend_with_other_dtypes(family, dtype):
 @pytest.mark.parametrize("family", [f for f in FAMILIES if (f, "static") not in ALIKE])
 def test_jax_backend_with_static_sizes(family):
     samples = FAMILIES[family]
-    if not AT_LENGTH:  # the others have their turn with symbolic sizes
+    if not AT_LENGTH:  # the others are tried with symbolic sizes
         others = [s for s in samples if not s.static and family != "random"]
         samples = [s for s in samples if s.static] + share(others, 1)
     samples = [s if s.static else telling(s) for s in samples]
@@ -164,20 +166,20 @@ def test_every_sample_is_of_a_function():
     assert {s.name for s in EVERY} <= FUNCTIONS.keys()
 
 
-# In programs that gradients build, and in samples of none of the functions.
+# Only programs that gradients build have these; samples of no function do.
 OF_GRADIENTS = {
     *("barrier", "max_pool_positions", "min_pool_positions", "recurrence"),
     *("cofactors", "expm_slope", "pinned", "unstretched"),
 }
-OF_OTHERS = {"foreign", "host_call"}  # made of functions of other libraries only
+OF_OTHERS = {"foreign", "host_call"}  # only functions of other libraries have these
 OF_OTHERS |= {f"jax_{n}" for n in ("digamma", "gammainc", "gammaincc", "zeta")}
-OF_RULES = {"fused_attention"}  # that are for accelerators
-# In programs, not in graphs.
+OF_RULES = {"fused_attention"}  # made by rules for accelerators
+# Programs have these, graphs do not.
 OF_PLANS = {"bucket", "conv_within", "nonzero_within", "rows", "svd_within"}
 
 
 def built(one, dtype, symbolic=False):
-    """The batch of a sample's calls, and the primitives in it."""
+    """The batch of a sample's calls, and the primitives that occur in it."""
     batch = Batch(dtype, symbolic)
     for each in one.calls:
         batch.add(Trial(one, each, dtype, [], None))
@@ -212,7 +214,7 @@ REFUSED = [s for s in EVERY if s.refused]
 def test_a_backend_alone_refuses_a_sample_with_its_reason(one):
     batch, _ = built(one, one.dtypes[0])
     used = ancestors(batch.outputs.values())
-    inputs = [x for x in batch.inputs if x.node in used]  # not those of refused calls
+    inputs = [x for x in batch.inputs if x.node in used]  # refused calls have others
     for backend, reason in one.refused.items():
         with pytest.raises(graphc.GraphError, match=f"{backend} cannot run.*{reason}"):
             graphc.function(inputs, batch.outputs, backend=backend, jit=False)
@@ -224,7 +226,7 @@ def test_every_refusal_of_a_primitive_is_told_by_a_sample():
     assert refused - OF_PLANS <= told
 
 
-# The machinery finds what is wrong.
+# Tests that this machinery finds mistakes.
 
 
 def wrong(ours, numpy, *calls, dtype="float32", backend="numpy", **options):

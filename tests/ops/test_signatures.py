@@ -1,4 +1,4 @@
-"""Functions take the arguments of NumPy's, by their names and with their defaults."""
+"""Our functions take NumPy's arguments, with the same names and defaults."""
 
 import inspect
 import pydoc
@@ -9,23 +9,23 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir.namespace import FUNCTIONS
 
-# What says where and how an array of NumPy is stored; `dtype` has another default here.
+# These say where and how NumPy stores an array. `dtype` has another default here.
 STORAGE = {"out", "casting", "order", "subok", "like", "device", "copy", "dtype"}
-ONLY_SOME = {"where", "initial"}  # of the elements: gt.where says so too
+ONLY_SOME = {"where", "initial"}  # elements: gt.where does it too
 ABSENT = {  # and why
     "argpartition": {"kind"},  # there is one algorithm
     "argsort": {"kind"},
-    "array": {"ndmin", "ndmax"},  # x[None] says so too
+    "array": {"ndmin", "ndmax"},  # x[None] does it too
     "clip": {"a_min", "a_max"},  # older names of min and max
-    "einsum_path": {"einsum_call"},  # for NumPy itself
+    "einsum_path": {"einsum_call"},  # NumPy's internal one
     "isin": {"kind"},
     "partition": {"kind"},
-    "polyfit": {"full"},  # gt.linalg.lstsq gives the rest
+    "polyfit": {"full"},  # gt.linalg.lstsq returns the rest
     "sort": {"kind"},
 }
-OVERWRITTEN = {"overwrite_input"}  # values are never changed
+OVERWRITTEN = {"overwrite_input"}  # values never change
 DEFAULTS = {
-    ("argsort", "stable"): True,  # always; NumPy's None means that it need not be
+    ("argsort", "stable"): True,  # always; NumPy's None leaves it open
     ("sort", "stable"): True,
     ("einsum", "optimize"): "auto",
     ("permute_dims", "axes"): inspect.Parameter.empty,  # as in the array API
@@ -37,7 +37,7 @@ SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
 
 
 def common():
-    """The functions of NumPy in Python that have one of ours, with both signatures."""
+    """Yield NumPy's Python functions that we have too, with both signatures."""
     for prefix, module in SPACES.items():
         for name in dir(module):
             theirs, ours = getattr(module, name), FUNCTIONS.get(prefix + name)
@@ -45,7 +45,7 @@ def common():
                 continue
             try:
                 signature = inspect.signature(theirs)
-            except ValueError:  # it is in C, and says nothing
+            except ValueError:  # a C function without a signature
                 continue
             found = inspect.signature(ours).parameters
             yield prefix + name, signature.parameters, found
@@ -68,7 +68,7 @@ def test_most_functions_are_compared():
 def test_arguments_and_defaults_are_those_of_numpy():
     for name, theirs, ours in COMMON:
         given = dict(optional(theirs))
-        for removed in REMOVED.get(name, ()):  # by the newest NumPy
+        for removed in REMOVED.get(name, ()):  # in the newest NumPy
             given.pop(removed, None)
         absent = ABSENT.get(name, set()) & given.keys()
         assert given.keys() - ours.keys() == absent, name

@@ -1,4 +1,4 @@
-"""Sizes that turn out special at the call: -1, one count for all, less than none."""
+"""Sizes with special values at the call: -1, one count for all, negative counts."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ high = gt.tensor("high", "int64", ())
 
 
 def close(inputs, outputs, backend, cases):
-    """Each policy gives what is expected, for all arguments."""
+    """Check the results under each policy, for all arguments."""
     for dims in POLICIES if backend == "numpy" else ("pad",):
         f = graphc.function(inputs, outputs, backend=backend, dims=dims)
         for args, expected in cases:
@@ -48,7 +48,7 @@ def test_minus_one_that_is_computed(backend):
 
 
 small = gt.tensor("small", "int8", (2,))
-NARROW = {  # with 12 of X
+NARROW = {  # where X has 12 elements
     "a sum": (lambda: small + x.shape[0], [13, 14]),
     "a remainder": (lambda: small % (x.shape[0] + 1), [1, 2]),
     "a number set": (lambda: small.at[0].set(x.shape[0]), [12, 2]),
@@ -64,7 +64,7 @@ NARROW = {  # with 12 of X
 @both
 @pytest.mark.parametrize("name", NARROW)
 def test_a_size_beside_narrow_integers_fits_them(name, backend):
-    """Traced sizes wrapped around in silence where NumPy has an OverflowError."""
+    """Traced sizes wrapped silently where NumPy raises OverflowError."""
     build, expected = NARROW[name]
     for dims in POLICIES if backend == "numpy" else ("specialize", "pad"):
         f = graphc.function([x, small], build(), backend=backend, dims=dims)
@@ -178,7 +178,7 @@ def test_widths_that_crop_too_much():
 
 @both
 def test_windows_that_start_beyond_all_axes(backend):
-    """The end of the window wraps around; that it leaves the axis is told."""
+    """The end of the window wraps around; the error still says that it leaves."""
     f = graphc.function([x, low], x[low : low + 2], backend=backend)
     assert f(X, 3).tolist() == [4, 5]
     for start in (11, 2**63 - 1, -(2**63)):
@@ -207,7 +207,7 @@ def test_sizes_below_0_are_refused(name):
             f(-1)
 
 
-AS_LONG = {  # functions of two vectors, which NumPy refuses where these differ
+AS_LONG = {  # functions of two vectors; NumPy refuses unequal lengths
     "interp": lambda a, b: gt.interp(0.5, a, b),
     "average": lambda a, b: gt.average(a, weights=b),
     "bincount": lambda a, b: gt.bincount(gt.astype(a, "int64"), b, minlength=13),

@@ -1,4 +1,4 @@
-"""Casts of sizes drop upper bits, as NumPy's; numbers of Python beside arrays fit."""
+"""Casts of sizes drop upper bits as NumPy does; Python numbers beside arrays fit."""
 
 import operator
 

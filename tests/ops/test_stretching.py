@@ -1,7 +1,7 @@
-"""Every function of several arrays, of which one has axes that may be 1, and are.
+"""Every function of several arrays, with axes of one array that may be 1, and are.
 
-It gives what it gives where these axes are known to be 1, and so do its gradients. At
-CI size one array of one call of each sample is tried; at length, each of every call.
+Results and gradients must equal those with axes known to be 1. At CI size, one array of
+one call of each sample is tried; at length, each array of every call.
 """
 
 import warnings
@@ -19,16 +19,16 @@ from graphc.transform.padding.stretching import axes_maybe_one, resolved
 from tests.ops.sampling import applied, arrays_in, flat, shown
 from tests.ops.test_samples import AT_LENGTH, FAMILIES
 
-OF_SIZES = {  # what they do depends on sizes while the graph is built
+OF_SIZES = {  # they depend on sizes while the graph is built
     "einsum_path",  # the order of the products
-    "insert",  # whether there is one place, at which several elements come in
+    "insert",  # whether several elements come in at one place
 }
 REFUSALS = (graphc.GraphError, TypeError, ValueError, IndexError)
 MOST = 6  # axes of a program that may be 1
 
 
 def built(sample, call, specs, dtype, shapes):
-    """The variables of a call, of these shapes, its outputs and their gradients."""
+    """Variables of these shapes for a call, its outputs, and their gradients."""
     inputs = [
         gt.tensor(f"x{i}", spec.dtype or dtype, shape)
         for i, (spec, shape) in enumerate(zip(specs, shapes, strict=True))
@@ -52,13 +52,13 @@ def built(sample, call, specs, dtype, shapes):
 
 
 def maybe_one(shapes):
-    """The shapes, with names for the first axes that are 1."""
+    """The shapes, with the first few axes of 1 named as axes that may be 1."""
     names = iter([f"a{i}?" for i in range(MOST)])
     return [tuple(next(names, n) if n == 1 else n for n in shape) for shape in shapes]
 
 
 def tried(sample):
-    """Calls with their arrays and shapes, those of one array with 1 for all axes."""
+    """Calls with their arrays and shapes; one array at a time has all axes 1."""
     found = []
     for call in sample.calls:
         specs = arrays_in(call)
@@ -72,7 +72,7 @@ def tried(sample):
 
 
 def outcome(inputs, outputs, arrays):
-    """What a program gives without rewrites; None where sizes do not agree."""
+    """The results of a program without rewrites; None if sizes do not agree."""
     f = graphc.function(
         inputs,
         outputs,
@@ -87,7 +87,7 @@ def outcome(inputs, outputs, arrays):
 
 
 def problem(sample, call, specs, shapes, dtype):
-    """What differs where axes may be 1 from where they are known to be."""
+    """Describe how results differ between axes that may be 1 and axes known to be 1."""
     try:
         known, expected = built(sample, call, specs, dtype, shapes)
     except REFUSALS:

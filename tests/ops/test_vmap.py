@@ -1,4 +1,4 @@
-"""`vmap` of every sample, or the reason why there is none."""
+"""`vmap` of every sample, or the reason why it cannot be mapped."""
 
 import pytest
 
@@ -17,8 +17,8 @@ from tests.ops.test_gradients import (
 from tests.ops.test_samples import share
 from tests.samples.spec import a, call, sample
 
-# Public functions that cannot be mapped, or not for all arguments, and a part of the
-# message that says why. A function that is not here can be mapped over anything.
+# Public functions that cannot be mapped, or not over all arguments, and part of the
+# message that says why. A function that is missing here can be mapped over anything.
 COUNTED = "the size count_nonzero would differ between examples"
 REFUSED = {
     **dict.fromkeys(("nonzero", "flatnonzero", "argwhere", "where"), COUNTED),
@@ -33,7 +33,7 @@ REFUSED = {
 
 
 def calls(family: str) -> list[Point]:
-    """All calls with float64, and of functions of integers alone with these."""
+    """All calls with float64; functions that take no floats are called with int64."""
     found = tried(family)
     floating = {id(p.sample) for p in found}
     rest = tried(family, "int64")
@@ -84,7 +84,7 @@ def test_complex_numbers(family):
     assert not problems, shown(problems)
 
 
-# Special functions are elementwise: mapped, they are the same programs.
+# Special functions are elementwise, so mapping leaves their programs the same.
 @pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f != "special" or AT_LENGTH])
 def test_on_jax(family):
@@ -101,7 +101,7 @@ def test_on_jax(family):
 
 
 def allowed(family: str) -> list[Point]:
-    """The calls of functions that may refuse."""
+    """The calls of functions that may refuse to be mapped."""
     return [p for p in calls(family) if p.sample.name in REFUSED]
 
 
@@ -115,7 +115,7 @@ def test_every_refusal_that_is_allowed_is_met():
     assert REFUSED.keys() <= set(refused)
 
 
-# The machinery finds what is wrong.
+# Tests that this machinery finds mistakes.
 
 
 def sine() -> list[Point]:

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytensor
 import pytest
 
-# Where PyMC is missing, tests of models are skipped, and these are no modules.
+# Without PyMC, tests of models are skipped, and these modules cannot be imported.
 collect_ignore = [] if find_spec("pymc") else ["pymc_models.py", "generated_models.py"]
 
 

@@ -1,10 +1,10 @@
-"""PyMC models drawn by a seed, whose data get other sizes; ours beside PyTensor's own.
+"""PyMC models drawn by a seed, with resized data: ours compared with PyTensor's own.
 
     python -m tests.pytensor.generated_models [FIRST LAST [BACKEND [SIZES]]]
 
-prints of each model how far value, gradient and predictive draws are apart, at each
-size of its data, and how many compilations there were. With a number of sizes it is
-those only, without draws.
+prints for each model how far value, gradient and predictive draws differ at each size
+of its data, and the number of compilations. Given a number of sizes, it tries only so
+many, and leaves out the draws.
 """
 
 import sys
@@ -25,7 +25,7 @@ PLAIN = pytensor.Mode("py", "fast_run")
 
 
 def data_of(seed, groups, rows):
-    """The data of a model at a size; the last group is never empty."""
+    """Data of these sizes for a model; no group is empty."""
     rng = np.random.default_rng([seed, groups, rows])
     place = rng.permutation(np.arange(rows) % groups)
     return {
@@ -195,7 +195,7 @@ SEEN = [
 
 
 def generated(seed):
-    """A model of a seed, with the first of its sizes; its parts differ by seed."""
+    """The model of a seed at the first of `SIZES`; the seed chooses its parts."""
     rng = np.random.default_rng(seed)
     effect, seen = EFFECTS[seed % len(EFFECTS)], SEEN[seed % len(SEEN)]
     coords = {**coords_of(*SIZES[0]), "kind": ["a", "b", "c"], "feature": ["p", "q"]}
@@ -217,7 +217,7 @@ def generated(seed):
 
 
 def resized(model, seed, groups, rows):
-    """Give a model the data of another size."""
+    """Give a model data of another size."""
     names = coords_of(groups, rows)
     model.set_dim("group", groups, names.pop("group"))
     with model:
@@ -225,7 +225,7 @@ def resized(model, seed, groups, rows):
 
 
 def far(ours, theirs):
-    """The largest relative difference; shapes and dtypes are the same."""
+    """The largest relative difference; shapes and dtypes must be equal."""
     worst = 0.0
     for a, b in zip(ours, theirs, strict=True):
         a, b = np.asarray(a), np.asarray(b)
@@ -238,7 +238,7 @@ def far(ours, theirs):
 
 
 def predicted(model, at, names, mode):
-    """Predictive draws of the posterior with a single draw, by a mode."""
+    """Posterior predictive draws from the single draw `at`, computed in a mode."""
     point = {n: v[None, None] for n, v in at.items()}
     axes = {n: [f"{n}_{i}" for i in range(v.ndim - 2)] for n, v in point.items()}
     trace = xr.Dataset({n: (("chain", "draw", *axes[n]), v) for n, v in point.items()})
@@ -255,7 +255,7 @@ def predicted(model, at, names, mode):
 
 
 def apart(seed, sizes=SIZES, draws=True, **options):
-    """Of each size, how far all is apart; and compilations of the densities."""
+    """The differences at each size, and the number of compilations of the density."""
     model = generated(seed)
     f, found, compiled = None, [], 0
     numpy = graphc.pytensor.mode(backend="numpy")

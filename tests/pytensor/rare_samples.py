@@ -1,6 +1,6 @@
-"""Samples of Ops that users seldom make: rewrites and gradients of PyTensor do.
+"""Samples of Ops that PyTensor's rewrites and gradients make, and users seldom do.
 
-Where an Op stands in PyTensor depends on the version; some have few of them.
+The module of an Op depends on the version of PyTensor; some versions lack some Ops.
 """
 
 from importlib import import_module
@@ -31,7 +31,7 @@ from tests.pytensor.samples import (
 
 
 def found(name, *modules):
-    """An attribute of the first module of PyTensor that has it; None without one."""
+    """The attribute from the first PyTensor module that has it; None if none does."""
     for path in modules:
         try:
             module = import_module(f"pytensor.{path}")
@@ -43,7 +43,7 @@ def found(name, *modules):
 
 
 def rare(family, op, build, *given, smooth=False):
-    """A sample of an Op, or a function that makes it, where this version has it."""
+    """Add a sample of an Op, or of a function that makes one, unless it is None."""
     if op is not None:
         name = getattr(op, "__name__", None) or type(op).__name__
         sample(family, name, lambda *x: build(op, *x), *given, smooth=smooth)
@@ -235,7 +235,7 @@ rare(
     smooth=True,
 )
 
-OLD = int(pytensor.__version__.split(".")[0]) < 3  # None is a constant there
+OLD = int(pytensor.__version__.split(".")[0]) < 3  # there, None is a constant
 
 # --- linear algebra -------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ rare("control", LAZY, lazy, -1.0, VECTOR)
 
 
 def overridden(op, x):
-    """A subgraph whose gradient is told: three times the cotangent."""
+    """A subgraph whose gradient is overridden: three times the cotangent."""
     a, told = pt.dvector(), signature(op.__init__).parameters
     name = "pullback" if "pullback" in told else "lop_overrides"
     rule = {name: lambda inputs, outputs, slopes: [3 * slopes[0]]}

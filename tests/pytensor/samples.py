@@ -1,6 +1,6 @@
-"""A sample per Op of PyTensor that has a conversion: a graph, and what it is called on.
+"""A sample for each PyTensor Op that has a conversion: a graph and its arguments.
 
-`smooth` samples are compared with their gradients too.
+The gradients of `smooth` samples are compared too.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ SAMPLES = {}
 
 
 def sample(family, name, build, *arrays, smooth=True):
-    """Add one; names that PyTensor lacks in this version are left out by `build`."""
+    """Add a sample; `build` must leave out names that this PyTensor lacks."""
     arrays = tuple(map(np.asarray, arrays))
     found = Sample(name, build, arrays, smooth)
     SAMPLES.setdefault(family, []).append(found)

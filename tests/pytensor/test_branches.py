@@ -1,4 +1,7 @@
-"""What one branch of an `ifelse` needs is computed, and checked, if it is taken."""
+"""Values that only one branch of an `ifelse` needs are computed if it is taken.
+
+The same holds for their checks.
+"""
 
 import numpy as np
 import pytensor
@@ -20,7 +23,7 @@ def positive(v):
 
 
 def shared():
-    """A value that the branch and another output need: it is always computed."""
+    """A value needed by the branch and by another output, so it is always computed."""
     z = positive(x)
     return ifelse(c, z.sum(), x.sum()) + 2 * z.sum()
 

@@ -1,4 +1,4 @@
-"""Ops of which PyTensor states real dtypes, and which compute complex numbers."""
+"""Ops that compute complex numbers although PyTensor declares real dtypes for them."""
 
 import numpy as np
 import pytensor

@@ -1,4 +1,4 @@
-"""The mode in processes as samplers start them: NumPy where JAX is lost."""
+"""The mode in processes as samplers start them: NumPy where a fork has lost JAX."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Conditions in gradients of PyTensor are of values that are computed once."""
+"""Conditions in PyTensor's gradients compare values that are computed only once."""
 
 import numpy as np
 import pytensor
@@ -9,14 +9,14 @@ from graphc.ir.graph.walk import ancestors
 
 
 def pinned(output, *inputs):
-    """How many values are computed once, whatever reads them."""
+    """The number of values that are computed only once, whatever reads them."""
     graph = graphc.pytensor.convert([output], list(inputs))
     names = [node.primitive.name for node in ancestors(graph.outputs)]
     return names.count("pinned")
 
 
 def apart(x):
-    """Distances, which are rounding noise on the diagonal."""
+    """Squared distances, whose diagonal is rounding noise."""
     squares = pt.sum(x**2, 1)
     return squares[:, None] + squares[None, :] - 2 * x @ x.T
 

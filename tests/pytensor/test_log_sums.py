@@ -1,4 +1,4 @@
-"""Logarithms of sums of exponentials: their gradients are shares of the sum."""
+"""Logarithms of sums of exponentials, whose gradients are shares of the sum."""
 
 import numpy as np
 import pytensor
@@ -38,7 +38,7 @@ def test_gradients_are_shares_and_compare_nothing(axis, keepdims):
         ours, theirs = f(values), stable(values)
         total = scipy.special.logsumexp(values, axis=axis, keepdims=True)
         shares = 2 * total * np.exp(values - total)
-        lost = np.isnan(theirs[1])  # PyTensor 3 overflows where it need not
+        lost = np.isnan(theirs[1])  # PyTensor 3 overflows needlessly
         theirs[1] = np.where(lost, shares, theirs[1])
         for a, b in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, equal_nan=True)

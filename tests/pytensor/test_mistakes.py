@@ -1,7 +1,7 @@
-"""Mistakes of users: the class of the error is that of PyTensor's own mode.
+"""Users' mistakes raise the same class of error as in PyTensor's own mode.
 
-Where that gives a value, as some versions do, it is an error here or the same value:
-never another in silence.
+Where some versions of that mode give a value, ours raises or gives the same value; it
+never silently gives another.
 """
 
 import functools
@@ -63,7 +63,7 @@ def outcome(inputs, outputs, arguments, mode):
 
 @functools.cache
 def by_pytensor(name):
-    """The outcome in its own mode, which takes longest to compile."""
+    """The outcome in PyTensor's own mode, which takes longest to compile."""
     return outcome(*MISTAKES[name], None)
 
 
@@ -84,7 +84,7 @@ def test_a_mistake_is_the_error_of_pytensor(name, backend):
 @pytest.mark.parametrize("sizes", [(0, 2), (2, 0), (0, 0)])
 @pytest.mark.parametrize("mode", ["full", "valid"])
 def test_nothing_is_convolved_with_nothing(mode, sizes, backend):
-    """`Convolve1d.perform` raises, and what is compiled by Numba gives some zeros."""
+    """`Convolve1d.perform` raises; the code that Numba compiles returns zeros."""
     convolved = pt.signal.convolve1d(x, y, mode=mode)
     ours = graphc.pytensor.mode(backend=backend)
     f = pytensor.function([x, y], convolved, mode=ours)

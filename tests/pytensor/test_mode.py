@@ -1,4 +1,4 @@
-"""The mode "GRAPHC": shared variables, sizes, Ops on the host, errors, what is told."""
+"""The mode "GRAPHC": shared variables, sizes, Ops on the host, errors, messages."""
 
 import re
 
@@ -23,7 +23,7 @@ PLAIN = pytensor.Mode("py", "minimum_compile")
 
 
 class Doubled(Op):
-    """An Op that graphc does not know."""
+    """An Op that graphc has no conversion for."""
 
     def make_node(self, x):
         return Apply(self, [x], [x.type()])
@@ -38,7 +38,7 @@ class Doubled(Op):
 
 
 class Tripled(Doubled):
-    """One of a user who gives a conversion."""
+    """An Op for which its user registers a conversion."""
 
 
 @graphc.pytensor.convert_op.register(Tripled)
@@ -47,7 +47,7 @@ def _(op, node, x):
 
 
 def both(inputs, outputs, **options):
-    """The function of each backend."""
+    """The function compiled on each backend."""
     modes = [graphc.pytensor.mode(backend=b) for b in ("numpy", "jax")]
     return [pytensor.function(inputs, outputs, mode=m, **options) for m in modes]
 
@@ -112,7 +112,7 @@ def test_results_belong_to_the_caller():
 
 def test_arguments_may_be_written_to_after_a_call():
     x, y = pt.dvector("x"), pt.dvector("y")
-    for f in both([x, y], [y[::-1], pt.cumsum(x)]):  # not in the order of the graph
+    for f in both([x, y], [y[::-1], pt.cumsum(x)]):  # not in the graph's order
         for n in (3, 3, 3, 3000):
             given = np.ones(n), np.arange(n) * 1.0
             turned, sums = f(*given)
@@ -195,7 +195,7 @@ def test_random_variables_draw_what_pytensor_draws():
 
 
 def draws(mode):
-    """Two calls of a function that draws by a shared generator."""
+    """The results of two calls of a function that draws from a shared generator."""
     x, rng = pt.dvector("x"), pytensor.shared(np.random.default_rng(7))
     after, drawn = pt.random.gamma(x, 2.0, rng=rng).owner.outputs
     f = pytensor.function([x], pt.exp(-drawn).sum(), updates={rng: after}, mode=mode)
@@ -203,11 +203,11 @@ def draws(mode):
 
 
 class NotAllowed(Exception):
-    """A class of ones own."""
+    """An exception class of the user's own."""
 
 
 def grown(rows, start):
-    """A scan whose carry has one element more after each step."""
+    """A scan whose carry grows by one element in each step."""
     step = lambda _, carry: pt.concatenate([carry, carry[:1]])
     return pytensor.scan(
         step, sequences=rows, outputs_info=[start], return_updates=False
@@ -215,7 +215,7 @@ def grown(rows, start):
 
 
 def failing():
-    """(name, inputs, outputs, arguments, the class that PyTensor raises)."""
+    """(inputs, outputs, arguments, the class that PyTensor raises) by name."""
     x, y, m, i = pt.dvector("x"), pt.dvector("y"), pt.dmatrix("m"), pt.lscalar("i")
     v = pt.lvector("v")
     checked = CheckAndRaise(NotAllowed, "x must be positive")(x, pt.all(x > 0))
@@ -320,7 +320,7 @@ def test_options_that_say_nothing_are_refused_where_the_mode_is_made():
 
 
 def test_compilations_of_a_function_are_limited():
-    """For the functions that the linker has made, and with data that are resized."""
+    """This holds for functions that the linker made, and for resized data."""
     data = pytensor.shared(VECTOR)
     x = pt.dvector("x")
     f = pytensor.function([x], pt.exp(x).sum() + data.sum(), mode="GRAPHC")
@@ -382,7 +382,7 @@ def test_matrices_that_pytensor_lets_pass_are_no_errors():
     assert np.isnan(f(-np.eye(2))[0, 0])
 
 
-SIZES_OF_EMPTY_ARRAYS = {  # expressions of a vector and the sizes of a matrix
+SIZES_OF_EMPTY_ARRAYS = {  # expressions of a vector and a matrix's sizes
     "roll": lambda x, m, n: pt.roll(x, 3),
     "roll of columns": lambda x, m, n: pt.roll(m[:, 1:], -1, axis=1),
     "quotient": lambda x, m, n: x[: 5 // n],

@@ -1,4 +1,4 @@
-"""Ops that are functions of JAX: read by the importer, or left to PyTensor."""
+"""Ops that wrap JAX functions: the importer reads them or leaves them to PyTensor."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ VECTOR, SCALAR = TensorType("float64", (None,)), TensorType("float64", ())
 
 
 class Waved(Op):
-    """An Op that runs in PyTensor's mode JAX alone."""
+    """An Op that only runs in PyTensor's JAX mode."""
 
     __props__ = ()
 

@@ -1,6 +1,7 @@
-"""Every Op that has a conversion gives what PyTensor itself gives, on either backend.
+"""Every Op with a conversion gives the same results as PyTensor, on either backend.
 
-The samples of a family are outputs of one function: compiling is most of the time.
+The samples of a family are outputs of one function, since most of the time is spent
+compiling.
 """
 
 from dataclasses import dataclass
@@ -20,24 +21,24 @@ from graphc.pytensor.steps import Performed
 from tests.pytensor.samples import SAMPLES, Sample
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "python_only")
-# There is no conversion of these, or not with the parameters of the samples.
+# These have no conversion, at least not with the parameters of the samples.
 PERFORMED = {"CAReduce", "Elemwise", "Lstsq"}
 SCALARS = set(elemwise.FUNCTIONS)  # compared in test_scalar_ops.py
 SCALARS |= {"Angle", "Cast", "Complex", "ComplexFromPolar", "Imag", "PolyGamma", "Real"}
 SCALARS |= {"Switch"}
-SLICES = {"MakeSlice"}  # which PyTensor makes of an index, or takes away, by version
-OF_JAX = {"JAXOp"}  # of which each is another function: see test_of_jax.py
-# Functions of graphc are tested on both backends elsewhere: here it is conversions, and
-# on JAX those that make loops, branches and reads by index.
+SLICES = {"MakeSlice"}  # PyTensor versions make these of an index or drop them
+OF_JAX = {"JAXOp"}  # each wraps another function: see test_of_jax.py
+# Functions of graphc are tested on both backends elsewhere. These tests are about
+# conversions; JAX runs only those that make loops, branches and reads by index.
 WHOLE = ("control", "loops", "parts")
 BACKENDS = [(name, "jax" if name in WHOLE else "numpy") for name in SAMPLES]
-# Of the others every second sample is differentiated: they are made of functions whose
-# gradients are tried in tests/ops.
+# Of the other families, every second sample is differentiated, since tests/ops tries
+# the gradients of the functions that they use.
 
 
 @dataclass
 class Part:
-    """The graph of a sample: outputs, a cost of them, and its gradient."""
+    """The graph of a sample: its outputs, a cost of them, and the cost's gradient."""
 
     sample: Sample
     inputs: list
@@ -62,7 +63,7 @@ def part_of(sample, differentiated):
 
 
 class Family:
-    """The graphs of all samples of a family as one, and PyTensor's results."""
+    """The graphs of all samples of a family as one graph, and PyTensor's results."""
 
     def __init__(self, name):
         samples, whole = SAMPLES[name], name in WHOLE
@@ -79,7 +80,7 @@ class Family:
 
     @cached_property
     def expected(self):
-        """What PyTensor gives."""
+        """PyTensor's results."""
         return reference(self.inputs, self.outputs)(*self.arrays)
 
     @property
@@ -95,7 +96,7 @@ def family(name):
 
 
 def reference(inputs, outputs):
-    """PyTensor's own function, in Python."""
+    """PyTensor's own function, run in Python."""
     plain = pytensor.Mode("py", optimizer="minimum_compile")
     return pytensor.function(inputs, outputs, mode=plain, on_unused_input="ignore")
 
@@ -133,7 +134,7 @@ def subclasses(kind):
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_our_gradient_is_that_of_pytensor(name):
-    """One cost of the smooth samples, each of which has inputs of its own."""
+    """The cost adds up all smooth samples; each sample has inputs of its own."""
     made = family(name)
     graph = graphc.pytensor.value_and_grad(made.cost, made.wrt, made.inputs)
     f = graphc.function(graph.inputs, graph.outputs, backend="numpy", unused="ignore")

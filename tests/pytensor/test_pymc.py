@@ -1,4 +1,4 @@
-"""PyMC's models: as PyTensor computes them, over sizes, and by several samplers."""
+"""PyMC models give PyTensor's results, at several sizes and with several samplers."""
 
 import copy
 import subprocess
@@ -28,7 +28,7 @@ def test_density_and_gradient_are_those_of_pytensor(name):
 
 
 def grouped(members=2):
-    """A model whose groups and observations follow the data."""
+    """A model whose groups and observations are as many as the data say."""
     with pm.Model() as found:
         group = pm.Data("group", np.repeat(np.arange(3), members))
         y = pm.Data("y", np.linspace(-1.0, 1.0, 3 * members))
@@ -66,7 +66,7 @@ def test_data_that_are_changed_in_place_are_noticed():
     model = grouped()
     f = graphc.pymc.logp_and_grad(model)
     theirs, at = reference(model), f.initial + 0.1
-    model["y"].set_value(np.arange(12.0)[::2], borrow=True)  # not in one piece
+    model["y"].set_value(np.arange(12.0)[::2], borrow=True)  # not contiguous
 
     def check():
         for ours, expected in zip(f(at), theirs(at), strict=True):
@@ -80,7 +80,7 @@ def test_data_that_are_changed_in_place_are_noticed():
         assert f(at)[0] != before
     model["y"].set_value(np.ones(6))
     check()
-    model["count"].get_value(borrow=True)[...] = 4  # a size: another program, for all
+    model["count"].get_value(borrow=True)[...] = 4  # a size: another program for all
     theirs, at = reference(model), f.initial + 0.1
     check()
     model["y"].get_value(borrow=True)[:] = 2.0
@@ -174,7 +174,7 @@ print(*drawn.posterior["own"].values.mean((0, 1)).round(1))
 
 
 def test_chains_in_forked_processes_do_not_hang():
-    command = [sys.executable, "-c", SAMPLING]  # a process of its own: they are forked
+    command = [sys.executable, "-c", SAMPLING]  # its own process, since chains fork
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert [float(v) for v in done.stdout.split()] == pytest.approx(
@@ -229,7 +229,7 @@ def test_functions_that_pymc_makes_anew_compile_once_and_not_for_each_size():
                 compile_kwargs={"mode": "GRAPHC"},
             )
         found.append(EVENTS.count - before)
-    # The first size, and a capacity as soon as another one comes.
+    # The first size compiles, and the first other one, for a capacity.
     assert found == [1, 0, 1, 0, 0, 0, 0]
 
 

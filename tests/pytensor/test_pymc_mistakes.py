@@ -1,4 +1,4 @@
-"""Mistakes of PyMC's users: the class of the error, and what the message tells."""
+"""Mistakes of PyMC's users: the class of the error and its message."""
 
 import numpy as np
 import pytest
@@ -111,7 +111,7 @@ def test_a_mistake_is_told(name):
 
 
 def test_an_error_of_a_density_names_the_line_of_the_model():
-    """PyMC makes the terms of a density later, in files of its own."""
+    """PyMC builds the terms of a density later, in files of its own."""
     with pm.Model() as model:
         x = pm.Data("x", np.ones(4))
         pm.Normal("y", pm.Normal("mean") + x[:2], observed=np.ones(3))

@@ -1,4 +1,4 @@
-"""Samplers beside PyMC's own: nutpie, and those on JAX; densities for all of them."""
+"""Samplers other than PyMC's: nutpie and those on JAX, with densities for all."""
 
 import importlib
 import subprocess
@@ -23,7 +23,7 @@ GROUPS = {"posterior", "sample_stats", "observed_data", "constant_data"}  # as P
 
 
 def levels(members=8):
-    """Levels of three groups, whose posterior is known up to shrinkage."""
+    """A model of three groups' levels, whose posterior is known up to shrinkage."""
     place = np.repeat(np.arange(3), members)
     coords = {"group": ["a", "b", "c"], "row": np.arange(len(place))}
     with pm.Model(coords=coords) as model:
@@ -85,7 +85,7 @@ def test_nutpie_computes_what_pytensor_does_and_resized_data_compile_little():
 
 
 def test_threads_of_a_sampler_keep_their_state_for_a_draw():
-    """Else Python makes one for each gradient, which costs more than the gradient."""
+    """Otherwise, Python makes one per gradient, at more than the gradient costs."""
     pytest.importorskip("nutpie")
     state, calls = threading.local(), []
 

@@ -24,12 +24,12 @@ CASES = [
     *(("uint8", "int8"), ("int16", "uint16"), ("uint64", "int64")),
 ]
 RTOL = {"float16": 4e-3, "float32": 5e-5, "complex64": 5e-5}
-# At minus infinity PyTensor's has a limit, which the function has not; of a bool its
-# softplus is rounded to 16 bits.
+# At minus infinity PyTensor's TriGamma has a limit that the function lacks; its
+# softplus of a bool is rounded to 16 bits.
 APART = {("TriGamma", "float64"), ("TriGamma", "float32"), ("Softplus", "bool")}
-# The polygamma function of graphc is not defined left of zero, SciPy's is since 1.17.
+# graphc's polygamma function is undefined left of zero; SciPy's is defined since 1.17.
 APART |= {("PolyGamma", "int64"), ("PolyGamma", "bool")}
-# Complex numbers of these are left to PyTensor.
+# These leave complex numbers to PyTensor.
 APART |= {(name, "complex128") for name in ("Erf", "Gamma", "Log1mexp", "Psi")}
 
 
@@ -43,11 +43,11 @@ def scalar_ops():
     return found
 
 
-INPUTS = {"BetaInc": 3, "BetaIncInv": 3, "Hyp2F1": 4}  # which the Op does not say
+INPUTS = {"BetaInc": 3, "BetaIncInv": 3, "Hyp2F1": 4}  # the Op does not say
 
 
 def given(op, dtypes):
-    """Arrays for an Op, of as many dtypes in turn as it has inputs."""
+    """Arrays for an Op, whose inputs have the two dtypes by turns."""
     count = INPUTS.get(type(op).__name__, op.nin if op.nin > 0 else 2)
     arrays = []
     for i in range(count):
@@ -58,7 +58,7 @@ def given(op, dtypes):
 
 
 def performed(made, arrays):
-    """What PyTensor's own Op computes; None where it refuses the arrays."""
+    """The result of PyTensor's own Op; None if it refuses the arrays."""
     node = made.owner
     stored = dict(zip(node.inputs, arrays, strict=True))
     try:
@@ -111,7 +111,7 @@ def test_on_numpy(dtypes):
 
 
 def test_on_jax():
-    """Ops that are cheap to compile, of int64 and float32."""
+    """Only Ops that are cheap to compile are tried, with int64 and float32."""
     dear = {"BetaInc", "BetaIncInv", "GammaIncInv", "GammaIncCInv", "Hyp2F1", "Owens_t"}
     dear |= {"GammaInc", "GammaIncC", "GammaU", "GammaL", "Jv", "Ive", "Kve", "Iv"}
     dear |= {"PolyGamma", "J0", "J1", "I0", "I1", "Erfcx", "TriGamma", "Psi"}

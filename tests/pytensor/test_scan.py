@@ -1,6 +1,6 @@
-"""Random scans of PyTensor, and their gradients: as PyTensor itself computes them.
+"""Random PyTensor scans and their gradients give PyTensor's own results.
 
-`GRAPHC_FUZZ=500 pytest tests/pytensor/test_scan.py` tries that many.
+`GRAPHC_FUZZ=500 pytest tests/pytensor/test_scan.py` tries 500 of them.
 """
 
 import functools
@@ -48,13 +48,13 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A scan: what it goes through, what it keeps, and how much of that is read."""
+    """A scan: its sequences, its carries, and which of its outputs are read."""
 
     steps: int
     sequences: tuple[tuple[int, ...], ...]
     recurrences: tuple[Recurrence, ...]
     mapped: int
-    mixed: tuple[int, ...]  # which functions a step is made of
+    mixed: tuple[int, ...]  # which functions a step combines
     reads: tuple[str, ...]
     limit: float | None
     truncated: int
@@ -87,7 +87,7 @@ RECIPES = st.builds(
 
 
 def mix(recipe, k, values):
-    """An expression of all `values`, of the shape of the first."""
+    """An expression of all `values` with the shape of the first."""
     made = values[0]
     for i, value in enumerate(values[1:]):
         chosen = recipe.mixed[(i + k) % len(recipe.mixed)]
@@ -96,7 +96,7 @@ def mix(recipe, k, values):
 
 
 def step_of(recipe, weight, inner):
-    """What a scan does in each step."""
+    """The step function of a scan."""
     reads = sum(map(len, recipe.sequences))
 
     def step(*given):
@@ -137,7 +137,7 @@ def inner_scan(vector, weight):
 
 
 def graph_of(recipe):
-    """Inputs and what they are called on, and the outputs with their gradients."""
+    """Inputs with their arguments, and outputs with their gradients."""
     rng = np.random.default_rng(5)
     arrays = [rng.normal(size=recipe.steps + 1) for _ in recipe.sequences]
     for r in recipe.recurrences:
@@ -173,7 +173,7 @@ def graph_of(recipe):
 
 
 def check(recipe, compiled):
-    """Our results are PyTensor's; `compiled` makes our function of a graph."""
+    """Check that our results are PyTensor's; `compiled` makes our function."""
     note(str(recipe))
     inputs, outputs, arrays = graph_of(recipe)
     theirs_in = functools.partial(
@@ -182,15 +182,16 @@ def check(recipe, compiled):
     try:
         theirs = list(map(np.asarray, theirs_in(mode=PLAIN)(*arrays)))
     except ValueError as error:
-        # PyTensor's gradient of a loop that stops puts zeros behind what it found, by
-        # the number of steps that were asked for: less than none, if that stops early.
+        # For a loop that stops early, PyTensor's gradient pads what it found with
+        # zeros, by the number of steps that were asked for. That count can come out
+        # negative.
         none = str(error).startswith("negative dimensions are not allowed")
         if recipe.limit is None or not none:
             raise
         reject()
     ours = list(map(np.asarray, compiled(inputs, outputs)(*arrays)))
     if not all(map(close, ours, theirs)):
-        # Without its rewrites, some gradients of PyTensor are not what differences say.
+        # Without its rewrites, some of PyTensor's gradients disagree with differences.
         theirs = list(map(np.asarray, theirs_in(mode=SETTLED)(*arrays)))
     for one, other in zip(ours, theirs, strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
@@ -202,7 +203,7 @@ def close(one, other):
 
 
 def as_written(inputs, outputs):
-    """Of the graph without PyTensor's rewrites, which take most of the time."""
+    """Our function, without PyTensor's rewrites, which take most of the time."""
     graph = graphc.pytensor.convert(outputs, inputs)
     options = {"backend": "numpy", "unused": "ignore"}
     return graphc.function(graph.inputs, graph.outputs, **options)
@@ -238,7 +239,7 @@ def test_scans_that_pytensor_rewrites(recipe, backend):
 
 
 def test_a_scan_over_nothing_is_empty():
-    """XLA aborts where all of what is joined is cut away."""
+    """XLA aborts where everything that is joined is cut away."""
     x = pt.dvector("x")
     sums = pytensor.scan(lambda v, s: s + v, x, pt.zeros(()), return_updates=False)
     for options in ({"backend": "numpy"}, {}, {"dims": "pad"}):

@@ -1,4 +1,4 @@
-"""Values in which rules fire that need more than their pattern says."""
+"""Values to which rules apply whose conditions go beyond their patterns."""
 
 import math
 
@@ -16,12 +16,12 @@ ROW = {"x": ("n",), "z": ("n",)}
 
 
 def selected(reduce):
-    """A reduction of the positive elements, or of some rows."""
+    """A reduction of the elements that are positive."""
     return {"build": lambda x: reduce(gt.exp(x[x > 0])), "shapes": {"x": ("n", 2)}}
 
 
 def written(x, z, k):
-    """The first elements, as many as a value says."""
+    """An array whose first `k` elements, `k` being a value, are overwritten."""
     return x.at[:k].set(gt.exp(z[:k]))
 
 
@@ -31,12 +31,12 @@ def places(s):
 
 
 def hot(s, dtype):
-    """A one-hot matrix as `one_hot` gives it."""
+    """A one-hot matrix made by `one_hot`."""
     return gt.nn.one_hot(places(s), 8, dtype=dtype)
 
 
 def same(s, dtype):
-    """A one-hot matrix as it is often written."""
+    """A one-hot matrix as users often write it by hand."""
     return gt.astype(gt.expand_dims(places(s), 1) == gt.arange(8), dtype)
 
 
@@ -44,12 +44,12 @@ TABLE = {"table": (2, 8), "s": (70,)}
 
 
 def lookup(build, **more):
-    """A table of two rows, and many places in it."""
+    """A table of two rows and many positions in it."""
     return {"build": build, "shapes": TABLE | more, "dtypes": ("float64", "float32")}
 
 
 def gradient_of_picked(x):
-    """Zeros, but for some elements of each row."""
+    """A gradient that is zero except for some elements of each row."""
     places = gt.broadcast_to(gt.asarray([2, 0, 2]), (*x.shape[:-1], 3))
     return graphc.grad(gt.sum(gt.take_along_axis(x, places, -1) ** 2), x)
 
@@ -60,17 +60,17 @@ def pairs(of):
 
 
 def along(of, **shapes):
-    """A selection of results along the first axis, or of all of a vector."""
+    """A selection of results along the first axis, or along a vector."""
     return {"build": of, "shapes": shapes or {"x": ("n", "k")}}
 
 
 def last_of(running):
-    """The last of running results, or the first of those that run backwards."""
+    """The last of some running results, or the first of those that run backwards."""
     return along(lambda x: running(x)[-1], x=(3, "k"))
 
 
 def definite(x):
-    """A matrix far from singular."""
+    """A positive definite matrix that is far from singular."""
     small = gt.tanh(x)
     return small @ small.T + 2 * gt.eye(x.shape[0], dtype=x.dtype)
 
@@ -89,7 +89,7 @@ PEAKS = {
 
 
 def written_logsumexp(number):
-    """log-sum-exp of all sums of pairs, in one of the ways of writing it."""
+    """log-sum-exp of all sums of pairs, in one of the usual ways to write it."""
     largest, form = PEAKS["least" if number < 3 else "some"], number % 3
 
     def build(x, y):
@@ -117,7 +117,7 @@ def products(build, **shapes):
 
 
 def stacked(x):
-    """What a scan over the rows stacks."""
+    """The rows that a scan over the rows of `x` stacks."""
     start = gt.zeros(x.shape[1:], x.dtype)
     return gt.scan(lambda c, r: (gt.tanh(c + r), c * r), start, x)[1]
 
@@ -129,20 +129,20 @@ def total(xs):
 
 
 def last_row(x):
-    """The last row of a scan whose rows are what it carries."""
+    """The last stacked row of a scan that stacks its carries."""
     step = lambda c, r: (gt.tanh(c + r),) * 2  # noqa: E731
     return gt.scan(step, gt.zeros(x.shape[1:], x.dtype), x)[1][-1]
 
 
 def kept_by_chunks(x, y):
-    """The gradient of a scan of which every third carry is kept."""
+    """The gradient of a scan that keeps every third carry."""
     start, step = gt.zeros(x.shape[1:], x.dtype), lambda c, r: gt.tanh(c * r[0] + r[1])
     ends, _ = gt.scan(lambda c, r: (step(c, r), []), start, (x, y), checkpoint=3)
     return graphc.grad(gt.sum(ends), x)
 
 
 def looped(build):
-    """A loop over the rows of one array, beside another."""
+    """A loop over the rows of one array, with another array beside it."""
     shapes = {"x": ("n", "k"), "y": ("n", "k")}
     return {"build": build, "shapes": shapes, "dtypes": ("float64", "float32")}
 
@@ -155,13 +155,13 @@ def rounds(x):
 
 
 def heads(x):
-    """Parts that do the same with other numbers."""
+    """Several parts that do the same with different numbers."""
     given = [gt.tanh(x * k) for k in (gt.max(x), gt.min(x), gt.sum(x), gt.prod(x))]
     return gt.stack([one_head(x, k) for k in (*given, *map(gt.exp, given))])
 
 
 def one_head(x, k):
-    """More nodes than a call is worth."""
+    """A part with more nodes than a call of a function costs."""
     for _ in range(6):
         x = gt.tanh(x + k) * gt.sin(x)
     return x

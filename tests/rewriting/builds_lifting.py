@@ -1,4 +1,4 @@
-"""Values in which changes of shape meet, or copies are made."""
+"""Values in which changes of shape meet, or in which copies are made."""
 
 import graphc.tensor as gt
 
@@ -7,7 +7,7 @@ SMALL = {"x": ("n", 3), "w": (3,)}
 
 
 def reduced(reduce):
-    """A reduction over all that a reshape has made, beside factors of the last axis."""
+    """A reduction over axes made by a reshape, with factors along the last axis."""
 
     def build(x, w):
         y = x.reshape(2, -1, 3) * w
@@ -17,7 +17,7 @@ def reduced(reduce):
 
 
 def copies(reduce):
-    """A reduction of copies, along one of two axes that have them."""
+    """A reduction of copies along both axes that hold them; one axis of `x` remains."""
 
     def build(x):
         return reduce(gt.broadcast_to(x, (4, x.shape[0], 2)), axis=(0, 2))
@@ -26,7 +26,7 @@ def copies(reduce):
 
 
 def of_bools(reduce):
-    """The same, of copies of bools."""
+    """The reduction of `copies`, with copies of bools."""
 
     def build(x):
         return reduce(gt.broadcast_to(x > 0, (4, x.shape[0], 2)), axis=(0, 2))

@@ -1,7 +1,7 @@
 """Programs near those that rules are written for: their code, changed in one place.
 
-A condition of a rule is a border: on this side the rule applies, on that it must not.
-Changes of an axis, a bound, a rank, a dtype or an order lead over it and back.
+The condition of a rule is a border: on one side the rule applies, on the other it must
+not. A change of an axis, a bound, a rank, a dtype or an order crosses it either way.
 """
 
 import ast
@@ -25,7 +25,7 @@ OPERATORS = (ast.Add(), ast.Sub(), ast.Mult(), ast.Div(), ast.MatMult())
 
 
 def changed(code, rng):
-    """The code of a program that differs in one or two places."""
+    """Change the code of a program in one or two places."""
     tree = ast.parse(code, mode="eval")
     for _ in range(rng.integers(1, 3)):
         places = [node for node in ast.walk(tree) if _changes(node)]
@@ -45,7 +45,7 @@ class _Replacing(ast.NodeTransformer):
 
 
 def _changes(node):
-    """The ways in which a part of a program is changed, each a function of chance."""
+    """The ways to change a part of a program; each is a function of the generator."""
     match node:
         case ast.Constant(value=bool(value)):
             return [lambda rng: ast.Constant(not value)]

@@ -1,7 +1,7 @@
 """The text of a graph in an order that is the same in every process.
 
-Nodes are printed in the order in which they were made, and one that another test has
-made already comes early.
+By default, nodes are printed in the order in which they were made, so a node that
+another test already made comes early.
 """
 
 import re
@@ -11,17 +11,17 @@ from graphc.ir.text.printer import to_text
 
 BODY = re.compile(r"^  \w+ = body\(.*\n(?:    .*\n)*  }\n", re.MULTILINE)
 OPAQUE = re.compile(r"opaque\((\"\w+\"), (?:\([^)]*\)|\w+)\)")
-NAME = re.compile(r"(?<!\")\b[a-z]\w*\b(?![=(])")  # what is quoted is none
+NAME = re.compile(r"(?<!\")\b[a-z]\w*\b(?![=(])")  # quoted words are no names
 
 
 def ordered(graph):
-    """The head of a graph, and its lines: what is needed first, in the order of use.
+    """The head of a graph and its lines, in the order of use, operands first.
 
     Bodies are left out.
     """
     text = OPAQUE.sub(r"opaque(\1)", BODY.sub("", to_text(graph)))
     head, *lines = (line.strip() for line in text.split("\n")[:-2])
-    made = {}  # the names of a node, and the rest of its line, by each name
+    made = {}  # for each name: all names of its node, and the rest of the line
     for line in lines[:-1]:
         names, rest = line.split(": ", 1)
         made |= dict.fromkeys(names.split(", "), (names, rest))
@@ -39,7 +39,7 @@ def ordered(graph):
 
 
 def _place(text, made, order):
-    """Put the lines of the names in a text in order, each behind what it needs."""
+    """Append the lines of the names in a text to `order`, each behind its operands."""
     for name in NAME.findall(text):
         if name in made and made[name] not in order:
             _place(made[name][1], made, order)

@@ -1,4 +1,4 @@
-"""Both sides of a rewrite: the texts before and after, and values on both backends."""
+"""Both sides of a rewrite: texts before and after, and values on both backends."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,12 +18,12 @@ Shape = tuple[Any, ...]
 
 
 def variables(shapes: Mapping[str, Shape], dtypes: Any) -> list[Any]:
-    """A variable for each shape; `dtypes` is one dtype, or one for each name."""
+    """A variable for each shape; `dtypes` is one dtype for all, or one by name."""
     return [gt.tensor(k, _dtype(k, dtypes), shape) for k, shape in shapes.items()]
 
 
 def _dtype(name: str, dtypes: Any) -> str:
-    """That of one of the variables; `i` is always of places."""
+    """The dtype of one of the variables; `i` always holds positions."""
     if isinstance(dtypes, dict):
         return dtypes[name]
     return "int64" if name == "i" else dtypes
@@ -35,7 +35,7 @@ def before_after(
     dtypes: Any = "float32",
     rules: Rules = DEFAULT,
 ) -> tuple[str, str]:
-    """The nodes before and after, one per line, without names of inputs."""
+    """The nodes before and after the rewrite, one per line, without names of inputs."""
     inputs = variables(shapes, dtypes)
     graph = Graph(tuple(inputs), (build(*inputs),), tuple(shapes), ("",))
     return _nodes(graph), _nodes(rewritten(graph, rules).graph)
@@ -65,10 +65,11 @@ def agree(
     rtol: float = 1e-9,
     rules: Rules = DEFAULT,
 ) -> None:
-    """The values with rules, on both backends, are those without on NumPy up to `rtol`.
+    """Check that values with rules, on both backends, are NumPy's without rules.
 
-    NaN and infinities are where they were, or there is the same error. JAX, which
-    compiles for each, is given arrays of the first shapes and of the last ones.
+    They agree up to `rtol`, with NaN and infinities in the same places; or both raise
+    the same error. JAX compiles for each shape, so it gets only the first and last
+    shapes.
     """
     dtypes = {k: a.dtype.name for k, a in zip(shapes, arrays[0], strict=True)}
     inputs = variables(shapes, dtypes)
@@ -96,7 +97,7 @@ def _outcomes(
     backend: str,
     rules: Rules,
 ) -> list[Any]:
-    """The values of one function for all arrays, None where it refuses them."""
+    """The values of one function for each list of arrays; None where it raises."""
     f = graphc.function(inputs, y, backend=backend, rewrites=rules)
     return [_outcome(f, given) for given in arrays]
 
@@ -121,7 +122,7 @@ def _same(new: Any, old: Any, rtol: float) -> None:
 
 
 def made(shape: tuple[int, ...], dtype: str = "float64", seed: int = 0) -> np.ndarray:
-    """Numbers of both signs, of which each shape and seed has its own."""
+    """Numbers of both signs, different for each shape and seed."""
     rng = np.random.default_rng((seed, *shape, len(shape)))
     if np.dtype(dtype).kind in "iu":
         return rng.integers(0, 5, shape).astype(dtype)
@@ -134,7 +135,7 @@ def made(shape: tuple[int, ...], dtype: str = "float64", seed: int = 0) -> np.nd
 def arrays_of(
     shapes: Mapping[str, Shape], sizes: Mapping[str, int], dtypes: Any = "float64"
 ) -> list[np.ndarray]:
-    """Arrays of these shapes at some sizes."""
+    """Arrays of these shapes, with the given sizes for the symbolic ones."""
     return [
         made(tuple(sizes.get(n, n) for n in shape), _dtype(name, dtypes), seed)
         for seed, (name, shape) in enumerate(shapes.items())

@@ -1,4 +1,4 @@
-"""Programs for accelerators, by their text: they are made, and run here, on a CPU."""
+"""Programs for accelerators: their text is checked, and they run here on a CPU."""
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture
 def made(monkeypatch):
-    """A function that compiles for the costs of a device, and runs where JAX does."""
+    """A function that compiles for a device's costs, and runs where JAX runs."""
 
     def function(costs, *args, **options):
         monkeypatch.setattr(compiling, "target_of", lambda *_: Target(costs))
@@ -125,7 +125,7 @@ def test_what_a_growing_loop_gives_is_joined_on_the_device(made):
     f, g = (made(costs, [Y], [gt.exp(-rows), last]) for costs in (GPU, CPU))
     assert "rows_on_device(jax, kept, steps)" in f.source
     assert "rows_of(" not in f.source and "rows_on_device" not in g.source
-    for y in (0.5, 3.0, 1e9):  # no step, some, and more than there is room for
+    for y in (0.5, 3.0, 1e9):  # no step, some steps, and more than there is room for
         for found, expected in zip(f(y), g(y), strict=True):
             np.testing.assert_array_equal(found, expected)
             assert isinstance(found, jax.Array)
@@ -143,7 +143,7 @@ SIZED = {
 def test_sizes_alone_need_no_integers_of_64_bits(made, name, dims):
     source = made(GPU, [X], SIZED[name](), dims=dims).source
     assert "int64" not in source and "n_wide" not in source
-    assert "        return segment_0" not in source  # within a context
+    assert "        return segment_0" not in source  # it runs within a context
 
 
 def gathered(keys):
@@ -172,7 +172,7 @@ def test_tiles_have_the_bytes_that_the_device_has_to_spare(made):
 def test_a_size_is_stored_at_its_bound_where_a_read_costs_more(made, costs, read):
     positive = X[:, 0][X[:, 0] > 0]
     f = made(costs, [X], gt.sort(positive), dims="auto")
-    for n in (1, 2, 1, 2, 1, 2, 1, 2):  # far below the bound, of 40
+    for n in (1, 2, 1, 2, 1, 2, 1, 2):  # far below the bound of 40
         x = np.full((40, 8), -1, "float32")
         x[:n] = 1
         assert len(f(x)) == n

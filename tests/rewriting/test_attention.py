@@ -1,4 +1,4 @@
-"""Attention is one op in programs for accelerators; they are run here, on a CPU."""
+"""Attention is one op in programs for accelerators, which run here on a CPU."""
 
 import math
 import re
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly")
 RNG = np.random.default_rng(0)
 FUSED = "= jax.nn.dot_product_attention("
 LEAST = float(np.finfo("float32").min)
-HIDDEN = -0.7 * float(np.finfo("float32").max)  # as JAX has it
+HIDDEN = -0.7 * float(np.finfo("float32").max)  # JAX's number
 SMALL = DeviceCosts("gpu", 32, 60e12, 16e-6, 3.35e12, 10e-6, 20e-6, 4e-6)
 
 
 @pytest.fixture
 def made(monkeypatch):
-    """A function that compiles for the costs of a device, and runs where JAX does."""
+    """A function that compiles for a device's costs, and runs where JAX runs."""
 
     def function(costs, *args, **options):
         monkeypatch.setattr(compiling, "target_of", lambda *_: Target(costs))
@@ -70,7 +70,7 @@ def test_what_is_added_to_products_is_a_bias(made, lead, shape):
 @pytest.mark.parametrize(("lead", "shape"), SHAPES)
 @pytest.mark.parametrize("hidden", [-math.inf, LEAST, HIDDEN])
 def test_masks_hide_the_same_keys(made, lead, shape, hidden):
-    """Also a row that sees none, and keys whose products are not finite."""
+    """Some rows see no key, and the products of some keys are not finite."""
     q, k, v = operands(lead)
     mask = gt.tensor("m", "bool", shape)
     output = gt.nn.softmax(gt.where(~mask, hidden, scores(q, k))) @ v
@@ -90,7 +90,7 @@ def test_a_bias_that_hides_keys_may_have_a_mask_too(made, hidden):
     bias, mask = gt.tensor("b", "float32", (5, 6)), gt.tensor("m", "bool", (6,))
     output = gt.nn.softmax(gt.where(mask, scores(q, k) + bias, hidden)) @ v
     given = [floats(x) for x in (q, k, v, bias)]
-    given[3][0] = -np.inf  # of a row that sees no key then
+    given[3][0] = -np.inf  # this row then sees no key
     shown = np.array([True, False] * 3)
     with np.errstate(invalid="ignore"):
         alike(made, [q, k, v, bias, mask], output, [*given, shown])
@@ -156,7 +156,7 @@ def test_products_of_einsum(made, before, after, of_query, of_key):
 
 @pytest.mark.parametrize("costs", [GPU, SMALL])
 def test_lengths_that_vary(made, costs):
-    """Those of a call are known when it is compiled: of many pairs, rows at a time."""
+    """Lengths are known at compilation; with many pairs, a few rows run at a time."""
     q, k, v = operands((2,), "n", "m")
     bias = gt.tensor("b", "float32", ("n", "m"))
     mask = gt.tensor("s", "bool", ("m",))
@@ -202,7 +202,7 @@ def test_a_gradient_that_computes_the_weights_anew_leaves_the_way_forth_as_one_o
 
 
 def test_half_precision_has_the_kernel_of_the_device(made):
-    """Chosen when it is traced: here there is none. JAX has no float16 on a CPU."""
+    """JAX chooses it at tracing, and has none here; on a CPU it has no float16."""
     q, k, v = operands((2, 3), dtype="bfloat16")
     mask = gt.tensor("m", "bool", (5, 6))
     output = gt.nn.softmax(gt.where(mask, scores(q, k), -math.inf)) @ v
@@ -216,7 +216,7 @@ def test_half_precision_has_the_kernel_of_the_device(made):
 
 
 def hidden_by(name, s, lengths):
-    """Logits of half precision where keys are hidden in one of the ways people do."""
+    """Logits of half precision in which keys are hidden in one of the usual ways."""
     rows, keys = s.type.shape[-2:]
     i, j = gt.arange(rows)[:, None], gt.arange(keys)
     seen = (j < lengths[:, None])[:, None, None]
@@ -247,7 +247,7 @@ WAYS = {
 def test_half_precision_has_lengths_and_order_where_keys_are_hidden_by_them(
     made, way, dims
 ):
-    """Padding is one more length. Keys that are hidden may be no number."""
+    """Padding acts as another length. Hidden keys may be NaN."""
     q, k, v = (gt.tensor(name, "bfloat16", "b h n 8") for name in "qkv")
     lengths = gt.tensor("lengths", "int32", "b")
     output = gt.nn.softmax(hidden_by(way, scores(q, k), lengths)) @ v
@@ -272,13 +272,13 @@ def test_half_precision_has_lengths_and_order_where_keys_are_hidden_by_them(
 
 
 def weighed_after(q, k, v, n):
-    """Weights that are hidden after the softmax, which do not add up to 1."""
+    """Attention whose weights are hidden after the softmax and do not add up to 1."""
     weights = gt.nn.softmax(scores(q, k))
     return gt.where(gt.arange(k.shape[-2]) < n, weights, 0.0) @ v
 
 
 def safely_divided(q, k, v, n):
-    """A softmax that is 0 where it sees nothing."""
+    """Attention with a softmax that is 0 for a row that sees nothing."""
     logits = gt.where(gt.arange(k.shape[-2])[:, None] < n, scores(q, k), -math.inf)
     largest = gt.max(logits, -1, keepdims=True)
     exps = gt.exp(logits - gt.where(gt.isfinite(largest), largest, 0.0))
@@ -287,7 +287,7 @@ def safely_divided(q, k, v, n):
 
 
 def by_the_first_key(q, k, v, n):
-    """A mask of one row and one key, which is for all of them."""
+    """Attention with a mask of one row and one key that serves for all of them."""
     one = gt.arange(1)
     return gt.nn.softmax(gt.where(one[:, None] >= one, scores(q, k), -math.inf)) @ v
 
@@ -316,7 +316,7 @@ def test_what_is_nearly_attention_is_what_it_is(made, written):
     ],
 )
 def test_products_that_fit_once_they_are_called_stay_products(made, shapes):
-    """The op takes sizes that are the same for sure."""
+    """The op only takes sizes that are known to be equal."""
     given = [gt.tensor(f"x{i}", "float32", shape) for i, shape in enumerate(shapes)]
     q, k, v = given
     f = made(GPU, given, gt.nn.softmax(q @ k.T) @ v)

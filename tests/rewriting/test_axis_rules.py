@@ -1,4 +1,4 @@
-"""Slices and tiles of results are made of those of operands: all ops with a rule."""
+"""Slices and tiles of results come from those of operands: all ops with a rule."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ BUILT = [
 
 
 def cut(value, axis, tiled):
-    """A part of an operand; None: all of it, as of an axis of one element."""
+    """A part of an operand; all of it for `axis` None or an axis of one element."""
     if axis is None:
         return value
     one = value.type.shape[axis] == 1
@@ -63,7 +63,7 @@ def cut(value, axis, tiled):
 
 
 def parts_of(value, tiled):
-    """Parts of a value by its rule, each with what it has to be."""
+    """Yield parts of a value made by its rule, each with the part that is expected."""
     node = value.node
     for axis, size in enumerate(value.type.shape):
         axes = operand_axes(node, axis, tiled) if size != 1 else None

@@ -1,6 +1,6 @@
-"""Every rule, before and after, as before_after/*.txt show it.
+"""Every rule, before and after, as the files before_after/*.txt show it.
 
-`GRAPHC_WRITE=1 pytest tests/rewriting/test_before_after.py` writes these files anew.
+`GRAPHC_WRITE=1 pytest tests/rewriting/test_before_after.py` rewrites these files.
 """
 
 import importlib
@@ -39,7 +39,7 @@ def family(name):
 
 
 def graph_of(code, first):
-    """The graph of some code, simplified by the rules that go first."""
+    """The graph of some code, simplified by the rules that run first."""
     value = eval(code, {"graphc": graphc, "gt": gt, "np": np} | INPUTS)
     nodes = set(ancestors([value]))
     inputs = {name: x for name, x in INPUTS.items() if x.node in nodes}
@@ -48,7 +48,7 @@ def graph_of(code, first):
 
 
 def block(rule, code):
-    """The example of a rule: its code, the graph of that, and what is left."""
+    """The example of a rule as text: its code, its graph, and what is left of it."""
     before = graph_of(code, SIMPLER if rule in CONTRACTION else Rules())
     fires = Rules((rule,)).on(GPU) if rule in ACCELERATORS else Rules((rule,))
     result = rewritten(before, fires)
@@ -61,7 +61,7 @@ def block(rule, code):
 
 
 def text_of(name):
-    """The file of a family."""
+    """The text of a family's file."""
     rules, codes = family(name), FAMILIES[name]
     missing = [rule.name for rule in rules if rule.name not in codes]
     assert not missing, f"tests/rewriting/written.py needs code for {missing}"

@@ -1,4 +1,4 @@
-"""Reductions of all pairs are made in blocks: values as without, and little memory."""
+"""Reductions over all pairs run in blocks, with equal values and little memory."""
 
 import jax
 import numpy as np
@@ -26,7 +26,7 @@ def attention(q, k, v, mask=None):
 
 
 def with_gradients(inputs, y, how=gt.mean):
-    """A loss of what an example makes, and its gradients."""
+    """An example's result, a loss of it, and the loss's gradients."""
     loss = how(y**2)
     return [y, loss, *graphc.grad(loss, inputs)]
 
@@ -49,7 +49,7 @@ def reductions():
 
 
 def heads():
-    """The loss is one of all rows: behind it, the scores are computed again."""
+    """The loss is of all rows together, so scores are computed again after it."""
     shapes = (2, "n", 4), (2, "m", 4), (2, "m", 3)
     inputs = variables(*shapes)
     y = attention(*inputs)
@@ -107,7 +107,7 @@ def arrays(inputs, sizes):
 
 
 def loops(f):
-    """How many loops over blocks a program has."""
+    """The number of loops over blocks in a program."""
     return sum(f.source.count(f" = blocks_{xp}(") for xp in ("numpy", "jax"))
 
 
@@ -161,7 +161,7 @@ CHUNKS = default - "scan_in_chunks" + scan_in_chunks(4, few=2)
 
 
 def language_model(reverse=False):
-    """What a recurrent net says of each step: its logits are one large product."""
+    """A recurrent net's loss, whose logits for all steps are one large product."""
     shapes = ("n", 3, 2), (2, 2), (2, 5), ("n", 3, 5)
     xs, w, out, targets = inputs = variables(*shapes)
 
@@ -185,13 +185,13 @@ def test_steps_in_chunks(reverse):
         options = {"backend": backend, "dims": dims}
         new = graphc.function(inputs, outputs, rewrites=CHUNKS, **options)
         assert loops(new) == 1 and ", 0, 4)" in new.source
-        for n in (9, 3, 0):  # one compilation serves them all
+        for n in (9, 3, 0):  # one compilation serves all three
             same(new(*arrays(inputs, (n, 0))), old(*arrays(inputs, (n, 0))))
 
 
 @pytest.mark.parametrize("gradient", [False, True])
 def test_few_bytes_of_steps_are_no_chunks(gradient):
-    """They would take longer: from 16 MiB on, they save memory that is worth it."""
+    """Chunks would be slower; they pay from 16 MiB on, by the memory they save."""
     xs, w, out = inputs = variables(("n", 2, 2), (2, 2), (2, 64), dtype="float32")
     step = lambda h, x: (gt.tanh(h @ w + x),) * 2
     loss = gt.sum(
@@ -207,7 +207,7 @@ def test_few_bytes_of_steps_are_no_chunks(gradient):
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_positions_of_steps_in_chunks(reverse):
-    """The last chunk comes first where a scan goes back; the first of equals counts."""
+    """The last chunk runs first if a scan goes back; the first of equals counts."""
     xs, w, out = inputs = variables(("n", 3, 2), (2, 2), (2, 5))
     step = lambda h, x: (gt.tanh(h @ w + x),) * 2
     ys = gt.scan(step, gt.zeros((3, 2), xs.dtype), xs, reverse=reverse)[1]
@@ -221,7 +221,7 @@ def test_positions_of_steps_in_chunks(reverse):
 
 
 def gradients_of_language_model(loss, reverse=False, dtype="float64", wide=2, words=5):
-    """Loss, and gradient in all that is learned and in what it is given."""
+    """A recurrent net's loss, and its gradients in the weights and in the input."""
     shapes = ("n", 3, wide), (wide, wide), (wide, words), (words,), ("n", 3)
     xs, w, out, bias, targets = inputs = variables(*shapes, dtype=dtype)
 
@@ -237,14 +237,14 @@ def gradients_of_language_model(loss, reverse=False, dtype="float64", wide=2, wo
 
 
 def labelled(logits, targets):
-    """A cross-entropy: its gradient writes numbers into rows of zeros."""
+    """A cross-entropy, whose gradient writes numbers into rows of zeros."""
     labels = gt.astype(gt.absolute(targets) * 9, "int32") % logits.shape[-1]
     rows = gt.nn.log_softmax(logits, -1)
     return -gt.mean(gt.take_along_axis(rows, labels[..., None], -1))
 
 
 def squared(logits, targets):
-    """Its slope is known behind the last step only."""
+    """A loss whose slope is known only after the last step."""
     return gt.mean(gt.tanh(logits) * targets[..., None]) ** 2
 
 
@@ -268,7 +268,7 @@ def test_memory_of_steps_back_is_that_of_chunks():
     f = graphc.function(made[0], made[1][:2], dims="specialize")
     given = (8_600, 3, 64), (64, 64), (64, 2_000), (2_000,), (8_600, 3)
     assert loops(f) == 2
-    assert peak(f, *given) < 5 * 2**20  # what all steps stack is more
+    assert peak(f, *given) < 5 * 2**20  # stacking all steps takes more
 
 
 def test_steps_of_loops_in_python_stay():
@@ -305,12 +305,12 @@ def test_memory_is_that_of_blocks():
     inputs, outputs, _ = kernel_sum("float32")
     f = graphc.function(inputs, outputs, dims="specialize")
     small, large = (peak(f, (n, 2), (n, 2), (n,)) for n in (2_000, 8_000))
-    assert large < small + 16 * 8_000 * 4  # without, 16 times as much
+    assert large < small + 16 * 8_000 * 4  # without the rule, 16 times as much
     assert large < 2**23
 
 
 def nothing_large(x, w, out):
-    """A net, of which nobody knows the sizes; a matrix that is needed as it is."""
+    """A net whose sizes are unknown, and a matrix that is needed as a whole."""
     k = gt.exp(-distances(x, x)) + gt.eye(x.shape[0])
     loss = gt.mean((gt.tanh(x @ w) @ out) ** 2)
     return [loss, graphc.grad(loss, w), gt.linalg.slogdet(k)[1]]
@@ -320,7 +320,7 @@ def test_what_is_needed_or_no_larger_stays():
     inputs = variables(("n", "k"), ("k", "m"), ("m", "o"))
     f = graphc.function(inputs, nothing_large(*inputs), rewrites=SMALL)
     assert not loops(f)
-    x, y = variables((5, 2), (6, 2))  # known to be little
+    x, y = variables((5, 2), (6, 2))  # known to be small
     f = graphc.function([x, y], gt.sum(distances(x, y), 1))
     assert not loops(f)
 
@@ -334,7 +334,7 @@ FUSED = {
 
 @pytest.mark.parametrize("name", FUSED)
 def test_one_sum_of_them_is_left_to_xla(name):
-    """It makes one loop, and no large value; NumPy would make all of them."""
+    """XLA makes it one loop without a large value; NumPy would compute all pairs."""
     inputs = variables(("n", 2), ("m", 2), dtype="float32")
     y = FUSED[name](*inputs)
     programs = [graphc.function(inputs, y, backend=b) for b in ("jax", "numpy")]
@@ -344,7 +344,7 @@ def test_one_sum_of_them_is_left_to_xla(name):
 
 
 def test_one_extreme_of_floats_is_made_in_tiles():
-    """Programs look for NaN among them, so that XLA would make them all."""
+    """Programs also look for NaN in them, so XLA would store them all."""
     inputs = variables(("n", 2), ("m", 2), dtype="float32")
     x, y = inputs
     f = graphc.function(inputs, gt.max(gt.exp(x[:, None, 0] - y[:, 0]), 0, initial=0.0))
@@ -361,7 +361,7 @@ def test_several_reductions_are_one_loop():
 
 
 def test_one_maximum_serves_a_whole_tile():
-    """Of all pairs: the loop carries two numbers, and none for each column."""
+    """The maximum is over all pairs: the loop carries two numbers, none per column."""
     inputs = variables(("n",), ("m",))
     y = gt.nn.logsumexp(gt.square(inputs[0][:, None] - inputs[1]))
     f = graphc.function(inputs, y, rewrites=SMALL)

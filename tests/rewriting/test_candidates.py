@@ -1,4 +1,4 @@
-"""Which rules are tried at a node: no rule that would apply is left out."""
+"""The choice of rules to try at a node leaves out none that would apply."""
 
 from collections import Counter
 

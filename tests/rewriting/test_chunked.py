@@ -1,4 +1,4 @@
-"""Scans with checkpoints are loops over chunks of steps."""
+"""Scans with checkpoints become loops over chunks of steps."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def with_slopes(loss):
 
 
 def gathering(**options):
-    """Carries of integers tell which rows are read, and one never changes."""
+    """A scan whose integer carry tells which row to read; one carry never changes."""
 
     def step(carry, row):
         h, i, fixed = carry
@@ -45,7 +45,7 @@ def twice(**options):
 
 
 def rowless(**options):
-    """All but the number of steps is carried; bools are, too."""
+    """A scan without sequences: all but the number of steps is carried, even bools."""
 
     def step(carry, _):
         h, odd = carry
@@ -57,7 +57,7 @@ def rowless(**options):
 
 
 def nested(**options):
-    """Loops in a loop, over all rows each."""
+    """Loops inside a loop, each over all rows."""
 
     def inner(c, x):
         return gt.scan(lambda h, r: (gt.tanh(h * W + r * x),) * 2, c, X, **options)
@@ -102,7 +102,7 @@ def test_jax_does_the_same(loop):
 
 
 def sides(checkpoint, dims="specialize", **options):
-    """A program with the rule, and one without."""
+    """One program with the rule, and one without it."""
     step = lambda h, x: (gt.tanh(h * W + x),) * 2
     ends, ys = gt.scan(step, W, X, checkpoint=checkpoint, **options)
     outputs = with_slopes(gt.sum(ends * ends) + gt.sum(gt.cumsum(ys)))
@@ -141,7 +141,7 @@ def test_sequences_of_other_lengths_are_refused_still():
 
 
 def test_slices_that_nobody_reads_are_not_stacked():
-    """A gradient alone computes its losses anew, slice by slice, on the way back."""
+    """Alone, a gradient recomputes the losses slice by slice on the way back."""
     _, ys = gt.scan(lambda h, x: (gt.tanh(h * W + x),) * 2, W, X, checkpoint=3)
     slope = graphc.grad(gt.sum((ys - X) ** 2), W)
     f, plain = (

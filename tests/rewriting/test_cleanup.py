@@ -1,4 +1,4 @@
-"""Where clean-up rules must not apply, and that numbers are what they would be."""
+"""Clean-up rules stay away where they must not apply, and keep values as they were."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def cleaned(value, *rules):
 
 
 def far(x, *dtypes):
-    """An array that is cast to a dtype, a wider one, and another."""
+    """An array that is cast to each of the dtypes in turn."""
     for dtype in dtypes:
         x = x.astype(dtype)
     return x

@@ -1,4 +1,4 @@
-"""Rules stay away where they would take time for nothing."""
+"""Rules stay away where they would cost time and gain nothing."""
 
 import pytest
 
@@ -21,7 +21,7 @@ OUTER = gt.sum(X[:, :, None] * Y[:, None], 0)
 
 
 def fused(width, of, reverse=False):
-    """A scan of a function of what another one stacks."""
+    """A scan over a function of the rows that another scan stacks."""
     x = gt.tensor("x", "float32", ("n", width))
     start = gt.zeros(width, "float32")
     rows = gt.scan(lambda c, r: (c + r, c * r), start, x)[1]

@@ -1,4 +1,4 @@
-"""Products of matrices with fewer multiplications, and look-ups that are counted."""
+"""Matrix products with fewer multiplications, and look-ups replaced by counts."""
 
 import numpy as np
 import pytest
@@ -301,7 +301,7 @@ LOOKUPS = {
 
 @pytest.mark.parametrize("case", LOOKUPS)
 def test_lookups_keep_their_values(case):
-    """Numbers beyond a table are clamped, and belong to no segment, as before."""
+    """As before, numbers beyond a table are clamped and belong to no segment."""
     rule, build, shapes = LOOKUPS[case]
     assert rule in rules_used(build, shapes, "float64")
     given = arrays_of(shapes, {})
@@ -343,7 +343,7 @@ def test_few_lookups_in_a_large_table_are_made_as_written():
 
 @pytest.mark.parametrize(("count", "counted"), [(56, False), (64, True), ("n", True)])
 def test_few_rows_are_added_up_as_written(count, counted):
-    """A count takes half a step of a loop, as long as 64 rows of 8 elements."""
+    """A count takes half a loop step, as long as 64 rows of 8 elements do."""
     shapes = {"i": (count,), "x": (count,)}
     build = LOOKUPS["one-hot as written"][1]
     assert ("one_hot_transposed_by" in rules_used(build, shapes)) is counted
@@ -366,7 +366,7 @@ def test_every_rule_says_what_it_does():
 
 
 def test_copies_of_a_number_are_no_factor_of_a_product():
-    """The gradient of a sum of outer products has no matrix of ones."""
+    """The gradient of a sum of outer products multiplies by no matrix of ones."""
     x = gt.tensor("x", "float32", (3, "n"))
     y = gt.sum(gt.sum(x[:, :, None] * x[:, None], 0))
     source = graphc.function([x], graphc.grad(y, x)).source

@@ -1,4 +1,4 @@
-"""The engine: order, repetition, limits, the log; and patterns and sets of rules."""
+"""The engine: order, repetition, limits and the log; patterns, and sets of rules."""
 
 import warnings
 
@@ -23,7 +23,7 @@ def graph_of(inputs, *outputs):
 
 @pytest.fixture(autouse=True)
 def verified(monkeypatch):
-    """What a rule gives is a valid graph each time."""
+    """Check that each result of a rule is a valid graph."""
     check = fixpoint._check
 
     def checked(rule, old, new):
@@ -71,7 +71,7 @@ def rules_of(*rules):
 
 
 def test_inputs_are_rewritten_first():
-    """The outer rule sees what the inner one has made."""
+    """The outer rule sees the result of the inner one."""
     x = gt.vector("x")
     seen = []
 
@@ -80,7 +80,7 @@ def test_inputs_are_rewritten_first():
         seen.append(y.node.primitive.name)
 
     simplified(gt.exp(gt.sin(x)), rules_of(look, sin_to_tan), x)
-    assert seen == ["tan"]  # nor does a second pass look at it again
+    assert seen == ["tan"]  # a second pass skips it, too
 
 
 def test_chains_go_on_until_nothing_applies():
@@ -153,7 +153,7 @@ def test_another_type_is_refused():
 
 
 def test_a_size_written_otherwise_is_the_same_type():
-    """Sizes that may be equal are let pass; the rule must know that they are."""
+    """The engine accepts sizes that may be equal; the rule must know that they are."""
 
     @graphc.rewrite(v.y(p.sin(v.x)), exact=True)
     def kept(x, y):
@@ -281,7 +281,7 @@ def test_a_use_that_a_rule_takes_away_is_seen_in_the_next_pass():
 
 
 def test_several_outputs_of_a_node():
-    """A rule about one output leaves the others."""
+    """A rule for one output leaves the others alone."""
 
     @graphc.rewrite(p.exp(v.x), exact=False)
     def exp_to_cos(x):
@@ -319,7 +319,7 @@ def test_outputs_that_repeat_and_outputs_that_are_inputs():
 
 
 def test_values_used_as_sizes_stay_sizes():
-    """A rule upstream of a count, and of a scalar that is a size."""
+    """A rule applies upstream of a count, and of a scalar that is a size."""
 
     @graphc.rewrite(p.negative(p.negative(v.x)), exact=True)
     def double_negative(x):
@@ -382,7 +382,7 @@ def test_a_rule_alone_is_a_set_too():
 
 
 def test_names_of_the_program_are_kept():
-    """What stands for a value bears its name; so do values on replaced inputs."""
+    """A replacement keeps the value's name; so does a value on replaced inputs."""
     x = gt.vector("x")
     angle = gt.sin(x)
     shifted = angle + 1
@@ -409,7 +409,7 @@ def chain(length):
 
 
 def tries_in(length):
-    """How often rules are tried in a chain, in which half the nodes are replaced."""
+    """The number of tries of rules in a chain of which half the nodes are replaced."""
     tried = []
 
     @graphc.rewrite(p.tan(v.x), exact=False)
@@ -448,7 +448,7 @@ def test_gradients_are_rewritten_as_other_graphs_are():
     assert exp_of_log in [a.rule for a in f.rewrites]
 
 
-# Inside of loops and branches.
+# Rules apply inside loops and branches.
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
@@ -466,7 +466,7 @@ def test_rules_apply_inside_of_loops_and_branches(backend):
     f = graphc.function([x], outputs, backend=backend)
     names = [a.rule.name for a in f.rewrites]
     assert {"times_one", "log_of_sum_of_exp", "log_one_plus"} <= set(names)
-    assert np.isinf(plain(given)[1]).any()  # which the rule mends
+    assert np.isinf(plain(given)[1]).any()  # the rule mends these
     ends, stacked = f(given)
     shifted = given - given.max(1, keepdims=True)
     total = np.cumsum(given.sum(1, dtype="float32"))

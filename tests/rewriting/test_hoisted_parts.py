@@ -1,4 +1,4 @@
-"""Reductions of parts of what a scan stacks, and of several rows of it at once."""
+"""Reductions of parts of a scan's stacked rows, and of several rows at once."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_parts_of_what_is_stacked(what, reverse):
 
 
 def test_parts_of_what_is_stacked_in_one_program():
-    """And their gradients on JAX, which would compile each alone for as long."""
+    """Gradients too; JAX would take as long to compile each of them alone."""
     inputs = variables()
     xs, w, t = inputs
     ys = running(xs, w)[1]
@@ -101,7 +101,7 @@ def test_rows_of_some_steps_together_in_one_program():
 
 
 def test_parts_of_one_row_come_of_their_step():
-    """Which is not the same for all steps; there are rules without end otherwise."""
+    """That step is not the same for all parts; otherwise, rules would never end."""
     inputs = xs, w = variables(n=3)[:2]
     ys = running(xs, w)[1]
     found = [gt.sum(ys[2:] * ys[:-2], 0), gt.sum(gt.abs(ys[2:] - ys[1:-1]), ())]

@@ -1,4 +1,4 @@
-"""Products over the steps of a scan are added up in it, in batches and with softmax."""
+"""Products over the steps of a scan are summed in it, in batches and with softmax."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ BATCH, WIDTH = 3, 4
 
 
 def states(x):
-    """A recurrent net's states: (steps, batch, width)."""
+    """The states of a recurrent net: (steps, batch, width)."""
 
     def step(h, row):
         h = gt.tanh(0.5 * h + row)
@@ -22,7 +22,7 @@ def states(x):
 
 
 def readout(x, w):
-    """One vector of weights for each of the batch: (batch, 1, steps) by states."""
+    """The product of each example's weights, (batch, 1, steps), and the states."""
     weights = gt.swapaxes(w, 0, 1)[:, None]
     return gt.matmul(weights, gt.swapaxes(states(x), 0, 1))
 
@@ -32,7 +32,7 @@ def along_steps(x, w):
 
 
 def attended(x, w):
-    """Attention over all steps, with weights for each."""
+    """Attention over all steps, with a bias for each step."""
     ys = states(x)[:, 0]
     return gt.nn.softmax(gt.sum(ys**2, -1) + w[:, 0], 0) @ ys
 

@@ -1,4 +1,4 @@
-"""Reductions move into loops that stop early: no row is stacked, nor a size read."""
+"""Reductions move into loops that stop early; no row is stacked and no size is read."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ REDUCTIONS = {
 
 
 def stopped(xs, reverse=False):
-    """Until the sum of a carry is above 2, which it may never be."""
+    """The rows of a scan that stops as soon as a carry's sum exceeds 2, if it does."""
 
     def step(h, x):
         h = gt.tanh(h + x)
@@ -52,7 +52,7 @@ def stopped(xs, reverse=False):
 
 
 def arrays(*counts):
-    """Of which some stop at the first step, some later, and some at none."""
+    """Arrays for which the scan stops at the first step, at a later one, or never."""
     rng = np.random.default_rng(0)
     found = [[rng.normal(s, 1, (n, 3)), rng.normal(size=(n, 3))] for n, s in counts]
     return [*found, [np.full((4, 3), -1.0), np.zeros((4, 3))]]
@@ -62,7 +62,7 @@ MANY = arrays((8, 0.4), (9, 0.2), (3, 2), (1, 0), (0, 0))
 
 
 def used(y, given):
-    """The variables that it is made of, and their arrays."""
+    """The variables that `y` is computed from, and their arrays."""
     both = T.node in ancestors([y])
     return ([XS, T], given) if both else ([XS], [a[:1] for a in given])
 
@@ -71,7 +71,7 @@ def used(y, given):
 def test_values_are_as_without(what):
     ys = stopped(XS)
     y = REDUCTIONS[what](ys, T[: ys.shape[0]])
-    assert scans([y]) == [[()]]  # how many steps it did
+    assert scans([y]) == [[()]]  # the number of steps done
     inputs, given = used(y, MANY)
     agree(inputs, [y], given, ("numpy",))
 
@@ -96,7 +96,7 @@ def test_gradients_keep_the_carries_only(what):
 
 
 def test_masks_of_other_rows_stay_masks():
-    """They hold where there is no step, and do not where there is one."""
+    """They hold at some rows without a step, and fail at some rows with one."""
     ys = stopped(XS)
     m = ys.shape[0]
     z = gt.zeros_like(XS).at[:m].set(ys)

@@ -1,4 +1,4 @@
-"""Variances of what a scan stacks are computed in its body, as precisely as before."""
+"""Variances of a scan's stacked rows move into its body and stay as precise."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_gradients_keep_the_carries_only(what):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_large_mean_costs_no_digits(dtype):
-    """Of what varies by 1 around 10,000, also where the first is far off."""
+    """Values vary by 1 around 10,000, and the first one is far off."""
     xs = gt.tensor("xs", dtype, ("n", 2))
     ys = gt.map(lambda x: x + 0, xs)
     found = [gt.var(ys, 0), gt.var(ys[1:]), gt.var(ys, 0, where=ys > 0)]
@@ -93,7 +93,7 @@ def test_a_large_mean_costs_no_digits(dtype):
 
 
 def test_xla_takes_chunks_of_rows():
-    """Each number that a step carries is a loop to it; rows of a chunk are one."""
+    """Each number that a step carries is a loop to XLA; rows of a chunk are one."""
     xs = gt.tensor("xs", "float32", ("n", 3))
     _, ys = gt.scan(lambda c, r: (c + r, gt.tanh(c)), xs[0] * 0, xs)
     programs = [

@@ -1,4 +1,4 @@
-"""Reductions move into scans: values as without, and no stacked array is left."""
+"""Reductions move into scans: values stay the same, and no stacked array is left."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ WIDTH = 3
 
 
 def running(xs, w, reverse=False, checkpoint=None):
-    """A recurrent net: what it carries last, and what it stacks."""
+    """The last carry and the stacked rows of a recurrent net."""
 
     def step(h, x):
         h = gt.tanh(h @ w + x)
@@ -25,12 +25,12 @@ def running(xs, w, reverse=False, checkpoint=None):
 
 
 def mapped(xs, w, reverse=False):
-    """A loop that carries nothing."""
+    """A loop without carries."""
     return None, gt.map(lambda x: gt.sin(x @ w), xs)
 
 
 def several(xs, w, reverse=False):
-    """Two stacked outputs, one of them with a scalar per step."""
+    """Two stacked outputs, of which one has a scalar per step."""
 
     def step(carry, x):
         total, h = carry
@@ -116,7 +116,7 @@ def arrays(n, dtype="float64"):
 
 
 def every(outputs, rules):
-    """The nodes that are left."""
+    """The nodes that are left after the rules."""
     inputs = [n for n in ancestors(outputs) if n.primitive.name == "input"]
     values = tuple(n.outputs[0] for n in inputs)
     names = tuple(n.outputs[0].name for n in inputs)
@@ -125,7 +125,7 @@ def every(outputs, rules):
 
 
 def scans(outputs, rules=default):
-    """The loops that are left, each with the shapes of what it stacks."""
+    """The loops that are left, each as the shapes of its stacked outputs."""
     found = [n for n in every(outputs, rules) if n.primitive.name == "scan"]
     return [[v.type.shape for v in n.outputs[n.params["carries"] :]] for n in found]
 
@@ -149,7 +149,7 @@ def same(new, old, rtol=1e-9):
 
 
 def agree(inputs, outputs, many, backends=("jax", "numpy"), rtol=1e-9):
-    """The same values with rules as without them, as NumPy runs them."""
+    """Check that values with rules are those of NumPy without rules."""
     plain = graphc.function(
         inputs, outputs, rewrites=none, backend="numpy", dims="specialize"
     )
@@ -185,7 +185,7 @@ def test_a_reduction_of_half_floats_on_jax():
 
 
 def test_all_reductions_of_one_scan_are_made_in_one():
-    """And on JAX, which would compile each alone for as long."""
+    """On JAX too, which would take as long to compile each of them alone."""
     inputs = variables()
     xs, w, t = inputs
     last, ys = running(xs, w)
@@ -408,7 +408,7 @@ def test_cross_entropy_of_labels(how):
 
 
 def test_labels_of_batches():
-    """Places in a batch are those of each step: one row of them is for all."""
+    """Batch positions are the same in each step, so one row of them serves all."""
     xs = gt.tensor("xs", "float64", ("n", 4, WIDTH))
     labels = gt.tensor("labels", "int64", ("n", 4))
     steps, batch = gt.arange(xs.shape[0])[:, None], gt.arange(4)

@@ -1,4 +1,4 @@
-"""The last row that a loop stacks, where the loop carries it too."""
+"""The last row that a loop stacks is replaced where the loop carries it too."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ W = gt.tensor("w", "float64", (3,))
 
 
 def loop(length, **options):
-    """The ends of the carries, the stacked rows, and the inputs."""
+    """The stacked rows of a scan with two carries, and its inputs."""
     x = gt.tensor("x", "float64", (length, 3))
 
     def step(carry, row):
@@ -24,7 +24,7 @@ def loop(length, **options):
 
 
 def applied(value, inputs):
-    """Whether the rule was, once the results are those without rules."""
+    """Whether the rule applied; the results must equal those without rules."""
     f = graphc.function(inputs, value, backend="numpy")
     plain = graphc.function(inputs, value, backend="numpy", rewrites=none)
     given = np.array([0.5, -1.0, 2.0]), ROWS
@@ -41,7 +41,7 @@ def test_it_is_the_last_step_that_counts(at, reverse, expected):
     (first, other, second), inputs = loop(5, reverse=reverse)
     assert applied(first[at], inputs) is expected
     assert applied(second[at, 1:], inputs) is expected
-    assert not applied(other[at], inputs)  # which is not carried
+    assert not applied(other[at], inputs)  # no carry holds it
 
 
 def test_a_loop_that_may_have_no_step_keeps_its_rows():

@@ -32,12 +32,12 @@ def rejoined(y):
 
 
 def centred():
-    """What reshapes and sums over other axes leave where it was."""
+    """A difference that reshapes, and sums over other axes, leave where it was."""
     cube = gt.exp(table).reshape(k, -1, d)
     return (cube - gt.mean(cube, axis=2, keepdims=True)).reshape(-1, d)
 
 
-PROGRAMS = {  # where an integer argument is asked for
+PROGRAMS = {  # programs that ask for an integer argument
     "sum of blocks": lambda: gt.sum(gt.exp(x.reshape(k, -1))),
     "sum of the reshaped alone": lambda: gt.sum(x.reshape(k, -1), keepdims=True),
     "variance": lambda: gt.var(x.reshape(k, -1)),
@@ -65,7 +65,7 @@ PROGRAMS = {  # where an integer argument is asked for
     "copies, one of them": lambda: gt.exp(gt.broadcast_to(x, (k, n)))[1, 2:],
     "ones": lambda: gt.sum(x[:, None] * gt.ones(k), axis=1),
 }
-READING = {  # where an integer is read that the program computes
+READING = {  # programs that read an integer they compute
     "blocks": lambda: gt.sum(x.reshape(gt.count_nonzero(keep), -1) ** 2),
     "rows": lambda: gt.tanh(table.reshape(gt.sum(keep), -1, d)).reshape(n, d),
     "copies": lambda: gt.max(gt.broadcast_to(x, (gt.sum(keep), n)), axis=0),
@@ -73,14 +73,14 @@ READING = {  # where an integer is read that the program computes
 
 
 def compiled(output, **options):
-    """The function of what an output needs, and its arguments of given ones."""
+    """A function of the inputs that an output needs, and the names of those inputs."""
     nodes = ancestors([output])
     used = [v for v in INPUTS if v.node in nodes]
     return graphc.function(used, output, **options), [v.name for v in used]
 
 
 def called(made, **arguments):
-    """The result; None where the call raises."""
+    """The result of a call; None if it raises."""
     f, names = made
     return run(f, [arguments[name] for name in names])
 
@@ -130,7 +130,7 @@ ARGUMENTS = [
     arrays(),
     arrays(size=1),
     arrays(rows=24, columns=4, size=4),
-    arrays(size=5),  # divides nothing
+    arrays(size=5),  # divides no size
     arrays(size=0),
     arrays(rows=0),
     arrays(rows=0, size=0),
@@ -143,7 +143,7 @@ ARGUMENTS = [
 NAMES = [*PROGRAMS, *READING]
 
 
-# Rules are the same on JAX, which compiles each program.
+# JAX has the same rules, but compiles each program: half of them are enough.
 @pytest.mark.parametrize(
     ("name", "backend"),
     [*((name, "numpy") for name in NAMES), *((name, "jax") for name in NAMES[::2])],
@@ -195,7 +195,7 @@ def test_users_who_jit_themselves_get_the_program_as_written():
 
 
 def test_the_plan_before_and_after():
-    """What `explain` says; the lines of this file aside."""
+    """The steps in the text of `explain`, without the lines that quote this file."""
     rows = gt.tensor("rows", "float32", ("n",))
     count = gt.iscalar("count")
     energy = gt.sum(gt.square(rows.reshape(count, -1)))
@@ -263,7 +263,7 @@ def test_long_chains_stay():
 
 
 def test_all_rules_together_come_to_an_end():
-    """Changes of shape among others, there and back again."""
+    """Changes of shape are mixed with other ops, back and forth."""
     y = table
     for i in range(12):
         y = gt.exp(y.reshape(k, -1, d)).T.T.reshape(-1, d)
@@ -325,7 +325,7 @@ def test_a_reshape_beside_no_elements_asks_for_nothing(count):
 
 @pytest.mark.parametrize("width", [0, 1, 2])
 def test_a_reshape_beside_an_axis_that_may_be_empty(width):
-    """It asks for nothing of the others then, and their sizes stay as they were."""
+    """The reshape then asks nothing of the other axes, and their sizes stay."""
     flat, other = gt.vector("flat"), gt.vector("other")
     p, options = other.shape[0], {"backend": "numpy", "unused": "ignore"}
     cube = gt.exp(table.reshape(p, 2, d))
@@ -350,7 +350,7 @@ def test_a_reshape_beside_an_axis_that_may_be_empty(width):
 
 
 def test_what_is_left_for_one_size_divides_also_beside_an_axis_of_no_elements():
-    """As in NumPy, which refuses -1 there: (5, 0) is nothing of two rows."""
+    """NumPy refuses -1 in such a case: two rows cannot share the 5 of (5, 0)."""
     f = graphc.function([table, k], table.reshape(k, -1, d), backend="numpy")
     assert f(np.ones((6, 0)), 2).shape == (2, 3, 0)
     with pytest.raises(graphc.CallError, match="needs n % k == 0"):

@@ -11,7 +11,7 @@ from graphc.rewriting.default import ALL
 x = gt.tensor("x", "float64", ("n",))
 mask = gt.tensor("mask", "bool", ("n",))
 marks = gt.tensor("marks", "int32", ("n",))
-k = gt.max(marks, initial=0)  # so that its slices have a size that is read
+k = gt.max(marks, initial=0)  # slices up to `k` have a size that must be read
 table = gt.tensor("table", "float64", ("n", "n"))
 INPUTS = [x, mask, marks, table]
 
@@ -112,7 +112,7 @@ def test_nothing_selected(name):
 def test_what_is_not_selected_spoils_nothing(name):
     values, keep, cut, square = arguments()
     if "start" in name or name in ("written back", "added to a part"):
-        return  # these take what others leave
+        return  # these programs use excluded elements
     keep = keep & (np.arange(6) < cut)
     values = np.where(keep, values, np.nan)
     output = PROGRAMS[name]()
@@ -163,7 +163,7 @@ VIEWS = {
 @pytest.mark.parametrize("first", VIEWS)
 @pytest.mark.parametrize("second", VIEWS)
 def test_elements_of_two_selections_meet_where_they_stand(select, first, second):
-    """A mask serves both only where both are selected in one order."""
+    """One mask serves both only if they are selected in the same order."""
     one, other = VIEWS[first](select(x)), VIEWS[second](select(table[0]))
     for combined in (one * other, gt.where(one > other, one, -other)):
         agrees(gt.sum(combined), "numpy", arguments())
@@ -181,13 +181,13 @@ def test_selections_that_are_outputs_are_reduced_as_they_are():
     assert used(total, largest) == names
     for kept in (x[mask], rows, gt.log(rows)):
         assert "sum_of_selected" not in used(total, kept)
-    assert names[1] in used(largest, gt.log(rows))  # which has no part in it
+    assert names[1] in used(largest, gt.log(rows))  # it plays no part in it
     assert "max_of_selected" not in used(gt.max(rows), rows)
 
 
 @pytest.mark.parametrize("last", [lambda n: n, lambda n: -n, lambda n: n // 2 + 1])
 def test_slices_up_to_an_argument_stay(last):
-    """They take less work than all elements behind a mask, and no read."""
+    """A slice takes less work than all elements under a mask, and needs no read."""
     n = gt.iscalar("n")
     for y in (gt.sum(x[: last(n)]), graphc.grad(gt.sum(x[: last(n)] ** 2), x)):
         f = graphc.function([x, n], y)
@@ -199,7 +199,7 @@ def test_slices_up_to_an_argument_stay(last):
 @pytest.mark.parametrize("dims", ["auto", "pad"])
 @pytest.mark.parametrize("selected", ["mask", "count", "positions"])
 def test_gradients_compare_what_the_maximum_was_taken_of(backend, dims, selected):
-    """Each element is computed once, though some of its users take all elements."""
+    """Each element is computed once, although some of its users take all elements."""
     x, y = gt.tensor("x", "float64", ("n",)), gt.tensor("y", "float64", ("m",))
     mask = x > 0.2
     taken = {

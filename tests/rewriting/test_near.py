@@ -1,6 +1,6 @@
-"""Programs near those that rules are written for give the same with rules and without.
+"""Programs near those that rules are written for: rules do not change their results.
 
-`GRAPHC_NEAR=100 pytest tests/rewriting/test_near.py` tries so many of each form.
+`GRAPHC_NEAR=100 pytest tests/rewriting/test_near.py` tests 100 of each form.
 """
 
 import os
@@ -22,7 +22,7 @@ from tests.rewriting.written import FAMILIES, SAME, VARIABLES, written_logsumexp
 EACH = int(os.environ.get("GRAPHC_NEAR", "2"))
 INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 FUNCTION = re.compile(r"gt(\.[a-z]\w*)+")
-FAILED = (  # once; they stay
+FAILED = (  # these failed once, and stay here
     "gt.true_divide(gt.broadcast_to(x[0], x.shape), pairs)",
     "gt.true_divide(gt.broadcast_to(x[-2], x.shape)[1:], y)",
     "(u[:, None] * pairs)[-1] @ w",
@@ -31,7 +31,7 @@ FAILED = (  # once; they stay
 )
 SOME = "gt.count_nonzero(u > 0)"
 CUT = f"u[:{SOME}]"
-SYMBOLIC = (  # bounds that are neither equal to the one that is asked for, nor not
+SYMBOLIC = (  # bounds that may or may not equal the size that is asked for
     *(f"gt.{op}(u)[{n}.shape[0] - 1]" for op in ("sort", "cumsum") for n in "uv"),
     f"gt.sum({CUT}[::gt.max(i) - 2])",
     f"gt.sum({CUT}[:v.shape[0]])",
@@ -40,7 +40,7 @@ SYMBOLIC = (  # bounds that are neither equal to the one that is asked for, nor 
     "gt.broadcast_to(w, (4, 3))[v.shape[0] - 1]",
     "(s @ s)[v.shape[0] - 1]",
 )
-BEYOND = (  # the last condition that keeps a rule from these
+BEYOND = (  # only the last condition keeps rules from these
     *(f"gt.sum({CUT}{part})" for part in ("[-1:]", "[:1]", "[:2]", "[::2]", "[1:0]")),
     *(f"gt.sum({CUT}{part})" for part in ("[1:][::-1]", "[::-1][1:]", "[1:][1:]")),
     f"gt.sum({CUT}[gt.count_nonzero(u > 1):])",
@@ -90,11 +90,11 @@ BEYOND = (  # the last condition that keeps a rule from these
 )
 OPTIONS = {"backend": "numpy", "unused": "ignore"}
 SIZES = ({"n": 3, "m": 2, "k": 3}, {"n": 1, "m": 4, "k": 2}, {"n": 4, "m": 1, "k": 1})
-SPECIAL = 1  # of these, where there are infinities and NaN too
+SPECIAL = 1  # the index of the sizes whose arrays have infinities and NaN
 
 
 def built(code):
-    """The value of some code, if that is a program."""
+    """The value of some code; None if it is no program."""
     try:
         value = eval(code, {"graphc": graphc, "gt": gt, "np": np} | INPUTS)
     except (graphc.GraphError, TypeError, IndexError, ValueError, AttributeError):
@@ -110,7 +110,7 @@ def outcome(f, arguments):
 
 
 def check(code):
-    """Whether a piece of code is a program; rules change none of its values."""
+    """Whether a piece of code is a program; its values must be the same with rules."""
     value = built(code)
     if value is None:
         return False
@@ -152,7 +152,7 @@ def test_programs_that_failed_once_or_might(code):
 
 
 def forms(family):
-    """The programs of a family, those together that differ in their functions only."""
+    """The programs of a family, grouped if they differ only in their functions."""
     found = {}
     for code in FAMILIES[family].values():
         found.setdefault(FUNCTION.sub("gt.f", code), []).append(code)

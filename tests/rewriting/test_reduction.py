@@ -1,4 +1,4 @@
-"""Reductions pushed towards inputs."""
+"""Rules that push reductions towards inputs."""
 
 import itertools
 
@@ -126,7 +126,7 @@ SUMS = {
 @pytest.mark.parametrize("case", SUMS)
 def test_sums_keep_their_values_at_all_sizes(case):
     rule, build, shapes = SUMS[case]
-    rules = DEFAULT + REDUCTION  # some have to be asked for
+    rules = DEFAULT + REDUCTION  # some are not on by default
     used = rules_used(build, shapes, rules=rules)
     assert rule in used or "backwards" in case, used
     empty = [s for s in EMPTY if set(s) & {n for v in shapes.values() for n in v}]
@@ -177,7 +177,7 @@ def test_texts_before_and_after():
         "multiply: float32[] = multiply(sum, sum_1)"
     )
     before, after = before_after(lambda a: gt.prod(gt.tanh(a), 0), {"a": ("n",)})
-    assert before == after  # nothing is known of products
+    assert before == after  # no rule is about products
 
 
 def test_guards_of_what_goes_away_stay():
@@ -191,7 +191,7 @@ def test_guards_of_what_goes_away_stay():
 
 
 def test_squared_differences_do_not_cancel():
-    """Far from zero, close to each other: the naive expansion has no digit right."""
+    """Numbers far from zero but close together: naive expansion gets no digit right."""
     a, b = 1e6 + made((300,), seed=1), 1e6 + made((200,), seed=2)
     single = [a.astype("float32"), b.astype("float32")]
     x, y = variables(VECTORS, "float32")
@@ -252,7 +252,7 @@ def test_extremes_of_nothing_stay_errors(case):
 
 
 def test_extremes_over_one_of_two_axes_are_left_alone():
-    """There, a check for infinities would cost as much as is gained."""
+    """There, a check for infinities would cost as much as the rule gains."""
     build = lambda a, b: gt.max(a[:, None] + b, 0)  # noqa: E731
     assert "max_of_add" not in rules_used(build, VECTORS)
 

@@ -1,4 +1,4 @@
-"""Repeated blocks become scans, whose values and gradients are those of the blocks."""
+"""Repeated blocks become scans with the same values and gradients."""
 
 import os
 
@@ -19,20 +19,20 @@ ALWAYS = Rules((rolling(least_saved=0, least_work=0),))
 
 
 def rolled(inputs, outputs):
-    """The outputs after the rule, and how often it applied."""
+    """The outputs after the rule, and the number of times it applied."""
     names = tuple(v.name for v in inputs), ("",) * len(outputs)
     found = rewritten(Graph(tuple(inputs), tuple(outputs), *names), ALWAYS)
     return list(found.graph.outputs), len(found.log)
 
 
 def scans(outputs):
-    """The lengths of the scans in a graph."""
+    """The lengths of the scans in a graph, in ascending order."""
     nodes = [n for n in ancestors(outputs) if n.primitive.name == "scan"]
     return sorted(n.params["length"] for n in nodes)
 
 
 def agree(inputs, outputs, arrays):
-    """Compare what the rule makes of a graph with the graph, on NumPy."""
+    """Compare a graph before and after the rule, on NumPy."""
     new, _ = rolled(inputs, outputs)
     kwargs = {"backend": "numpy", "unused": "ignore"}
     expected = graphc.function(inputs, outputs, rewrites=Rules(), **kwargs)(*arrays)
@@ -68,7 +68,7 @@ def test_layers_and_their_gradients_are_two_scans():
 
 @pytest.mark.parametrize("longer", [0, 1])
 def test_of_two_chains_each_may_be_the_longer(longer):
-    """The longer is a scan first: where it takes what the other gives, by itself."""
+    """The longer chain becomes a scan first, also if it reads the other's result."""
     x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(12, (4, 4))
     steps = [lambda y, w: gt.tanh(y @ w), lambda y, w: y + gt.sin(gt.cos(y @ w)) * 2]
     y = x
@@ -82,7 +82,7 @@ def test_of_two_chains_each_may_be_the_longer(longer):
 
 
 def test_gradients_of_many_parameters_are_slices_of_one_array():
-    """No loop carries them one by one, whatever else it reduces."""
+    """No loop carries them one by one, whatever else the loop reduces."""
     x, ws = gt.tensor("x", "float32", (64, 64)), parameters(6, (64, 64))
     y = x
     for w in ws:
@@ -95,7 +95,7 @@ def test_gradients_of_many_parameters_are_slices_of_one_array():
 
 
 def stepped(p, g, state):
-    """A parameter after a step with momentum, or without where there is no state."""
+    """A parameter after a step with momentum, or without it if there is no state."""
     if state is None:
         return [p - 0.01 * g]
     m = 0.9 * state + 0.1 * g
@@ -103,7 +103,7 @@ def stepped(p, g, state):
 
 
 def test_gradients_of_scales_are_summed_in_the_loop():
-    """Their products take what the first loop stacks: no array is stacked for them."""
+    """Their products read what the first loop stacks; nothing is stacked for them."""
     x, ws = gt.tensor("x", "float64", ("n", 8)), parameters(6, (8, 8))
     scales, y = parameters(6, (8,), "g"), x
     for w, g in zip(ws, scales, strict=True):
@@ -117,7 +117,7 @@ def test_gradients_of_scales_are_summed_in_the_loop():
 
 
 def test_late_work_makes_no_chain_longer():
-    """Slopes are for the second chain alone: both begin with the first block."""
+    """Slopes are for the second chain alone; both chains begin with the first block."""
     x, ws = gt.tensor("x", "float64", ("n", 8)), parameters(16, (8, 8))
     y, slopes = x, []
     for w in ws:
@@ -144,7 +144,7 @@ def test_of_equal_chains_the_one_that_copies_least_is_taken():
 
 
 def test_updates_of_what_the_first_loop_is_given_are_done_in_the_second():
-    """Also of biases, which the gradients do not take."""
+    """Biases are updated there too, although the gradients do not read them."""
     x, ws = gt.tensor("x", "float64", ("n", 8)), parameters(6, (8, 8))
     biases, y = parameters(6, (8,), "b"), x
     for w, b in zip(ws, biases, strict=True):
@@ -159,7 +159,7 @@ def test_updates_of_what_the_first_loop_is_given_are_done_in_the_second():
 
 @pytest.mark.parametrize("state", [False, True])
 def test_state_of_an_optimizer_is_not_stacked(state):
-    """Updates that need none are made in the loop, others of its gradients after it."""
+    """Stateless updates are made in the loop, others after it from its gradients."""
     x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(6, (4, 4))
     ms = parameters(6, (4, 4), "m") if state else [None] * 6
     y = x
@@ -170,14 +170,14 @@ def test_state_of_an_optimizer_is_not_stacked(state):
     outputs = [loss, *(v for w, g, m in steps for v in stepped(w, g, m))]
     inputs = [x, *ws, *ms] if state else [x, *ws]
     new = agree(inputs, outputs, arrays_of(inputs))
-    assert scans(new) == [5, 6]  # no gradient of x: the first block has one less
+    assert scans(new) == [5, 6]  # the first block lacks the gradient of x
     nodes = ancestors(new)
     stacked = {v for n in nodes if n.primitive.name == "stack" for v in n.inputs}
     assert stacked == set(ws)
     updates = [n for n in nodes if n.primitive.name == "subtract"]
     assert sum(n.inputs[0] in set(ws) for n in updates) == (6 if state else 1)
     back = [n for n in nodes if n.primitive.name == "scan"][-1]
-    assert len(back.outputs) == 2  # the carry, and the gradients or the results
+    assert len(back.outputs) == 2  # the carry, and the gradients or results
 
 
 def test_elementwise_work_that_makes_results_smaller_stays_in_the_loop():
@@ -194,7 +194,7 @@ def test_elementwise_work_that_makes_results_smaller_stays_in_the_loop():
 
 
 def test_a_carry_that_is_not_the_last_node_of_a_block():
-    """As in an LSTM: two values are carried, and only one is asked for."""
+    """As in an LSTM, two values are carried and only one is an output."""
     x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(7, (4, 4))
     h, c = gt.zeros_like(x), gt.zeros_like(x)
     for w in ws:
@@ -235,7 +235,7 @@ def test_what_is_given_as_slices_is_not_stacked_again():
 
 
 def test_each_run_of_values_is_put_together_once(monkeypatch):
-    """Values that were copied for each one that follows would cost its square."""
+    """Copying the values for each one that follows would take quadratic time."""
     copied, part = [0], rolling_chains._Part
 
     def counted(values, places=()):
@@ -354,7 +354,7 @@ BINARY = (gt.add, gt.multiply, gt.subtract, gt.maximum)
 
 @st.composite
 def chains(draw):
-    """Inputs, and outputs of a chain of blocks, of which some may differ a little."""
+    """Draw inputs and outputs of a chain of blocks; one may differ a little."""
     count = draw(st.integers(4, 9))
     carries = draw(st.integers(1, 3))
     steps = draw(st.lists(st.tuples(*[st.integers(0, 20)] * 4), min_size=1, max_size=6))
@@ -390,7 +390,7 @@ def test_chains_of_blocks_agree(program, n):
 
 
 def test_compiled_with_the_default_rules():
-    """Deep enough for the default: the text is as long for 40 blocks as for 30."""
+    """The chain is deep enough for the default: 40 blocks print no longer than 30."""
 
     def made(count):
         x, ws = gt.tensor("x", "float32", (64, 32)), []
@@ -411,7 +411,7 @@ def test_compiled_with_the_default_rules():
     assert lengths[30] == lengths[40] <= 12
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=v.type.shape).astype("float32") for v in inputs]
-    plain = graphc.function(inputs, loss, backend="numpy")  # of 40 blocks one by one
+    plain = graphc.function(inputs, loss, backend="numpy")  # 40 blocks one by one
     np.testing.assert_allclose(f(*arrays), plain(*arrays), rtol=1e-3)
 
 

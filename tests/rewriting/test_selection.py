@@ -1,4 +1,4 @@
-"""Selections pushed towards inputs."""
+"""Rules that push selections towards inputs."""
 
 import itertools
 
@@ -118,7 +118,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_selections_keep_their_values_at_all_sizes(case):
-    """Places that are out of bounds at some sizes stay errors."""
+    """Positions that are out of bounds at some sizes remain errors."""
     rule, build, shapes = CASES[case]
     assert rule in rules_used(build, shapes)
     agree(build, shapes, [arrays_of(shapes, s) for s in SIZES + EMPTY])
@@ -190,7 +190,7 @@ def test_what_is_used_twice_is_computed_once():
 
 
 def test_more_places_than_there_are_stay_behind():
-    """Of which a product would be computed more than once."""
+    """Otherwise, some elements of the product would be computed more than once."""
     shapes = CHAIN | {"i": ("many",)}
     assert not rules_used(lambda a, b, i: (a @ b)[i], shapes)
     fewer = {"a": (50, 3), "b": (3, 4), "i": (7,)}
@@ -198,7 +198,7 @@ def test_more_places_than_there_are_stay_behind():
 
 
 def test_a_place_that_the_program_computes_stays_behind():
-    """What is in front of it would be compiled anew for each of its values."""
+    """Nodes moved behind it would be compiled anew for each of its values."""
     a, i = variables({"a": ("n",), "i": ()}, "float64")
     f = graphc.function([a, i], gt.tanh(a)[: gt.sum(i)])
     assert not {r.rule.name for r in f.rewrites} & {"index_of_elementwise"}

@@ -1,4 +1,4 @@
-"""Parts that are alike become calls of one function, which gives what they gave."""
+"""Parts that are alike become calls of one function with the same results."""
 
 import os
 
@@ -33,7 +33,7 @@ def shared(inputs, outputs, rules=ALWAYS):
 
 
 def calls(outputs):
-    """How often each function is called, the most often first."""
+    """The number of calls of each function, in descending order."""
     nodes = [n for n in within(ancestors(outputs)) if n.primitive.name == "call"]
     counts = {}
     for node in nodes:
@@ -43,9 +43,9 @@ def calls(outputs):
 
 
 def agree(inputs, outputs, arrays, backend="numpy", rtol=0.0):
-    """Compare what the rule makes of a graph with the graph, to the bit.
+    """Compare a graph before and after the rule, bit by bit.
 
-    XLA may round sums of products in another way where other nodes are in a kernel.
+    XLA may round sums of products differently if other nodes share their kernel.
     """
     new = shared(inputs, outputs)
     kwargs = {"backend": backend, "unused": "ignore", "rewrites": Rules()}
@@ -111,7 +111,7 @@ def test_a_value_that_some_parts_take_and_others_make():
 
 
 def test_what_lies_between_two_nodes_of_a_part_stays_outside_with_one():
-    """No part begins before and ends after what depends on it."""
+    """No part may contain nodes both before and after one that depends on it."""
     x = gt.tensor("x", "float64", (3,))
     outputs = []
     for i in range(4):
@@ -122,7 +122,7 @@ def test_what_lies_between_two_nodes_of_a_part_stays_outside_with_one():
 
 
 def test_one_circle_of_two_parts_is_none():
-    """Of two parts, each takes what the other gives."""
+    """Each of the two parts reads the other's result."""
     x = gt.tensor("x", "float64", (3,))
     a, b = gt.tanh(gt.exp(x)), gt.tanh(gt.exp(-x))
     outputs = [gt.sin(gt.cos(a) * b), gt.sin(gt.cos(b) * a)]
@@ -161,7 +161,7 @@ def test_constants_that_differ_are_arguments():
 
 
 def test_places_that_differ_are_no_arguments():
-    """Indices that are known print otherwise than those that are not."""
+    """Known indices print differently from unknown ones."""
     x = gt.tensor("x", "float64", (5,))
     outputs = [gt.exp(gt.sin(x[np.array([i, 0, 2])]) + 1) for i in range(4)]
     new = agree([x], outputs, arrays_of([x]))
@@ -276,7 +276,7 @@ def test_the_default_takes_what_pays_and_can_be_told_not_to():
 
 
 def test_the_search_is_linear():
-    """A graph of twice the size takes about twice the steps."""
+    """Twice the nodes take about twice the steps."""
 
     def visited(count):
         x = gt.tensor("x", "float64", (3,))
@@ -299,7 +299,7 @@ def test_the_search_is_linear():
 
 
 def test_parts_of_a_sum_cost_no_more_the_more_there_are(monkeypatch):
-    """Each part takes the sum so far, and with it what all parts before compute."""
+    """Each part reads the sum so far, and so all that earlier parts compute."""
     visits, add = [0], _Tainted.add
 
     def counted(self, value):
@@ -337,7 +337,7 @@ BINARY = (gt.add, gt.multiply, gt.subtract, gt.maximum)
 
 @st.composite
 def programs(draw):
-    """Parts that are alike but for one perhaps, on values of others or of inputs."""
+    """Draw parts, alike except perhaps one, that read each other's values or inputs."""
     count = draw(st.integers(2, 6))
     steps = draw(st.lists(st.tuples(*[st.integers(0, 20)] * 4), min_size=2, max_size=8))
     odd, at = draw(st.integers(-1, count - 1)), draw(st.integers(0, len(steps) - 1))
@@ -373,7 +373,7 @@ def test_generated_programs_agree(program, n):
 @settings(deadline=None, max_examples=10 * EXAMPLES)
 @given(st.data())
 def test_there_is_an_order_where_there_is_no_circle(data):
-    """The quick answer is that of the search for an order, for any parts."""
+    """The quick test for a circle agrees with a search for an order, for any parts."""
     values = [gt.scalar("x", "float64")]
     for _ in range(data.draw(st.integers(4, 20))):
         near = st.integers(max(0, len(values) - 4), len(values) - 1)

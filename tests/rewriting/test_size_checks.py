@@ -1,4 +1,4 @@
-"""Sizes that do not fit are refused, though rules replace the nodes that check them."""
+"""Sizes that do not fit are refused even if rules replace the nodes that check them."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ TOO_MANY = {
 
 @pytest.mark.parametrize("name", TOO_MANY)
 def test_too_many_elements_are_refused(name):
-    """Though what a rule makes would have few; they take no memory here."""
+    """Rules would leave few elements; the arguments here take no memory."""
     many, others = np.broadcast_to(np.float64(1), 2**30), np.ones((2, 3))
     for rules in (none, everything):
         options = {"backend": "numpy", "unused": "ignore", "rewrites": rules}
@@ -75,7 +75,7 @@ def test_too_many_elements_are_refused(name):
 
 @pytest.mark.parametrize("k", range(6))
 def test_the_largest_of_no_pairs_is_refused(k):
-    """log-sum-exp of pairs, in ways that ask for the largest of them."""
+    """log-sum-exp of pairs, written so that it asks for the largest pair."""
     from_none = gt.max(u[:, None] + v, axis=(0, 1), keepdims=True)
     peak = gt.where(gt.isfinite(from_none), from_none, 0.0)
     terms = gt.exp(u[:, None] + v - peak)

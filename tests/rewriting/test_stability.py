@@ -1,4 +1,4 @@
-"""Forms that keep their accuracy where the written ones lose it."""
+"""Forms that stay accurate where the forms as written do not."""
 
 import numpy as np
 import pytest

@@ -33,7 +33,7 @@ def written(q, k, v):
 
 
 def masked(q, k, v):
-    """Rows of which all is masked are NaN."""
+    """Attention under a mask; rows that are masked entirely give NaN."""
     mask = (gt.arange(q.shape[0])[:, None] + gt.arange(k.shape[0])) % 3 > 0
     mask = gt.logical_and(mask, gt.arange(q.shape[0])[:, None] % 7 > 0)
     return gt.nn.softmax(gt.where(mask, scores_of(q, k), -np.inf), -1) @ v
@@ -45,7 +45,7 @@ def causal(q, k, v):
 
 
 def dropped(q, k, v):
-    """Some weights are dropped after the softmax, by a factor of its own."""
+    """Attention that drops some weights after the softmax, by a factor."""
     keep = gt.arange(q.shape[0])[:, None] * 5 % 7 + gt.arange(k.shape[0]) % 3 > 2
     return (gt.nn.softmax(scores_of(q, k), -1) * gt.astype(keep, q.dtype) / 0.8) @ v
 
@@ -55,12 +55,12 @@ def to_numbers(q, k, v):
 
 
 def turned(q, k, v):
-    """Keys along the rows."""
+    """Attention whose keys run along the rows."""
     return gt.swapaxes(v, 0, 1) @ gt.nn.softmax(scores_of(k, q), 0)
 
 
 def extremes(q, k, v):
-    """Of each query, where its nearest and farthest keys are; and of all of them."""
+    """Each query's nearest and farthest key by position, and a sum over all keys."""
     scores = scores_of(q, k)
     found = gt.argmax(scores, 1), gt.argmin(scores, 1, keepdims=True)
     total = gt.nn.logsumexp(scores, 1) @ q
@@ -68,7 +68,7 @@ def extremes(q, k, v):
 
 
 def variances(q, k, v):
-    """Of each query; of all pairs; and of those that are masked."""
+    """Variances for each query, of all pairs, and of the pairs that a mask selects."""
     scores = scores_of(q, k)
     mask = (gt.arange(q.shape[0])[:, None] + gt.arange(k.shape[0])) % 3 > 0
     few = gt.var(scores, 1, where=mask)
@@ -77,21 +77,21 @@ def variances(q, k, v):
 
 
 def cross_entropy(q, k):
-    """Of each query; labels beyond the keys count as the nearest."""
+    """The cross-entropy of each query; labels beyond the keys are clamped."""
     scores = scores_of(q, k)
     labels = gt.astype(q[:, 0] * 50, "int32")
     return gt.nn.logsumexp(scores, 1) - scores[gt.arange(q.shape[0]), labels]
 
 
 def log_likelihood(q, k):
-    """As users write it; the labels are those of the rows."""
+    """The log-likelihood as users write it; labels depend on the row number."""
     rows = gt.nn.log_softmax(scores_of(q, k), -1)
     labels = gt.arange(q.shape[0]) % gt.maximum(k.shape[0], 1)
     return gt.take_along_axis(rows, labels[:, None], -1)[:, 0]
 
 
 def at_some_keys(q, k):
-    """Of each query, at some keys."""
+    """A loss of each query that reads the scores at some keys."""
     scores = gt.tanh(scores_of(q, k))
     return gt.nn.logsumexp(scores, 1) - scores[:, 0] * scores[:, -1] + scores[:, 20]
 
@@ -125,7 +125,7 @@ def arrays(inputs, sizes, dtype="float64"):
 
 
 def in_columns(f):
-    """How many loops choose a body in tiles of columns."""
+    """The number of loops that choose a body with tiles of columns."""
     return f.source.count(" if 256 * ")
 
 
@@ -209,7 +209,7 @@ def test_positions_of_extremes_in_tiles(backend):
     old = graphc.function(inputs, outputs, rewrites=none, backend="numpy")
     assert in_columns(new)
     given = arrays(inputs, (70, 90))
-    given[0][:5] = 0  # many equal elements: the first one counts
+    given[0][:5] = 0  # many equal elements, of which the first one counts
     same([new(*given)], [old(*given)])
     given[1][[60, 80], 0] = np.nan
     same([new(*given)], [old(*given)])
@@ -234,7 +234,7 @@ def test_picks_in_tiles(build, backend):
 
 @pytest.mark.parametrize("pick", [cross_entropy, log_likelihood, at_some_keys])
 def test_slopes_of_picks_are_written_to_the_tile_that_has_them(pick):
-    """Of keys alone: the loop goes over the keys."""
+    """The picks are from keys alone, and the loop goes over the keys."""
     q, k = inputs = tensors(*PLAIN[:2])
     loss = gt.sum(gt.exp(scores_of(q, k))) + gt.sum(pick(q, k))
     for wrt in inputs:
@@ -259,7 +259,7 @@ def test_memory_does_not_grow_with_the_keys():
     inputs = tensors(*shapes, dtype="float32")
     f = graphc.function(inputs, attention(*inputs), dims="specialize")
     few, many = (peak(f, (300, 8), (m, 8), (m, 8)) for m in (20_000, 160_000))
-    assert many < few + 2**20  # a tile of rows alone: 20 MiB
+    assert many < few + 2**20  # a tile of rows alone takes 20 MiB
     assert many < 2**23
 
 
@@ -270,7 +270,7 @@ def test_memory_of_gradients_is_that_of_tiles():
     f = graphc.function(inputs, graphc.grad(loss, inputs), dims="specialize")
     n = 16_384
     assert in_columns(f)
-    assert peak(f, (n, 8), (n, 8), (n, 8)) < 3 * 2**23  # all pairs: 1 GiB
+    assert peak(f, (n, 8), (n, 8), (n, 8)) < 3 * 2**23  # all pairs take 1 GiB
 
 
 @pytest.mark.parametrize("build", [cross_entropy, log_likelihood, at_some_keys])
@@ -279,11 +279,11 @@ def test_gradients_of_picks_stay_in_tiles_of_rows(build):
     slopes = graphc.grad(gt.sum(build(*inputs) ** 2), inputs)
     f = graphc.function(inputs, slopes, dims="specialize")
     n = 4_096
-    assert peak(f, (n, 4), (n, 4)) < 2**23  # all pairs: 64 MiB
+    assert peak(f, (n, 4), (n, 4)) < 2**23  # all pairs take 64 MiB
 
 
 def test_few_columns_are_made_at_once():
-    """Where tiles of rows are small, the program is that without tiles of columns."""
+    """If tiles of rows are small, the program does without tiles of columns."""
     inputs = tensors(*PLAIN, dtype="float32")
     new = graphc.function(inputs, attention(*inputs), backend="numpy")
     old = graphc.function(
@@ -296,13 +296,13 @@ def test_few_columns_are_made_at_once():
 
 @pytest.mark.parametrize("layers", [1, 4])
 def test_layers_on_each_other_are_computed_once(layers):
-    """Each loop takes the new results of the loops before it."""
+    """Each loop reads the new results of the loops before it."""
     (x,) = tensors(("n", 8))
     y = x
     for _ in range(layers):
         y = y + gt.tanh(attention(y, y, y))
     f = graphc.function([x], y, backend="numpy", dims="specialize")
-    calls = f.source.count("blocks_numpy(") - 1  # but for its definition
+    calls = f.source.count("blocks_numpy(") - 1  # without its definition
     assert calls == layers + 1  # over rows, and within them one body over columns
     rows = np.linspace(-1, 1, 24).reshape(3, 8)
     plain = graphc.function([x], y, backend="numpy", rewrites=none)

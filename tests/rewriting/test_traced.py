@@ -12,7 +12,7 @@ FLOATS = ("float64", "float32")
 
 @graphc.rewrite(lambda a: gt.log(gt.sum(gt.exp(a))), exact=False)
 def stable(a):
-    """log(sum(exp(a))) where exp(a) overflows."""
+    """log(sum(exp(a))), also where exp(a) overflows."""
     return gt.nn.logsumexp(a) if a.dtype.kind == "f" else None
 
 
@@ -24,12 +24,12 @@ def stable(a):
     finite=True,
 )
 def median_of_selected(x, mask):
-    """The median of selected numbers, without asking how many they are."""
+    """The median of the selected numbers, computed without asking for their count."""
     return gt.nanmedian(gt.where(mask, x, float("nan")))
 
 
 def fires(rule, build, *variables, rewrites=none):
-    """How often the rule is applied in what `build` makes of variables."""
+    """The number of times the rule applies to what `build` makes of variables."""
     inputs = [gt.tensor(*variable) for variable in variables]
     y, rules = build(*inputs), rewrites + rule
     f = graphc.function(inputs, y, backend="numpy", rewrites=rules)

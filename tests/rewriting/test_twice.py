@@ -1,4 +1,4 @@
-"""Programs that are built again while the first one lives, which share some nodes."""
+"""Programs built again while an equal one lives, so that both share some nodes."""
 
 import sys
 import threading
@@ -20,11 +20,11 @@ from tests.fuzz.more_steps import MORE
 
 PAD = graphc.Pad(minimum=3, growth=1.6)
 OPTIONS = {"backend": "numpy", "unused": "ignore"}
-pytestmark = pytest.mark.filterwarnings("ignore")  # not by threads: filters are shared
+pytestmark = pytest.mark.filterwarnings("ignore")  # not by threads: they share filters
 
 
 def built(seed, dims, programs):
-    """A program, and its compiled function, which live on; its values are right."""
+    """Build a program and its function, check its values, and keep both alive."""
     with np.errstate(all="ignore"):
         program = generate(seed, MORE)
         outputs = [known.symbolic for known in program.made]
@@ -43,7 +43,7 @@ def ops(f):
 
 @pytest.mark.parametrize("dims", ["auto", PAD, "bound"], ids=str)
 def test_programs_that_are_built_twice(dims):
-    """They are as simple the second time."""
+    """The second program is as simple as the first."""
     for seed in range(6):
         programs = []
         for _ in range(2):
@@ -53,7 +53,7 @@ def test_programs_that_are_built_twice(dims):
 
 
 def test_programs_that_are_built_in_two_threads():
-    """What they share is made once, whoever comes first."""
+    """Whatever they share is made once, by whichever thread comes first."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
@@ -83,7 +83,7 @@ def cos_to_exp(x):
 
 
 def test_rules_see_what_another_graph_holds_already():
-    """Nodes that a rule brings are looked at in that walk, and their uses counted."""
+    """The walk looks at nodes that a rule brings in, and counts their uses."""
     x = gt.vector("x")
     older = gt.cos(gt.arange(3.0))
     graph = Graph((x,), (gt.sin(x),), ("x",), ("",))
@@ -96,7 +96,7 @@ def test_rules_see_what_another_graph_holds_already():
 
 
 def test_threads_make_one_node_and_one_symbol():
-    """Two at once never see two nodes for one size, nor two sizes for one value."""
+    """Two threads never see two nodes for one size, nor two sizes for one value."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

@@ -1,8 +1,9 @@
 """Rewritten programs do no more than those as written: loops, products, elements.
 
-Values are right also where a layer is computed several times over. So what a program
-does is counted in its trace, steps of loops as often as they are made: nothing is
-compiled or run, and sizes are those at which tiles and chunks are many.
+Values are right even if a layer is computed several times over, so other tests do not
+notice. Here, a program's work is counted in its trace, with steps of loops as often as
+they run. Nothing is compiled or run, and sizes are large enough for many tiles and
+chunks.
 """
 
 import warnings
@@ -24,21 +25,21 @@ from tests.fuzz.generator import generate
 from tests.fuzz.loop_steps import LOOPS, REDUCTIONS
 from tests.fuzz.rewritable_steps import REWRITABLE
 
-LONG = 1500  # of an axis: a matrix of so many rows and columns has several tiles
-# Rules that make loops, of which each value that they replace may have its own.
+LONG = 1500  # a matrix with so many rows and columns has several tiles
+# Rules that make loops; each value that they replace may have a loop of its own.
 MAKING = ("large_in_blocks", "repeated_blocks", "scan_in_chunks", "scan_of_chunks")
-# A tile of columns takes up to 1.25 times the products, to save memory; a checkpoint in
-# a gradient one more of each step, forward beside forward and backward.
+# To save memory, a tile of columns takes up to 1.25 times the products. A checkpoint in
+# a gradient takes each step once more, beside the forward and the backward one.
 MOST_PRODUCTS = 4 / 3
-# Forms for accuracy take up to three times the operations: softmax finds the largest
-# element first, and online softmax scales for each tile. Of whole programs it is less.
+# Accurate forms take up to three times the operations: softmax finds the largest
+# element first, and online softmax rescales for each tile. Whole programs take less.
 MOST_ELEMENTS = 2.0
 SLACK = 100 * LONG  # elements: counts, masks and positions of rows
 
 
 @dataclass
 class Work:
-    """What a program does: loops in its text, and what all of their steps take."""
+    """A program's work: loops in its text, and what all of their steps take."""
 
     loops: int = 0
     products: float = 0.0
@@ -46,7 +47,7 @@ class Work:
 
 
 def work_of(jaxpr, times=1.0, found=None):
-    """The work of a trace that is done so many times."""
+    """The work of a trace that runs `times` times."""
     found = Work() if found is None else found
     for eqn in jaxpr.eqns:
         name, inner = eqn.primitive.name, list(bodies(eqn))
@@ -63,7 +64,7 @@ def work_of(jaxpr, times=1.0, found=None):
 
 
 def bodies(eqn) -> Iterator:
-    """The traces inside an equation."""
+    """Yield the traces inside an equation."""
     for value in eqn.params.values():
         for each in value if isinstance(value, (tuple, list)) else [value]:
             each = getattr(each, "jaxpr", each)
@@ -72,7 +73,7 @@ def bodies(eqn) -> Iterator:
 
 
 def operations(eqn):
-    """The multiplications of a product."""
+    """The number of multiplications of a product."""
     (x, y), (out,) = eqn.invars[:2], eqn.outvars
     if eqn.primitive.name == "dot_general":
         (axes, _), _ = eqn.params["dimension_numbers"]
@@ -81,7 +82,7 @@ def operations(eqn):
 
 
 def at_length(size):
-    """A size where all symbols are long."""
+    """The size as a number, with all symbols long; None if it still has symbols."""
     if not isinstance(size, Dim):
         return size
     found = substitute(size, dict.fromkeys(size.symbols, LONG))
@@ -89,7 +90,7 @@ def at_length(size):
 
 
 def traced(inputs, outputs, rules):
-    """The work of a program, and the rules applied; None if it is no single trace."""
+    """The work of a program and the rules applied; None if it is not one trace."""
     how = {"dims": "specialize", "jit": "fewest", "unused": "ignore"}
     f = graphc.function(inputs, outputs, rewrites=rules, **how)
     if f.plan.glue or len(f.plan.segments) > 1 or f.static_argnums:
@@ -100,13 +101,13 @@ def traced(inputs, outputs, rules):
     with jax.enable_x64(True):
         try:
             made = jax.make_jaxpr(f.jax_callable)(*given)
-        except graphc.CallError:  # some size is told by the data
+        except graphc.CallError:  # some size depends on data
             return None
     return work_of(made.jaxpr), f.rewrites
 
 
 def check(inputs, outputs):
-    """Whether the program was compared: it does no more than as written."""
+    """Check that a program does no more than as written; False if not compared."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         before, after = (traced(inputs, outputs, r) for r in (none, default))
@@ -117,13 +118,13 @@ def check(inputs, outputs):
     made = sum(name in MAKING for name in names)
     assert new.loops <= old.loops + made, (old, new, names)
     assert new.products <= MOST_PRODUCTS * old.products + SLACK, (old, new, names)
-    allowed = old.elements + old.products  # a product may become sums, as in one_hot
+    allowed = old.elements + old.products  # sums may replace it, as in one_hot
     assert new.elements <= MOST_ELEMENTS * allowed + SLACK, (old, new, names)
     return bool(names)
 
 
 def with_gradients(inputs, outputs):
-    """The outputs, and gradients of what they add up to where there are any."""
+    """The outputs, and the gradients of their sum if there are any."""
     floats = [y for y in outputs if y.dtype.kind == "f"]
     own = [x for x in inputs if x.dtype.kind == "f"]
     if not floats or not own:
@@ -131,7 +132,7 @@ def with_gradients(inputs, outputs):
     total = sum(gt.sum(gt.sin(y)) for y in floats)
     try:
         return [*outputs, *graphc.grad(total, own)]
-    except graphc.GraphError:  # some op has none
+    except graphc.GraphError:  # some op has no gradient
         return outputs
 
 

@@ -1,4 +1,4 @@
-"""Repeated blocks that are small: by default they are loops where that is worth it."""
+"""Small repeated blocks become loops by default only where that is worth it."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def arrays_of(count):
 
 
 def with_gt(count, slopes, **how):
-    """The function of the parameters of so many blocks, one by one, and of an array."""
+    """A function of the parameters of `count` blocks, one by one, and of an array."""
     x = gt.tensor("x", "float32", (ROWS, WIDTH))
     blocks = [[gt.tensor("p", "float32", s) for s in SHAPES] for _ in range(count)]
     cost = loss(gt, blocks, x)
@@ -92,7 +92,7 @@ def test_blocks_of_which_nothing_else_takes_values_are_compiled_once():
 
 
 def test_small_blocks_are_to_save_more_than_those_with_large_products():
-    """Their calls would take longer."""
+    """Loops make calls of small blocks slower."""
     few = replace(SMALL, count=24)
     assert few.seconds_saved(CPU) > LEAST_SECONDS and not few.pays(CPU)
     assert replace(few, work=2.0**20).pays(CPU)

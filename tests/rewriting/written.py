@@ -1,4 +1,4 @@
-"""For every rule, code in which it applies: what tests/rewriting/before_after shows.
+"""For every rule, code to which it applies, shown in tests/rewriting/before_after.
 
 `x` is float32[n, 3], `y` float32[n, 3], `u` float32[n], `v` float32[m], `w`
 float32[3], `s` float32[k, k], `pairs` float32[8, 3], `table` float32[2, 8], `many`
@@ -27,14 +27,14 @@ INTEGRAL = "gt.astype(i, 'float32')"
 
 
 def operated(op):
-    """An op on a row that is broadcast, and on what has that size already."""
+    """An op on a broadcast row and an array that already has the full size."""
     if op.startswith("logical"):
         return f"gt.{op}(gt.broadcast_to(x[0] > 0, x.shape), y > 0)"
     return f"gt.{op}({ROW}, y)"
 
 
 def function(op):
-    """How a function is called, in whichever space it is."""
+    """The expression for a function, which may be in a space of its own."""
     return f"gt.special.{op}" if op in ("expit", "ndtr", "erf") else f"gt.{op}"
 
 
@@ -181,7 +181,7 @@ WRITTEN = (
 
 
 def written_logsumexp(number):
-    """log-sum-exp of all sums of pairs, in one of the ways of writing it."""
+    """log-sum-exp of all sums of pairs, in one of the usual ways to write it."""
     peak = PEAK.format(start=", initial=-np.inf" if number < 3 else "")
     finite = f"(lambda q: gt.where(gt.isfinite(q), q, 0.0))({peak})"
     finite = f"graphc.stop_gradient({finite})"

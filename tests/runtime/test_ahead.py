@@ -194,7 +194,7 @@ def test_what_is_read_from_data_is_stored_at_capacities_where_a_range_is_told(gr
 
 
 def test_nothing_is_compiled_to_place_an_integer():
-    """JAX compiles for the first number of each dtype that `jnp.asarray` is given."""
+    """JAX compiles for the first number of each dtype that `jnp.asarray` gets."""
     x = gt.vector("x", shape=("n",))
     f = graphc.function([x], gt.nn.softmax(x), dims="pad")
     jax.clear_caches()

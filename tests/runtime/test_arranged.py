@@ -1,4 +1,4 @@
-"""Inputs in lists, tuples and dicts, and keys of JAX as arguments."""
+"""Inputs in lists, tuples and dicts, and JAX keys as arguments."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The row of costs of the device at hand, measured on little work."""
+"""The costs of the current device, measured on little work."""
 
 import sys
 
@@ -29,4 +29,4 @@ def test_the_command_prints_a_row(monkeypatch, capsys):
     assert min(measured) > 0 and row.read >= 0 == row.launch
     compiling = row.compiled, row.crowded, row.compiled_alike, row.looped
     assert min(compiling) >= 0 and max(compiling) > 0
-    assert calibrate._launch() > 0  # on a CPU it is no cost of its own
+    assert calibrate._launch() > 0  # on a CPU, it is no separate cost

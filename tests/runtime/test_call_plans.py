@@ -1,4 +1,4 @@
-"""Padded calls by their plans are calls by the driver, in fewer steps."""
+"""Padded calls by a plan give the driver's results in fewer steps."""
 
 import itertools
 
@@ -38,7 +38,7 @@ def cut_twice(dtype):
 
 
 def beside(dtype):
-    """An argument that is not padded, one that is unused, and a number."""
+    """A padded argument, one that is not padded, one that is unused, and a number."""
     x, w = gt.tensor("x", dtype, ("n", 2)), gt.tensor("w", dtype, (2, 2))
     c, unused = gt.tensor("c", dtype, ()), gt.tensor("u", dtype, ("k",))
     arguments = lambda n: [
@@ -71,7 +71,7 @@ PROGRAMS = [reduced, one, cut_twice, beside, related, derivative]
 
 
 def forms(args):
-    """The arguments as arrays of NumPy, of JAX, and one of each kind in turn."""
+    """The arguments as NumPy arrays, as JAX arrays, and of both kinds by turns."""
     on_device = [jnp.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
     mixed = [pair[i % 2] for i, pair in enumerate(zip(args, on_device, strict=True))]
     return [args, on_device, mixed]
@@ -79,14 +79,14 @@ def forms(args):
 
 @pytest.fixture
 def accelerated(monkeypatch):
-    """Programs are those of an accelerator, and copies on it are compiled at once."""
+    """Programs as for an accelerator, whose copies are compiled at once."""
     monkeypatch.setattr(devices, "costs_of", lambda platform: GPU)
     monkeypatch.setattr(device_copies, "COMPILED", 0.0)
 
 
 @pytest.mark.usefixtures("accelerated")
 def test_copies_on_an_accelerator_are_those_of_the_host():
-    """Copies of all shapes are compiled: the dtypes take turns."""
+    """Copies are compiled for each shape, so the dtypes take turns."""
     for program, dtype in zip(
         PROGRAMS, itertools.cycle(["float32", "float64"]), strict=False
     ):
@@ -174,7 +174,7 @@ def test_an_argument_that_must_stay_on_a_device_goes_by_the_driver():
     for _ in range(3):
         result = f(x)[0]
     assert result.committed
-    assert f._routes.plans.calls == 2  # the first of them looked there
+    assert f._routes.plans.calls == 2  # only the first call looked there
 
 
 def test_alarms_are_heard_in_planned_calls():
@@ -217,7 +217,7 @@ def test_sizes_that_are_integers_of_arguments_are_asked_at_each_call():
 
 
 def test_an_axis_of_two_sizes_multiplied_is_planned():
-    """Whether m * n is m cannot be proved; it is not taken for the symbol."""
+    """Whether m * n is m cannot be proved; it must not be taken for the symbol."""
     x = gt.tensor("x", "float32", ("m",))
     y = gt.tensor("y", "float32", ("n",))
     z = gt.tensor("z", "float32", ("m * n",))

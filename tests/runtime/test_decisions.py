@@ -1,4 +1,4 @@
-"""SavedDecisions that travel: a process starts where the last one ended."""
+"""SavedDecisions carry over: a process starts where the last one ended."""
 
 import jax.numpy as jnp
 import numpy as np

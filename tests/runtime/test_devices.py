@@ -1,4 +1,4 @@
-"""`device=`: where a program runs."""
+"""`device=`, which says where a program runs."""
 
 import os
 import subprocess

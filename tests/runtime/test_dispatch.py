@@ -1,4 +1,4 @@
-"""Calls that JAX dispatches in C++: nothing of ours runs, and nothing is missed."""
+"""JAX dispatches calls in C++: none of our Python runs, and nothing is missed."""
 
 import gc
 import itertools
@@ -24,7 +24,7 @@ W = gt.tensor("w", "float64", ("n",))
 
 
 def lines_run(call):
-    """The functions of Python that a call runs."""
+    """The names of the Python functions that a call runs."""
     found = []
     note = lambda frame, event, _: event == "call" and found.append(frame.f_code)
     sys.setprofile(note)
@@ -46,7 +46,7 @@ def wide(array):
 
 @pytest.mark.parametrize("flag", [False, True])
 def test_a_warm_call_runs_no_python(flag):
-    """Where this fails, JAX may have changed: calls are right then, and slower."""
+    """If this fails, JAX may have changed: calls are still right, but slower."""
     a, b, c = jnp.ones(3), wide(np.ones(3)), np.ones(3, "float32")
     tree = {"a": a, "b": [a, a]}
     f, g, h = exact([X], X * 2), exact([W], W * 2), exact([X, Y], (X + Y, X))
@@ -66,7 +66,7 @@ def test_a_warm_call_runs_no_python(flag):
     [([X], gt.sum(X), 12), ([X], X * 2, 18), ([W], gt.sum(W), 13)],
 )
 def test_a_padded_call_runs_little_python(inputs, outputs, at_most):
-    """Each function costs a microsecond, where JAX has run in between."""
+    """Each function costs a microsecond if JAX has run since its last call."""
     f = graphc.function(inputs, outputs, dims="pad")
     host = np.ones(3, inputs[0].dtype)
     with jax.enable_x64(True):
@@ -79,7 +79,7 @@ def test_a_padded_call_runs_little_python(inputs, outputs, at_most):
 
 
 def test_a_padded_call_keeps_nothing_of_the_caller():
-    """The program copies arrays of NumPy where it pads, also those at a capacity."""
+    """The program copies NumPy arrays where it pads, even at exactly a capacity."""
     y = gt.tensor("y", "float32", (3,))
     f = graphc.function([X, y], [X * 2, y + X[:3]], dims="pad")
     for n in (3, 16):
@@ -90,7 +90,7 @@ def test_a_padded_call_keeps_nothing_of_the_caller():
 
 
 def test_what_is_warm_hides_nothing():
-    """Each kind of argument is admitted or refused as if it came first."""
+    """After warm calls, each kind of argument is accepted or refused as before."""
     double = np.arange(3) + 0.1
     kinds = [
         *(jnp.ones(3), np.ones(3, "float32"), [1.0, 2.0, 3.0], jnp.ones(4), double),
@@ -106,7 +106,7 @@ def test_what_is_warm_hides_nothing():
 
 
 def outcome(f, argument):
-    """The result, or the text of the error."""
+    """The dtype and elements of the result, or the class and text of the error."""
     try:
         found = f(argument)
     except Exception as error:
@@ -151,7 +151,7 @@ def test_an_array_of_numpy_may_be_written_to_after_the_call():
 @pytest.mark.parametrize("offset", [0, 4, 16])
 @pytest.mark.parametrize("size", [4, 10_000])
 def test_an_array_of_numpy_is_copied_before_a_slow_program_reads_it(size, offset):
-    """JAX reads aligned arrays where they are, as it does those that are lent."""
+    """JAX would read aligned arrays in place, as it does arrays that are lent to it."""
     room = np.zeros(4 * size + 128, "uint8")
     start = offset - room.ctypes.data % 64 + 64 * (offset < room.ctypes.data % 64)
     x = room[start : start + 4 * size].view("float32")
@@ -170,7 +170,7 @@ def test_an_array_of_numpy_is_copied_before_a_slow_program_reads_it(size, offset
 
 
 def test_numbers_are_told_apart_where_calls_are_warm():
-    """Each of NumPy's wide numbers would be narrowed where JAX dispatches alone."""
+    """If JAX alone dispatched them, wide NumPy numbers would be narrowed."""
     k = gt.scalar("k", "float32")
     a, b = jnp.ones(3), np.ones(3, "float32")
     numbers = [0.1, np.float64(0.1), np.float32(0.1), jnp.float32(0.1), 1, True, 1j]
@@ -185,7 +185,7 @@ def test_numbers_are_told_apart_where_calls_are_warm():
 
 
 def outcome2(f, *args):
-    """As `outcome`, of two arguments."""
+    """The outcome of a call with several arguments."""
     return outcome(lambda a: f(*a), args)
 
 
@@ -269,7 +269,7 @@ def test_transformations_and_settings_of_jax():
 
 
 def test_a_changed_jax_is_asked_in_public(monkeypatch):
-    """Then nothing is dispatched by ours, and the results are the same."""
+    """Nothing is dispatched by our code then, and the results stay the same."""
     assert private_jax.cache_miss(abs) is None
     assert dispatch.dispatcher(jax, abs, abs, abs) is None
     assert dispatch.dispatcher(None, jax.jit(abs), abs, abs) is None
@@ -282,7 +282,7 @@ def test_a_changed_jax_is_asked_in_public(monkeypatch):
         assert program.stats().calls == 4 and len(program.stats().compilations) == 1
 
 
-# Ahead of the first call.
+# Programs compiled ahead of the first call.
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

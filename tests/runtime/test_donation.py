@@ -1,4 +1,4 @@
-"""Arguments that calls give away."""
+"""Arguments that calls donate."""
 
 import pickle
 
@@ -59,7 +59,7 @@ def test_only_the_last_segment_that_reads_it_has_it():
     assert len(jitted) == 1
     array = jnp.ones((4, 4))
     np.testing.assert_array_equal(f(X, array)[1], X @ np.ones((4, 4)))
-    g = graphc.function([x, w], [w, rows], donate=[w])  # which gives it back
+    g = graphc.function([x, w], [w, rows], donate=[w])  # which returns it
     np.testing.assert_array_equal(g(X, jnp.ones((4, 4)))[0], np.ones((4, 4)))
 
 

@@ -1,4 +1,4 @@
-"""Models in files: what is exported is what is read, and nothing else is taken."""
+"""Models in files: what is exported is read back, and nothing else is accepted."""
 
 import json
 import subprocess
@@ -193,7 +193,7 @@ def test_what_cannot_be_exported(tmp_path):
 def test_a_platform_that_is_not_here(tmp_path):
     f = exact([X], X + 1)
     f.export(tmp_path / "model", {"n": 3}, platform="tpu", graph=True)
-    m = graphc.load(tmp_path / "model", graph=True)  # which is compiled for here
+    m = graphc.load(tmp_path / "model", graph=True)  # compiled for this device
     same(m(np.ones(3, "float32")), f(np.ones(3, "float32")))
     assert message(graphc.ModelError, lambda: graphc.load(tmp_path / "model")) == (
         "the model is for 'tpu', which JAX has not here\n"
@@ -204,7 +204,7 @@ def test_a_platform_that_is_not_here(tmp_path):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The content of a file, with all that there can be in one."""
+    """The content of a file that has everything a file can have."""
     path = tmp_path_factory.mktemp("whole") / "model"
     f = exact([X], {"y": gt.sum(X) + gt.asarray(TABLE)})
     f.export(path, {"n": [2]}, graph=True)
@@ -212,7 +212,7 @@ def whole(tmp_path_factory):
 
 
 def remade(content, change=lambda manifest, tensors: None, signed=True):
-    """A file with another manifest and other tensors, and their digest."""
+    """The file with its manifest and tensors changed, and with a digest that fits."""
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     manifest, tensors = json.loads(header["__metadata__"][KEY]), read_tensors(content)
@@ -382,7 +382,7 @@ def test_a_program_that_is_none_is_not_run(tmp_path, whole):
 
 
 def test_a_program_with_calls_of_its_own_is_not_run(tmp_path, whole):
-    """Nor anything else that is not of XLA, as JAX guarantees it."""
+    """Only ops for which JAX guarantees compatibility are run."""
     spec = jax.ShapeDtypeStruct((2, 300), "float32")
     name = "xla_ffi_python_cpu_callback"
     harm = jax.jit(lambda x, table: jax.ffi.ffi_call(name, spec)(table))

@@ -34,7 +34,7 @@ def agree(f, m, *calls):
 
 @pytest.fixture(scope="module")
 def padded(tmp_path_factory):
-    """A function with two padded axes and one of a given size, and its model."""
+    """A function with two padded axes and one specialized axis, and its model."""
     w = gt.tensor("w", "float32", ("n", "k"))
     outputs = {"sums": gt.sum(w, 0), "rows": gt.exp(X) + Y[0], "both": (X, X.shape[0])}
     policies = {"n": Pad(multiple=4), "m": Pad(), "k": "specialize"}
@@ -186,7 +186,7 @@ def test_a_loop_that_runs_in_pieces(growing):
 
 def test_a_number_of_steps_that_was_not_exported(growing):
     _, m, _ = growing
-    for steps, told in ((4, 4), (80, 64)):  # pieces are there, and are not
+    for steps, told in ((4, 4), (80, 64)):  # pieces exist, or do not
         z = np.float32(0.75 * 2.0**steps)
         text = message(graphc.ModelError, lambda: m(z))  # noqa: B023
         assert f"got: shapes ((),) with steps = {told}\n" in text
@@ -240,7 +240,7 @@ BAD_STEPS = {
 
 @pytest.fixture(scope="module")
 def content(tmp_path_factory):
-    """A file of a model with a driver."""
+    """The content of a model file with a driver."""
     path = tmp_path_factory.mktemp("content") / "model"
     graphc.function([X], X * 2, dims="pad").export(path, {"n": 3})
     return path.read_bytes()
@@ -304,7 +304,7 @@ LOOPS = {
 
 @pytest.mark.parametrize("kind", LOOPS)
 def test_a_loop_in_pieces_that_is_none(tmp_path, growing, kind):
-    """Neither the number of carries nor the arrays can be others."""
+    """The number of carries and the arrays must match."""
     path, (part, value) = tmp_path / "model", LOOPS[kind]
     whole = growing[2].read_bytes()
 

@@ -1,4 +1,4 @@
-"""Models whose driver does loops: step by step, as steps of the file."""
+"""Models whose driver runs loops step by step, as steps of the file."""
 
 
 import numpy as np
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def kept_of(c, r):
-    """The sum of elements in an order that depends on how many they are."""
+    """The sum of the selected elements, in an order that depends on their number."""
     kept = r[r > c]
     return kept.shape[0], gt.sum(uncovered(kept[:, None]) * TABLE[7])
 
@@ -29,7 +29,7 @@ def scanned(c, r):
 
 
 def nested(c, r):
-    """A loop in Python within another."""
+    """A Python loop within another."""
     end, _ = gt.scan(lambda d, q: (d + kept_of(d, r * q)[1], d), c, r)
     return end / 8, end
 
@@ -64,7 +64,7 @@ def test_a_scan_whose_steps_have_sizes_of_their_own(tmp_path, kind):
 
 
 def asked(f, path):
-    """The sizes that an export asks for."""
+    """The names of the sizes that an export asks for."""
     text = message(graphc.GraphError, lambda: f.export(path / "model", {}))
     (line,) = [line for line in text.splitlines() if "expected: " in line]
     return line.split(": ")[1].split(", ")
@@ -72,7 +72,7 @@ def asked(f, path):
 
 @pytest.fixture(scope="module")
 def stopping(tmp_path_factory):
-    """A function with a loop in Python that stops by itself, and its model."""
+    """A function with a Python loop that stops by itself, and its model."""
     last, counts = gt.while_loop(lambda c: c < Y, until, Y * 0, collect=True)
     f = exact([X, Y], [last, counts])
     path = tmp_path_factory.mktemp("stopping")
@@ -136,7 +136,7 @@ def changed(tmp_path, stopping, parts):
 
 def test_a_loop_without_an_end(tmp_path, stopping):
     loop = loop_of(stopping[2].read_bytes())
-    results = loop[-1][:2] + loop[-1][3:]  # nor what says that it stops
+    results = loop[-1][:2] + loop[-1][3:]  # nor the value that says it stops
     changed(tmp_path, stopping, {"going": None, "results": results})
     text = message(graphc.ModelError, lambda: graphc.load(tmp_path / "model"))
     assert "a loop has no end" in text

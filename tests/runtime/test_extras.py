@@ -1,4 +1,4 @@
-"""Packages of extras: what needs one that is missing says how to install it."""
+"""If the package of an extra is missing, the error says how to install it."""
 
 import sys
 

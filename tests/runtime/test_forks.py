@@ -1,4 +1,4 @@
-"""Processes that are forked where JAX has run, and those that are not: real ones."""
+"""Real processes, forked after JAX has run, or started anew."""
 
 import subprocess
 import sys
@@ -42,8 +42,8 @@ def product(x):
 """
 
 
-# What one process does after the start above, in this order: JAX runs in it from the
-# third on.
+# The parts run in one process after the start above, in this order. JAX runs in it from
+# the third part on.
 CHILD_RUNS_JAX = """
         def child(answers):
             f = compiled()
@@ -114,7 +114,7 @@ PARTS = (CHILD_RUNS_JAX, LOCKS_ARE_HELD, PARENT_HAS_RUN_JAX, MODEL)
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    """The lines that one process prints in each part."""
+    """The lines that one process prints, by part."""
     path = str(tmp_path_factory.mktemp("forks") / "product.model")
     parts = map(textwrap.dedent, PARTS)
     text = "print('next')".join([f"{START}\nPATH = {path!r}\n", *parts])

@@ -45,7 +45,7 @@ def with_header(told, rest, size=None):
 
 
 def flipped(content, dice):
-    """Some bits are others."""
+    """Flip some bits."""
     found = bytearray(content)
     for _ in range(dice.choice([1, 1, 3, 20])):
         found[dice.randrange(len(found))] ^= 1 << dice.randrange(8)
@@ -53,13 +53,13 @@ def flipped(content, dice):
 
 
 def stated(content, dice):
-    """The length of the header is another."""
+    """Change the length that the header has by its own account."""
     size = dice.choice([0, 1, 7, 2**20, 2**26, 2**32, 2**34, 2**63 - 1, 2**64 - 1])
     return size.to_bytes(8, "little") + content[8:]
 
 
 def offset(content, dice):
-    """A tensor lies elsewhere, or has another shape or dtype."""
+    """Change the place of a tensor, or its shape and dtype."""
     told, rest = header(content)
     name = dice.choice([k for k in told if k != "__metadata__"])
     entry = told[name]
@@ -73,7 +73,7 @@ def offset(content, dice):
 
 
 def replaced(value, dice):
-    """A JSON value with another somewhere in it."""
+    """A JSON value with something in it replaced or deleted."""
     others = [None, True, -1, 2**31, 2**62, 2**70, 1.5, "", "x", [], {}, [[2**62]]]
     if not isinstance(value, (list, dict)) or not value or dice.random() < 0.15:
         return dice.choice(others)
@@ -88,7 +88,7 @@ def replaced(value, dice):
 
 
 def remade(content, dice):
-    """The manifest says something else, and the digest fits."""
+    """Change the manifest, with a digest that fits."""
     told, _ = header(content)
     manifest, tensors = json.loads(told["__metadata__"][KEY]), load(content)
     key = dice.choice([k for k in manifest if k not in ("digest", "format")])
@@ -103,7 +103,7 @@ WAYS = [
     lambda content, dice: content + dice.randbytes(dice.randrange(1, 99)),
     *(flipped, stated, offset, remade, remade),
 ]
-MANY = b'{"a":[' + b"[]," * 2**21 + b"[]]}"  # 6 MB, and objects of 170
+MANY = b'{"a":[' + b"[]," * 2**21 + b"[]]}"  # 6 MB, and 170 MB as objects
 DEEP = b'{"a":' + b"[" * 2**20
 FIXED = [
     b"",
@@ -134,7 +134,7 @@ def test_reading_takes_no_more_memory_than_files_have(tmp_path):
         file.truncate(2**35)
     command = [sys.executable, "-c", textwrap.dedent(READER)]
     told = "\n".join(map(str, [*paths, holes]))
-    one_arena = {**os.environ, "MALLOC_ARENA_MAX": "1"}  # threads of XLA take no others
+    one_arena = {**os.environ, "MALLOC_ARENA_MAX": "1"}  # none for XLA's threads
     found = subprocess.run(
         command, input=told, capture_output=True, text=True, env=one_arena
     )
@@ -146,7 +146,7 @@ def test_reading_takes_no_more_memory_than_files_have(tmp_path):
 
 
 def test_what_a_file_computes_is_no_crash(tmp_path):
-    """Files that are read, whose steps ask for too much."""
+    """These files can be read, but their steps ask for too much."""
     path, dice = tmp_path / "model", random.Random(1)
     content, ran = (KEPT / "format_4_padded.model").read_bytes(), 0
     for _ in range(FILES // 10):

@@ -1,4 +1,4 @@
-"""Under JAX's own flags for debugging, programs give what they give without them."""
+"""JAX's flags for debugging do not change the results of programs."""
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ DIMS = "specialize", "pad"
 
 
 def outputs():
-    """Methods that NumPy's arrays lack; places out of bounds, which JAX clamps."""
+    """Methods that NumPy arrays lack, and indices out of bounds, which JAX clamps."""
     halves = gt.while_loop(lambda s: s < K, lambda s: (s + 1, s), 0, collect=True)[1]
     c, ys = gt.scan(lambda c, row: (c + row, c * row), gt.zeros(3), H)
     return [
@@ -75,7 +75,7 @@ def test_alarms_in_examples_of_different_sizes():
 
 
 def is_finite(one: Trial) -> bool:
-    """Whether a call is of finite numbers, and so is its result."""
+    """Whether the results of a call are finite."""
     if one.refused is not None:
         return False
     results = [x for x in one.expected if x.dtype.kind in "fc"]
@@ -83,7 +83,7 @@ def is_finite(one: Trial) -> bool:
 
 
 def calls_of(given):
-    """All at length, else the first."""
+    """All calls of a sample at length, else the first."""
     return given.calls if AT_LENGTH else given.calls[:1]
 
 
@@ -92,7 +92,7 @@ FEW = ["elementwise", "search", "statistics", "linalg"]
 
 @pytest.mark.parametrize("family", FAMILIES if AT_LENGTH else FEW)
 def test_samples_without_nan_raise_no_alarm(family):
-    """All that is padded; no op is left out."""
+    """All sizes are padded, and no op is left out."""
     samples = [s for s in FAMILIES[family] if "float32" in s.dtypes and not s.static]
     samples = samples if AT_LENGTH else samples[::12]
     trials = [trial(s, c, "float32", "jax") for s in samples for c in calls_of(s)]
@@ -103,7 +103,7 @@ def test_samples_without_nan_raise_no_alarm(family):
 
 
 def run(trials):
-    """Compile and call them together; by halves where that fails."""
+    """Compile and call the trials together."""
     batch = Batch("float32", symbolic=True)
     for one in trials:
         batch.add(one)

@@ -1,4 +1,4 @@
-"""Models of every format since the second are read, by the code of today."""
+"""Models of every format since the second are read by the current code."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def rows(n):
 
 
 def wanted(x):
-    """What the padded model gives, by NumPy."""
+    """The results of the padded model, computed by NumPy."""
     carry, stacked = np.zeros(100, "float32"), []
     for row in x @ TABLE:
         stacked.append(carry)
@@ -75,7 +75,7 @@ def test_a_graph_is_compiled_where_jax_does_not_read_the_programs(monkeypatch, n
     model, plain = graphc.load(path, graph=True), graphc.load(path)
     with pytest.warns(UserWarning, match="the graph of the model is compiled instead"):
         compare(model, 3)
-    compare(model, 5)  # told once
+    compare(model, 5)  # warned only once
     with pytest.raises(graphc.ModelError) as caught:
         plain(rows(3))
     told = caught.value.args[0]

@@ -9,7 +9,7 @@ from graphc.runtime.driver.loading import loaded
 
 
 def codes(code):
-    """A code object and all that it holds, by name."""
+    """Yield a code object and all code objects inside it."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -17,7 +17,7 @@ def codes(code):
 
 
 def shown(code):
-    """The function and the lines that a traceback shows."""
+    """The function, file and lines that a traceback shows."""
     lines = {line for *_, line in code.co_lines()}
     return code.co_qualname, code.co_filename, lines
 

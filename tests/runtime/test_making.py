@@ -1,4 +1,4 @@
-"""Copies and pickles of compiled functions are compiled anew, from the same graph."""
+"""Copies and pickles of compiled functions compile anew, from the same graph."""
 
 import copy
 import pickle

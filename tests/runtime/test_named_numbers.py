@@ -1,4 +1,4 @@
-"""A size with a name that must be a number is told once, as a function is built."""
+"""A named size that must be a number is reported once, when a function is built."""
 
 import warnings
 
@@ -12,7 +12,7 @@ M, X = gt.tensor("m", "float32", ("n", 3)), gt.tensor("x", "float32", ("n",))
 
 
 def built(inputs, output):
-    """The warnings of building a function, as text."""
+    """The texts of the size warnings given while a function is built."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         graphc.function(inputs, output, backend="numpy", unused="warn")
@@ -82,7 +82,7 @@ def test_graphs_of_functions_that_are_traced_are_not_told():
 
 
 def test_sizes_that_may_be_equal_are_told_apart():
-    """An axis of another size, that is not provably another, is not the one."""
+    """The axis m, which may equal n, is not reported in its place."""
     x = gt.tensor("x", "float32", ("m", "n"))
     w = gt.tensor("w", "float32", (3, 2))
     with pytest.warns(graphc.SizeWarning, match="n must be 3"):

@@ -1,4 +1,4 @@
-"""Private parts of JAX: all in one module, each there today, and missed by nobody."""
+"""Private parts of JAX: all in one module, all present today, none indispensable."""
 
 import pathlib
 import re
@@ -18,8 +18,8 @@ from graphc_serving import private_jax
 FOLDERS = [pathlib.Path(p.__file__).parent for p in (graphc, graphc_serving)]
 PRIVATE = re.compile(r"\bjax\._(?!_)|\._cache_miss|swap_local|xla_bridge")
 NAMES = {
-    "importers/asking.py",  # of modules, as frames have them
-    "backends/sharding/agreement.py",  # is printed: programs import JAX alone
+    "importers/asking.py",  # names of modules, as in frames
+    "backends/sharding/agreement.py",  # printed into programs, which import JAX alone
 }
 
 
@@ -63,7 +63,7 @@ def test_they_are_what_they_were(tmp_path):
 
 
 def without(monkeypatch):
-    """A JAX that has none of them, as far as they are looked up."""
+    """A JAX without its private parts, as far as they are looked up."""
     for name, absent in {
         "device_put": None,
         "switch_of_x64": None,

@@ -1,4 +1,4 @@
-"""Programs kept for other processes: found again, never trusted blindly."""
+"""Programs kept for other processes are found again, and never trusted blindly."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ OTHERS = {"jit": True}, {"casting": "same_kind"}, {"dims": "specialize"}
 
 @pytest.fixture
 def kept(tmp_path):
-    """A cache of its own, and what has been told about files is forgotten."""
+    """A cache of the test's own; earlier reports about files are forgotten."""
     before = graphc.config.cache_dir
     graphc.config.cache_dir = tmp_path / "cache"
     program_cache._reported.clear()
@@ -63,7 +63,7 @@ def test_a_program_that_is_kept_needs_no_plan(kept, planned):
     for _ in range(2):
         found, same = g(A, 2), f(A, 2)
         np.testing.assert_array_equal(found["rows"], same["rows"])
-    assert len(planned) == 1  # calls of one size ask for none
+    assert len(planned) == 1  # calls of one size need no plan
     assert str(g.stats()).split(":")[0] == str(f.stats()).split(":")[0]
     assert g.explain(full=True) == f.explain(full=True)
     assert len(planned) == 2 and [str(a) for a in g.rewrites] == [
@@ -82,7 +82,7 @@ def test_sizes_that_vary_are_padded_as_without_the_cache(kept, planned):
     assert first.changes == second.changes != []
     reasons = [[c.reason for c in s.compilations] for s in (first, second)]
     assert reasons[0] == reasons[1]
-    assert len(planned) == 2  # the second one, when a second size came
+    assert len(planned) == 2  # the second when a second size came
 
 
 @pytest.mark.parametrize("how", [{}, *KINDS, *OTHERS, {"backend": "numpy"}])
@@ -130,7 +130,7 @@ def test_functions_rules_and_budgets_of_users_are_not_kept(kept, planned):
 
 
 def test_generated_programs_have_the_same_facts(kept):
-    """In each of the processes that share them, whatever else was built before."""
+    """Each process that shares them sees these facts, whatever it built before."""
     for seed in range(40):
         made = []
         for _ in range(2):
@@ -171,7 +171,7 @@ def run(script, directory, seed):
 
 
 def test_another_process_finds_program_and_executables(tmp_path):
-    """Those that make loops and read sizes too, whatever the seed of hashes."""
+    """The program loops and reads sizes; the seed of hashes does not matter."""
     first = run(SCRIPT, tmp_path, "1").stdout.splitlines()
     files = sorted(p.name for p in tmp_path.rglob("*"))
     second = run(SCRIPT, tmp_path, "2").stdout.splitlines()

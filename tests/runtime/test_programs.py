@@ -1,4 +1,4 @@
-"""Functions of equal programs that share what is compiled, and what keeps nothing."""
+"""Functions of equal programs share what is compiled; a store keeps no graphs."""
 
 import gc
 import weakref
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 
 def made(programs=None, **options):
-    """A function of a graph that is built anew, but equal each time."""
+    """A function of a graph that is built anew, but equal, each time."""
     x, y = gt.tensor("x", "float32", (None,)), gt.tensor("y", "float32", (None,))
     outputs = [gt.sum(gt.exp(x)), gt.mean(y * 2)]
     if programs is None:
@@ -25,7 +25,7 @@ def made(programs=None, **options):
 
 
 def counts(function, *sizes):
-    """How many programs are compiled for calls of these sizes; results are checked."""
+    """The number of programs compiled for calls of these sizes; results are checked."""
     for n, m in sizes:
         x, y = np.ones(n, "float32"), np.arange(m, dtype="float32")
         total, mean = function(x, y)
@@ -39,7 +39,7 @@ def test_functions_of_one_store_compile_an_equal_program_once():
     first, second = made(programs), made(programs)
     assert counts(first, (3, 2)) == 1
     assert counts(second, (3, 2), (3, 2)) == 0 and second.stats().calls == 2
-    assert counts(made(), (3, 2)) == 1  # one without a store
+    assert counts(made(), (3, 2)) == 1  # a function without a store
 
 
 @pytest.mark.parametrize("dims", ["specialize", "pad"])
@@ -66,7 +66,7 @@ def test_a_function_goes_on_from_the_sizes_of_those_before():
 
 
 def sizes_of_calls():
-    """n varies, then m: the first sizes, one that tells, and the first capacity."""
+    """First n varies, then m: the first sizes, a second one, and the first capacity."""
     return [(4, 2), (4, 2), (5, 2), (6, 2), (7, 2), (4, 2), (4, 3), (4, 4), (5, 6)]
 
 

@@ -1,4 +1,4 @@
-"""Compilations are told to the logger `graphc`, and to a terminal if they are long."""
+"""Compilations are reported to the logger `graphc`; long ones also to a terminal."""
 
 import io
 import logging
@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 def squares(**options):
-    x = gt.tensor("squared", "float32", ("n",))  # nodes are those of older equal graphs
+    x = gt.tensor("squared", "float32", ("n",))  # may be older equal graphs' nodes
     return graphc.function([x], gt.sum(x**2) + 1.25, **options)
 
 
@@ -100,7 +100,7 @@ def test_an_interrupted_compilation_is_not_counted(monkeypatch):
 
 
 def test_what_is_compiled_after_an_interrupt_is_told_as_if_there_had_been_none():
-    """JAX does not trace again what it had traced: there is an event, and no word."""
+    """JAX does not trace again what it has traced, so an event comes unannounced."""
     f = squares(dims="specialize")
     log = f._programs.newest.log
     log.announced.compiling(0, n=3)

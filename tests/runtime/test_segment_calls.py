@@ -1,4 +1,4 @@
-"""Numbers that a driver computes of sizes alone are computed once for each plan."""
+"""Numbers that a driver computes from sizes alone are computed once per plan."""
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ CAPACITIES = (16, 32, 64)
 
 
 def shares(n):
-    """Numbers of a size, as a driver computes them."""
+    """Numbers that a driver computes from a size."""
     return gt.floor(0.3 * n).astype("int64"), gt.asarray(2) ** n
 
 
@@ -23,7 +23,7 @@ def part(x):
 
 
 def part_and_share(x):
-    """A result that the driver computes, beside that of the segment."""
+    """A result of the segment, and one that the driver computes."""
     k, _ = shares(x.shape[0])
     return [gt.sum(x[:k]), k + 1]
 
@@ -45,7 +45,7 @@ def twice(x):
 
 
 def checked_after(x):
-    """A check of data, after the segment."""
+    """A check of data that runs after the segment."""
     total = part(x)
     return gt.assert_(total < 1e6, "too much", total)
 
@@ -82,7 +82,7 @@ def test_numbers_of_sizes_are_computed_once(monkeypatch):
     ones = np.ones(20, "float32")
     floor, calls = np.floor, []
     monkeypatch.setattr(np, "floor", lambda *args: calls.append(args) or floor(*args))
-    assert [float(f(ones)) for _ in range(3)] == [6] * 3  # the last of them is planned
+    assert [float(f(ones)) for _ in range(3)] == [6] * 3  # the last call is planned
     before = len(calls)
     assert before
     with xla_compilations() as compiled:

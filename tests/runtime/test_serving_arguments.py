@@ -1,4 +1,4 @@
-"""Arguments of a saved model are taken, or refused, as those of its function are."""
+"""A saved model accepts and refuses the same arguments as its function."""
 
 import copy
 import cProfile
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 
 class Shaped(np.ndarray):
-    """A subclass, as libraries have."""
+    """A subclass of NumPy arrays, such as some libraries have."""
 
 
 class Convertible:
-    """What NumPy can make an array of."""
+    """An object that NumPy can convert to an array."""
 
     def __array__(self, dtype=None, copy=None):
         return np.array([1, 2, 3], dtype or "float32")
@@ -99,7 +99,7 @@ NUMBERS = {
 
 
 def outcome(run):
-    """The result as bits, or the first line of the error."""
+    """The result as bytes, or the first line of the error."""
     try:
         found = np.asarray(run())
     except (graphc.CallError, graphc.ModelError) as error:
@@ -109,7 +109,7 @@ def outcome(run):
 
 @pytest.fixture(scope="module", params=["float32", "int32", "bool", "complex64"])
 def pairs(request, tmp_path_factory):
-    """For each rule, a function of an array and a number, and its model."""
+    """A function of an array and a number, and its model, for each casting rule."""
     x = gt.tensor("x", request.param, ("n",))
     k = gt.tensor("k", request.param, ())
     y = gt.where(x, k, x) if request.param == "bool" else x + k
@@ -177,7 +177,7 @@ def test_a_model_does_not_see_what_is_written_after_a_call(model):
     for n in (3, 1000):
         room = np.empty(n * 2 + 16, "float32")
         start = -room.__array_interface__["data"][0] % 64 // 4
-        x = room[start : start + n * 2].reshape(n, 2)  # aligned, as XLA takes them
+        x = room[start : start + n * 2].reshape(n, 2)  # aligned: XLA reads it in place
         x[:] = 1
         found = model(x, 2)
         x[:] = 9
@@ -192,7 +192,7 @@ def test_models_are_pickled_and_copied(model):
 
 
 def calls_of_python(run):
-    """How many functions a call of it calls, when it has been called before."""
+    """The number of functions that a warm call calls."""
     for _ in range(2):
         run()
     profile = cProfile.Profile()

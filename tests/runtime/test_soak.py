@@ -1,8 +1,8 @@
-"""Many calls over many sizes, and several threads at once: nothing grows, all is right.
+"""Many calls over many sizes, and many threads at once: nothing grows, all is right.
 
     GRAPHC_EXAMPLES=1 python -m pytest tests/runtime/test_soak.py
 
-makes 20,000 calls over 2,000 sizes in each policy; at CI size there are some hundreds.
+makes 20,000 calls over 2,000 sizes in each policy; at CI size there are a few hundred.
 """
 
 import gc
@@ -21,41 +21,41 @@ import graphc.tensor as gt
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
 CALLS, SIZES = (20_000, 2_000) if AT_LENGTH else (400, 200)
-MOST = 48 << 20  # bytes more; an XLA program per size takes some 1.4 MB each
-BASE = 64  # the least size
+MOST = 48 << 20  # growth in bytes; an XLA program per size takes 1.4 MB each
+BASE = 64  # the smallest size
 X = gt.tensor("x", "float32", ("n",))
 R = gt.tensor("r", "float32", (SIZES + BASE,))
 K = gt.tensor("k", "int64", ())
 
 
 def resident():
-    """Bytes of this process in memory, garbage aside."""
+    """The resident memory of this process in bytes, after garbage collection."""
     gc.collect()
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def of_axis(**options):
-    """A function of the size of an axis, and what it gives."""
+    """A call by the size of an axis, the sums of its results, and the function."""
     f = graphc.function([X], [X * 2, gt.sum(X), X[1:]], **options)
     return lambda n: f(np.ones(n, "float32")), lambda n: (2.0 * n, n, n - 1.0), f
 
 
 def of_number(**options):
-    """A function of a size that is a number."""
+    """As `of_axis`, for a size that is an integer argument."""
     f = graphc.function([K], [gt.arange(K), gt.arange(K) * 2], **options)
     return lambda n: f(n), lambda n: (n * (n - 1) / 2, n * (n - 1.0)), f
 
 
 def of_count(**options):
-    """A function of a size that depends on data."""
+    """As `of_axis`, for a size that depends on data."""
     f = graphc.function([R, K], [R[R < K], gt.sum(R[R < K])], **options)
     rows = np.arange(SIZES + BASE).astype("float32")
     return lambda n: f(rows, n), lambda n: (n * (n - 1) / 2, n * (n - 1) / 2), f
 
 
 def of_examples(**options):
-    """Examples of two sizes."""
+    """As `of_axis`, for examples of two sizes."""
     f = graphc.ragged([X], [X * 2, gt.sum(X)], **options)
 
     def call(n):
@@ -78,7 +78,7 @@ WAYS = {
 
 
 def called(call, expected, sizes):
-    """Calls with these sizes, each compared with what it should be."""
+    """Call with each of these sizes and check the sums of the results."""
     for n in sizes:
         found = call(n)
         sums = [np.asarray(x).sum() for x in found]
@@ -96,13 +96,13 @@ def test_memory_is_flat_over_sizes(way):
     arrays = len(jax.live_arrays())
     for _ in range(CALLS // SIZES):
         called(call, expected, sizes.tolist())
-    assert len(jax.live_arrays()) <= arrays + 8  # JAX lets go of them in turns
+    assert len(jax.live_arrays()) <= arrays + 8  # JAX frees them in turns
     assert resident() - before < MOST
     assert len(f.stats().compilations) - compilations <= 8  # tiers compile when it pays
 
 
 def test_memory_is_flat_once_all_sizes_are_compiled():
-    """Specialised sizes are compiled for once each, and that is all."""
+    """Each specialized size is compiled once, and memory no longer grows after that."""
     few = range(BASE, BASE + (200 if AT_LENGTH else 8))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", graphc.RecompilationWarning)
@@ -117,7 +117,7 @@ def test_memory_is_flat_once_all_sizes_are_compiled():
 
 
 def test_eight_threads_call_and_build_at_once():
-    """One function for all of them, and programs of their own."""
+    """The threads share one function, and each builds programs of its own."""
     call, expected, f = of_axis(dims="pad")
     start = threading.Barrier(8)
 

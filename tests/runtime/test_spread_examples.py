@@ -10,7 +10,7 @@ from tests.on_devices import on_devices
 
 
 def elements(order, counts, rows):
-    """The elements of each device."""
+    """The number of elements on each device."""
     parts = [order[k : k + rows] for k in range(0, len(order), rows)]
     return [sum(counts[i] for i in part) for part in parts]
 
@@ -26,7 +26,7 @@ def test_devices_have_about_as_many_elements(devices, missing):
     assert sorted(order) == [*range(count)]
     ours, theirs = (elements(o, counts, rows) for o in (order, [*range(count)]))
     assert max(ours) <= max(theirs)
-    # The best fit of the largest first: no device has more than one example too many.
+    # Placing the largest first, no device gets more than one example too many.
     assert max(ours) - min(ours) <= max(counts)
     if devices > 1 and not missing:
         assert max(ours) - min(ours) < 0.2 * (max(theirs) - min(theirs))

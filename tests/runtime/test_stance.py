@@ -1,4 +1,4 @@
-"""Stances: where nothing may be compiled, calls that need it raise before it is."""
+"""Stances that forbid compiling: calls that need it raise before anything compiles."""
 
 import contextlib
 import dataclasses
@@ -20,7 +20,7 @@ EVENT = "/jax/core/compile/backend_compile_duration"
 
 
 class Events(list):
-    """The compilations of XLA, as JAX itself tells them."""
+    """XLA's compilations, as JAX itself reports them."""
 
     def __call__(self, event, seconds, fun_name="", **_):
         if event == EVENT:
@@ -37,7 +37,7 @@ def events():
 
 
 def without_seconds(function):
-    """The compilations of a function of `graphc.jit`."""
+    """The compilations of a `graphc.jit` function, without their durations."""
     compilations = function.stats().compilations
     return [dataclasses.replace(one, seconds=0.0) for one in compilations]
 
@@ -77,7 +77,7 @@ SUBJECTS = {
     "jax": (lambda: graphc.jit(of_jax), ({"x": vector(5)}, 2.0)),
     "weak types": (
         lambda: graphc.jit(lambda x, s: x * s, shapes="n, ()"),
-        lambda: (jnp.full(16, 2.0), jnp.exp(0.0)),  # as settings say when it is run
+        lambda: (jnp.full(16, 2.0), jnp.exp(0.0)),  # as settings say at the run
     ),
     "no finite number": (lambda: graphc.jit(jnp.add), (vector(5), float("-inf"))),
     "a key": (lambda: graphc.jit(jax.random.normal), lambda: (jax.random.key(3),)),
@@ -90,7 +90,7 @@ SUBJECTS = {
 
 
 def remedied(f, args):
-    """The remedies that had to be typed until a call compiled nothing."""
+    """Apply the suggested remedies until a call compiles nothing, and return them."""
     remedies = []
     while len(remedies) < 3:
         before = list(f.stats().compilations)
@@ -112,7 +112,7 @@ def remedied(f, args):
 def test_a_remedy_is_typed_back_and_works(name, events):
     make, args = SUBJECTS[name]
     args = args() if callable(args) else args
-    events.clear()  # of the arguments
+    events.clear()  # drop those of the arguments
     f, other = make(), make()
     with graphc.stance("no_compile"), pytest.raises(NoCompileError):
         f(*args)

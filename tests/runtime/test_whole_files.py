@@ -1,4 +1,4 @@
-"""Files are written as a whole, whatever happens, and nothing is left over."""
+"""Files are written as a whole, whatever happens, and leave nothing behind."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ from graphc.runtime.cache.whole_files import write_whole
 X = gt.tensor("x", "float32", ("n",))
 KILLS = 5 * int(os.environ.get("GRAPHC_EXAMPLES", 2))
 OLD, NEW = b"old" * 50_000, b"new!" * 70_000
-CALLS = "open", "fsync", "replace", "chmod", "close"  # of os: one may be killed at each
+CALLS = "open", "fsync", "replace", "chmod", "close"  # functions of os at which to kill
 WRITER = f"""
     import importlib.util, itertools, os, signal, sys
     spec = importlib.util.spec_from_file_location("whole", {whole_files.__file__!r})
@@ -60,7 +60,7 @@ def names(folder):
 
 
 def test_a_process_that_is_killed_leaves_the_old_file_or_the_new(tmp_path):
-    """At each call of the system, one after the other, and then at any time."""
+    """It is killed at each system call in turn, and then at random times."""
     path = tmp_path / "model"
     found = []
     for last in range(99):
@@ -88,7 +88,7 @@ def full(descriptor):
 
 
 def doors(folder):
-    """What writes files, and the files."""
+    """The functions that write files, and the files they write."""
     f = graphc.function([X], X + 1, dims="specialize")
     return {
         "export": (lambda: f.export(folder / "model", {"n": 3}), folder / "model"),

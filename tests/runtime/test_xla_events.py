@@ -1,4 +1,4 @@
-"""What XLA compiles, as JAX itself tells, is what `stats()` shows, and no more."""
+"""`stats()` shows just the XLA compilations that JAX itself reports."""
 
 import inspect
 import threading
@@ -20,7 +20,7 @@ A = gt.tensor("a", "float64", ())
 X = gt.tensor("x", "float64", ("n",))
 H = gt.tensor("h", "float32", ("n", 3))
 K = gt.tensor("k", "int64", ())
-SIZES = 1105, 1106, 1107, 2060  # that no other test has compiled for
+SIZES = 1105, 1106, 1107, 2060  # sizes for which no other test compiles
 
 _told = []
 
@@ -34,7 +34,7 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 def counted(f, calls):
-    """Calls, each compared in what was compiled; the last results."""
+    """Make calls, check what each one compiled, and return the last results."""
     function = getattr(f, "function", f)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", graphc.RecompilationWarning)
@@ -92,7 +92,7 @@ def test_tiers_and_ragged():
 
 
 def test_another_placement_of_an_argument():
-    """JAX compiles anew for what is committed to a device, without a trace."""
+    """For an array committed to a device, JAX compiles anew, without a trace."""
     f = graphc.function([X], X * 2, dims="specialize")
     with jax.enable_x64(True):
         committed = jax.device_put(np.ones(4), jax.devices()[0])
@@ -106,7 +106,7 @@ def test_another_placement_of_an_argument():
 
 
 def test_compilations_of_others_are_not_counted():
-    """Those of other threads, and of the same between calls."""
+    """Compilations in other threads, or between calls, are left out."""
     f = graphc.function([X], X * 2, dims="specialize")
     f(np.ones(3))
     assert xla.EVENTS.since(0) and not xla.EVENTS.since(xla.EVENTS.count)
@@ -123,7 +123,7 @@ def test_compilations_of_others_are_not_counted():
 
 
 def test_events_are_kept_up_to_a_bound():
-    """The last of them; positions count all that there were."""
+    """The last events are kept; positions count all events so far."""
     events = xla.Events(most=3)
     for i in range(5):
         events.note(f"segment_{i}", 0.1)
@@ -133,11 +133,11 @@ def test_events_are_kept_up_to_a_bound():
     assert not events.since(5)
 
 
-# Where arrays are placed, and how.
+# Where and how arrays are placed.
 
 
 def test_the_quick_way_is_there():
-    """Where this fails, JAX has changed: `device_put` is used, which is slower."""
+    """If this fails, JAX has changed: the slower `device_put` is used."""
     f = graphc.function([X], X * 2, dims="pad")
     f(np.ones(3))
     program = inspect.unwrap(f._programs.run).__globals__
@@ -146,7 +146,7 @@ def test_the_quick_way_is_there():
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "uint64", "complex128"])
 def test_quick_and_public_are_one(dtype):
-    """Dtypes, strides, weak types; where the result is, and whether it must be."""
+    """Both agree on dtype, strides, weak type and device, and on being committed."""
     names = {"jax": jax, "np": np}
     exec("\n".join(graphc.backends.placing.ON_DEVICE), names)
     public, (device, *_) = names["on_device"], jax.devices()
@@ -165,7 +165,7 @@ def test_quick_and_public_are_one(dtype):
 
 
 def test_arrays_that_are_like_no_other_are_where_jax_places_them_now():
-    """The first tells where that is, until another default device is chosen."""
+    """The first array tells that place, until another default device is chosen."""
     asked = []
 
     def public(array, like=None):
@@ -184,7 +184,7 @@ def test_arrays_that_are_like_no_other_are_where_jax_places_them_now():
 
 def test_arrays_are_placed_while_jax_traces():
     quick, array = xla.quick(jax, jax.device_put), np.arange(3.0, dtype="float32")
-    for _ in range(2):  # what is traced tells no place, and what is placed goes in
+    for _ in range(2):  # traced arrays tell no place; placed ones go in
         doubled = jax.jit(lambda x: quick(array) + x)(array)
         np.testing.assert_array_equal(doubled, 2 * array)
         assert not isinstance(quick(array), jax.core.Tracer)
@@ -210,7 +210,7 @@ def test_saved_programs_place_arrays_in_public(tmp_path):
 
 
 def test_results_are_small_and_do_not_change():
-    """A result keeps at most twice its bytes; who donates one changes no other."""
+    """A result takes at most twice its bytes; donating one changes no other."""
     f = graphc.function([X], [X * 2, X * 2, X * 3], dims=graphc.Pad(buckets=(1024,)))
     with jax.enable_x64(True):
         for n in (1000, 100, 0):
@@ -222,7 +222,7 @@ def test_results_are_small_and_do_not_change():
 
 
 def test_results_stay_where_they_were_computed():
-    """As committed as what they were computed from."""
+    """A result is committed if the arguments it was computed from are."""
     w = gt.tensor("w", "float64", (1,))
     f = graphc.function([X, w], X * w, dims="pad")
     with jax.enable_x64(True):

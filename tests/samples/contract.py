@@ -16,7 +16,7 @@ SPACE = (
     call(a(4, 1, 3), a(2, 3)),
 )
 SQUARES = (call(a(3, 3)), call(a(2, 3, 4)), call(a(0, 3)), call(a(1, 1)))
-ULPS = 64  # sums in another order
+ULPS = 64  # sums may run in another order
 
 
 def matvec(x, y):
@@ -34,12 +34,12 @@ def method(name):
 
 
 def path(namespace):
-    """The order of `einsum_path` as an array; its table is text."""
+    """The order from `einsum_path` as an array; its table is text."""
     return lambda *x, **options: steps(namespace.einsum_path(*x, **options)[0])
 
 
 def steps(order):
-    """The operands of each step, which may be all, in rows as long as the longest."""
+    """The operands of each step, in rows padded to the longest step."""
     assert order[0] == "einsum_path"
     most = max(map(len, order[1:]))
     return np.array([[*step, *[-1] * (most - len(step))] for step in order[1:]])

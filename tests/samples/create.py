@@ -1,4 +1,4 @@
-"""Arrays from sizes and numbers, and what is said of dtypes without any array."""
+"""Arrays from sizes and numbers, and facts about dtypes that need no array."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Derivatives of samples, and angles without their jumps."""
+"""Derivatives of samples, and angles without jumps."""
 
 import numpy as np
 

@@ -26,7 +26,7 @@ SHIFTS = (
     call(a(), a(values="small")),
     call(a(14, values="special"), a(4, 1, values="small")),
 )
-SIGNED = ("int8", "int32", "int64")  # their powers must not be negative
+SIGNED = ("int8", "int32", "int64")  # powers of these must not be negative
 
 
 def divmod_(x, y):

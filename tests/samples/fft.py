@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.samples.spec import ALL, a, call, sample
 
-# NumPy scales transforms of float16 by factors of float16: see the family's tests.
+# NumPy scales float16 transforms by float16 factors: see the family's tests.
 NO_HALF = [d for d in ALL if d != "float16"]
 ONE = (
     call(a(6)),

@@ -1,4 +1,4 @@
-"""Reading and functional updates by every kind of index."""
+"""Reads and functional updates by every kind of index."""
 
 import operator
 
@@ -40,7 +40,7 @@ INDICES = (
 
 
 class Updates:
-    """NumPy's in-place updates, on a copy."""
+    """NumPy's in-place updates, applied to a copy."""
 
     def __init__(self, how):
         self.how = how
@@ -55,7 +55,7 @@ class Updates:
 
 
 def updates(how, ufunc, *calls, **options):
-    """`x.at[index].how(value)`."""
+    """A sample of `x.at[index].how(value)`."""
     return sample(
         "updates_of",
         *calls,
@@ -96,7 +96,7 @@ def backwards(x, start):
 
 
 def any_step(x, step):
-    """By steps of -1 to 1 without 0, or of -3 to -1."""
+    """Slices with steps of either sign: 1 or -1, 3 or -3, and -3 to -1."""
     step = 1 - 2 * (step % 2)
     return x[::step], x[1 : -1 : 3 * step], x[:2:step], x[-1 :: step - 2]
 

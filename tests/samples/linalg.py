@@ -1,4 +1,4 @@
-"""Linear algebra. Decompositions are compared by what signs do not change."""
+"""Linear algebra; decompositions are compared by what does not depend on signs."""
 
 import numpy as np
 import scipy.linalg
@@ -7,7 +7,7 @@ import graphc.tensor as gt
 from tests import newest_numpy as newest
 from tests.samples.spec import a, call, sample
 
-# Integers are computed in float64 and float16 is refused: see the tests of the family.
+# Integers are computed in float64, and float16 is refused: see the family's tests.
 INEXACT = ["float32", "float64", "complex64"]
 NUMBERS = ["int64", *INEXACT]
 WIDE_TALL = ((3, 5), (2, 4, 2), (0, 3), (3, 0), (1, 1), (0, 2, 3), (2, 0, 0))
@@ -41,7 +41,7 @@ MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
 
 def decomposed(name, invariants, *calls, **options):
-    """A decomposition, compared by a function of what it gives."""
+    """A sample of a decomposition, compared by invariants of its results."""
 
     def side(g):
         return lambda x, **how: invariants(g, getattr(g.linalg, name)(x, **how))
@@ -77,7 +77,7 @@ def of_eigh(g, found):
 
 
 def of_pairs(x, b, UPLO="L"):
-    """SciPy has no broadcasting of batches."""
+    """SciPy's solution batch by batch, since SciPy does not broadcast batches."""
     batch = np.broadcast_shapes(x.shape[:-2], b.shape[:-2])
     x, b = (np.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (x, b))
     w, v = np.zeros(x.shape[:-1], x.real.dtype), np.zeros_like(x)
@@ -98,7 +98,7 @@ def schur(x, output="real"):
 
 
 def of_schur(g, found):
-    """The matrix, the unit matrix, and that nothing is below the diagonal's blocks."""
+    """The matrix, the unit matrix, and zeros below the blocks on the diagonal."""
     t, z = found
     return [z @ t @ adjoint(g, z), z @ adjoint(g, z), g.tril(t, -2)]
 
@@ -113,7 +113,7 @@ def sylvester(x, b, q):
 
 
 def of_eig(g, found):
-    """Sums do not depend on the order; without eigenvectors for their phases."""
+    """Sums, as the order is arbitrary; eigenvectors are left out for their phases."""
     single = found[0].dtype in ("float32", "complex64")
     values = found[0].astype("complex64" if single else "complex128")
     return [g.sum(values, axis=-1), g.sum(values * values, axis=-1)]
@@ -124,7 +124,7 @@ def of_eigvals(g, found):
 
 
 def scipys(name, *calls, numpy=None, **options):
-    """A function of `scipy.linalg`, where NumPy has none."""
+    """A sample of a function of `scipy.linalg` that NumPy lacks."""
     reference = numpy or getattr(scipy.linalg, name)
     given = {"dtypes": INEXACT, **ROUNDED, **options}
     return sample(f"linalg.{name}", *calls, numpy=reference, **given)
@@ -137,7 +137,7 @@ def root(x):
 
 
 def lu(x, **how):
-    """SciPy permutes as many rows as there are columns where there are none."""
+    """SciPy's, except that it permutes the wrong number of rows of empty matrices."""
     if not x.size and not how:
         m, n = x.shape[-2:]
         rows, left = (np.eye(m, k, dtype=x.dtype) for k in (m, min(m, n)))
@@ -149,7 +149,7 @@ def lu(x, **how):
 
 
 def lu_factor(x):
-    """SciPy has no batches of nothing."""
+    """SciPy's, with empty batches, which SciPy refuses."""
     if not x.size:
         return x, np.zeros((*x.shape[:-2], min(x.shape[-2:])), "int32")
     packed, pivots = scipy.linalg.lu_factor(x)
@@ -157,7 +157,7 @@ def lu_factor(x):
 
 
 def toeplitz(*given):
-    """SciPy has no batches of nothing."""
+    """SciPy's, with empty batches, which SciPy refuses."""
     if given[0].shape[:-1] == (0,):
         return np.zeros((0, given[0].shape[-1], given[-1].shape[-1]), given[0].dtype)
     return scipy.linalg.toeplitz(*given)
@@ -172,7 +172,7 @@ def by_cholesky(x, b, lower=False):
 
 
 def tridiagonal(lower, diagonal, upper, b):
-    """By the whole matrices."""
+    """The solution computed from whole matrices."""
     n = diagonal.shape[-1]
     one = np.eye(n, dtype=b.dtype)
     matrix = diagonal[..., None] * one

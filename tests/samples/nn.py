@@ -22,7 +22,7 @@ SHAPES = (
 
 
 def real_dtype(arrays):
-    """The dtype that floats promote to, integers being taken as float64."""
+    """The dtype that floats promote to, with integers taken as float64."""
     if any(x.dtype.kind == "c" for x in arrays):
         raise TypeError("complex numbers")
     kinds = [x.dtype if x.dtype.kind == "f" else np.dtype("float64") for x in arrays]
@@ -32,7 +32,7 @@ def real_dtype(arrays):
 def exact(function):
     """A reference that is computed in float64, whatever the dtype of the arrays.
 
-    Bools after the first argument are masks, and stay.
+    Bools after the first argument are masks, and stay as they are.
     """
 
     def reference(x, *args, **options):
@@ -52,7 +52,7 @@ def is_number(x):
 
 
 def samples(name, few, calls, **options):
-    """Lines for `gt.nn`: `few` calls with all dtypes, the others with floats only."""
+    """Samples for `gt.nn`: `few` calls with all dtypes, the others with floats only."""
     more = [c for c in calls if all(c is not other for other in few)]
     yield sample(f"nn.{name}", *few, **options)
     yield sample(f"nn.{name}", *more, dtypes=FLOATS, **options)
@@ -80,7 +80,7 @@ def celu(x, alpha=1.0):
 
 
 def squareplus(x, b=4.0):
-    """Accurate on the left too, where the sum of x and the root nearly cancels."""
+    """Accurate on the left too, where x and the root nearly cancel in their sum."""
     low = b / 2 / np.maximum(np.abs(x) + np.hypot(x, np.sqrt(b)), 1e-300)
     return np.maximum(x, 0) + low
 
@@ -109,10 +109,10 @@ def relu(x):
 
 
 def hard_tanh(x):
-    """Integers stay integers, bools become int64."""
+    """Integers stay integers, and bools become int64."""
     if x.dtype.kind == "c":
         raise TypeError("complex numbers")
-    low = 0 if x.dtype.kind == "u" else -1  # which NumPy 2.0 does not take
+    low = 0 if x.dtype.kind == "u" else -1  # NumPy 2.0 refuses -1 there
     return np.clip(x.astype("int64") if x.dtype == bool else x, low, 1)
 
 
@@ -173,11 +173,11 @@ def activations():
     yield sample("nn.identity", *SHAPES, numpy=lambda x: x)
 
 
-# Softmax and its kin. Masks are the second argument here.
+# Softmax and its kin. Here, masks are the second argument.
 
 
 def check_axis(x, axis):
-    """NumPy's reductions take -1 of a scalar; neither JAX nor graphc does."""
+    """Refuse an axis of a scalar: NumPy takes -1 there, JAX and graphc do not."""
     if x.ndim == 0 and axis is not None:
         raise ValueError("no axis")
 

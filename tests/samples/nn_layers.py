@@ -22,7 +22,7 @@ def standardize(x, mean=None, variance=None, axis=-1, epsilon=1e-5, where=True):
 
 
 def over(vector, axes, shape):
-    """A vector or matrix over some axes, ready to broadcast."""
+    """A vector or matrix over some axes, with the other axes added for broadcasting."""
     if vector.shape != tuple(shape[k] for k in axes):
         raise ValueError("another shape")
     rank = len(shape)

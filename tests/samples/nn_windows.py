@@ -1,7 +1,7 @@
 """Neural networks: convolution and pooling, each by its definition.
 
-The references go through the points of the window and take, for each, all elements
-that it meets: no more than slices, sums and a product over channels.
+The references loop over the points of the window. For each point, they take all the
+elements that it meets, so they need only slices, sums and a product over channels.
 """
 
 from functools import reduce
@@ -18,7 +18,10 @@ def each(size, count):
 
 
 def named_pair(n, extent, stride, name):
-    """As many places as strides in the axis; the larger half after it, or before."""
+    """The padding for as many windows as strides fit into the axis.
+
+    Its larger half comes after the axis for "SAME", before it otherwise.
+    """
     total = max((-(-n // stride) - 1) * stride + extent - n, 0)
     small, large = total // 2, total - total // 2
     return (small, large) if name == "SAME" else (large, small)
@@ -36,7 +39,7 @@ def checked(sizes):
 
 
 def met(x, window, stride=1, padding="VALID", dilation=1, fill=0, mode="constant"):
-    """For each point of the window, what it meets in `x` at all places."""
+    """For each point of the window, the elements of `x` that it meets."""
     count = len(window)
     checked(window)
     stride, dilation = checked(each(stride, count)), checked(each(dilation, count))
@@ -64,7 +67,7 @@ def met(x, window, stride=1, padding="VALID", dilation=1, fill=0, mode="constant
 
 
 def wide(function):
-    """A reference computed in 64 bits, in the common dtype of the arrays."""
+    """A reference that is computed in 64 bits and returns the arrays' common dtype."""
 
     def reference(*args, **options):
         dtype = np.result_type(*args)
@@ -103,7 +106,7 @@ def conv(x, kernel, bias=None, groups=1, padding_mode="constant", **options):
 
 
 def cut(n, extent, stride, padding):
-    """Where the transposed result starts in all that is touched, and its length."""
+    """The start of the transposed result in all that is touched, and its length."""
     if isinstance(padding, str) and padding != "VALID":
         total = extent + stride - 2
         before = -(-total // 2) if padding == "SAME" else total // 2
@@ -228,7 +231,7 @@ def convolutions():
 
 
 def last_axes(x, window):
-    """The window as a size per axis: all axes but two, or those it names."""
+    """The window as a size per axis: all axes but two, or as many as it has sizes."""
     count = len(window) if isinstance(window, tuple) else x.ndim - 2
     if not 1 <= count <= x.ndim:
         raise ValueError("axes")
@@ -248,7 +251,7 @@ def limit(dtype, sign):
 
 
 def extreme(ufunc, sign):
-    """The reference of max_pool and min_pool; bools become int64."""
+    """The reference of `max_pool` and `min_pool`; bools become int64."""
 
     def reference(x, *given, **options):
         if x.dtype.kind == "c":
@@ -330,7 +333,7 @@ def pools():
         yield sample(f"nn.{name}", *few, numpy=reference, dtypes=ALL)
         dtypes = ["int8", *FLOATS]
         yield sample(f"nn.{name}", *more, numpy=reference, dtypes=dtypes)
-        if name != "avg_pool":  # which is infinite where its sum is
+        if name != "avg_pool":  # it is infinite where its sum is
             large = call(a(1, 1, 16, values="large"), 3, 1)
             yield sample(f"nn.{name}", large, numpy=reference, dtypes=FLOATS)
     options = {"numpy": exact(average), "dtypes": NUMBERS}

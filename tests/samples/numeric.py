@@ -1,4 +1,4 @@
-"""Elementwise functions beyond the ufuncs: parts, closeness, choices, lines."""
+"""Elementwise functions other than ufuncs: parts, closeness, choices, lines."""
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def piecewise(namespace):
 
 
 def points(namespace, **options):
-    """Through fixed points; NumPy computes in float64, we as precisely as given."""
+    """Interpolate between fixed points: NumPy in float64, ours in the given dtype."""
     knots, heights = np.array([-2.0, 0.0, 0.5, 3.0]), np.array([1.0, -1.0, 4.0, 0.5])
 
     def function(x):

@@ -10,7 +10,7 @@ STATISTICS = ("maximum", "minimum", "mean", "median")
 
 
 def calls(mode, **options):
-    """A matrix and a row with each of the widths."""
+    """Calls with each of the widths for a matrix, and one for a row."""
     grid = [call(a(3, 4), width, mode, **options) for width in WIDTHS]
     return *grid, call(a(1, 3), (2, 1), mode, **options)
 
@@ -19,7 +19,7 @@ CROPS = (-1, (-1, 2), ((0, -2), (2, -3)), ((-3, 0), (0, 0)), -2, (-2, 0))
 
 
 def cropping(x, widths, mode="constant", **options):
-    """`numpy.pad`, where widths that are negative crop as in `jax.lax.pad`."""
+    """`numpy.pad`, with negative widths that crop, as in `jax.lax.pad`."""
     pairs = np.broadcast_to(widths, (x.ndim, 2))
     if mode != "constant":
         return np.pad(x, pairs, mode)

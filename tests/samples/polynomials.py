@@ -1,4 +1,4 @@
-"""Values and products of polynomials, and vectors moved over each other."""
+"""Values and products of polynomials, and convolutions of vectors."""
 
 from tests.samples.spec import a, call, sample
 

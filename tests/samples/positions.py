@@ -1,4 +1,4 @@
-"""Positions in arrays of a shape."""
+"""Positions in arrays of a given shape."""
 
 import numpy as np
 

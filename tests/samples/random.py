@@ -20,7 +20,7 @@ STREAM = {"numpy": "a rejection sampler: another stream of the same distribution
 
 
 def draws(name, call_it, *calls, **options):
-    """`call_it(namespace, key, dtype, *arguments)` on both sides."""
+    """A sample of `call_it(namespace, key, dtype, *arguments)` on both sides."""
 
     def ours(*args):
         dtype = getattr(args[0], "dtype", np.dtype("float32"))
@@ -42,13 +42,13 @@ def draws(name, call_it, *calls, **options):
 
 
 def plain(name):
-    """A distribution without parameters, drawn in the shape of the argument."""
+    """A sample of a distribution without parameters, drawn in the argument's shape."""
     call_it = lambda r, k, t, x: getattr(r, name)(k, x.shape, t)  # noqa: E731
     return draws(name, call_it, call(a(2, 3)))
 
 
 def broadcast(name, count, **options):
-    """A distribution of `count` parameters, the first an argument."""
+    """A sample of a distribution with `count` parameters, the first an argument."""
     more = [0.75] * (count - 1)
 
     def call_it(r, k, t, x):
@@ -77,7 +77,7 @@ def shuffle(r, k, t, x):
 
 
 def multinomial(r, k, t, x):
-    """`shape` of `jax.random` is not what its documentation says in all versions."""
+    """In some versions, `shape` of `jax.random` differs from its documentation."""
     trials, p = np.asarray(20, t), np.array([0.25, 0.75], t)
     if r is gt.random:
         return r.multinomial(k, trials, p, x.shape, t)
@@ -85,14 +85,14 @@ def multinomial(r, k, t, x):
 
 
 def seeded(r, k, t, x):
-    """`jax.random.key` gives what `jax.random.key_data` takes apart."""
+    """JAX's key is an object, from which `key_data` takes the words that ours gives."""
     if r is gt.random:
         return r.key(12)
     return r.key_data(r.key(12))
 
 
 def negative_binomial(r, k, t, x):
-    """JAX has none: this is how ours is composed."""
+    """JAX lacks it, so its draws are composed as in ours."""
     if r is gt.random:
         return r.negative_binomial(k, 3.0, x, None, INTS[t])
     keys = r.split(k)
@@ -101,7 +101,7 @@ def negative_binomial(r, k, t, x):
 
 
 def wishart(r, k, t, x):
-    """JAX has none: this is Bartlett's decomposition, as ours."""
+    """JAX lacks it, so this is Bartlett's decomposition, as in ours."""
     if r is gt.random:
         return r.wishart(k, 4.0, x, (2,), t)
     d, keys = len(x), r.split(k)

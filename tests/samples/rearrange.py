@@ -1,4 +1,4 @@
-"""Functions that arrange arrays, edit them, and make grids."""
+"""Functions that rearrange and edit arrays, and that make grids."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ ODD = np.array([True, False, True])
 
 
 def both(name, function, *calls, **options):
-    """`function(namespace, *arguments)` on both sides."""
+    """A sample of `function(namespace, *arguments)` on both sides."""
     return sample(
         name,
         *calls,
@@ -44,7 +44,7 @@ def filled(namespace, x, val, wrap=False):
 
 
 def window(name, *more):
-    """A window as long as the argument; the weights are float32 with us."""
+    """A sample of a window as long as the argument; our weights are float32."""
 
     def called(namespace, x):
         return getattr(namespace, name)(x.shape[0], *more).astype("float32") + 1
@@ -54,7 +54,7 @@ def window(name, *more):
 
 
 def wide(result):
-    """Python numbers make the default float with us, float64 in NumPy."""
+    """Cast NumPy's float64, made from Python numbers, to our default float."""
     return result.astype("float32")
 
 

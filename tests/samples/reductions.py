@@ -1,4 +1,4 @@
-"""Reductions and running results: axes, kept axes, no elements, NaN."""
+"""Reductions and running results: axes, kept axes, empty arrays, NaN."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ STARTED = (call(a(2, 3), initial=2), call(a(0, 3), axis=0, initial=1))
 
 
 def running(function):
-    """NumPy's accumulate, which flattens where no axis is named."""
+    """NumPy's `accumulate`, which flattens the array if no axis is given."""
 
     def reference(x, axis=None):
         x = x.ravel() if axis is None else x

@@ -1,4 +1,4 @@
-"""Sorting, searching, selecting, counting; sizes that depend on the data."""
+"""Sorting, searching, selecting and counting; sizes that depend on data."""
 
 import numpy as np
 

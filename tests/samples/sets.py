@@ -1,4 +1,4 @@
-"""Sets of elements, and orders by several keys or in part."""
+"""Sets of elements, sorting by several keys, and partial sorting."""
 
 import numpy as np
 
@@ -38,12 +38,12 @@ def sorted_values(x):
 
 
 def ordered(function, **options):
-    """What NumPy leaves open in part is sorted with us."""
+    """A full sort: our partitions sort what NumPy leaves in any order."""
     return lambda x, kth, axis=-1: function(x, axis=axis, **options)
 
 
 def largest(x, k, axis=-1):
-    """From the largest on; of equal ones the first comes first."""
+    """The `k` largest in descending order; of equal ones the first comes first."""
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(k)
     keys = -x.astype("float64") if x.dtype.kind == "f" else ~x

@@ -1,4 +1,4 @@
-"""Rearranging, joining, cutting and repeating; nothing is computed."""
+"""Rearranging, joining, cutting and repeating, which compute nothing."""
 
 import numpy as np
 

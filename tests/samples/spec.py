@@ -1,4 +1,4 @@
-"""What a sample is: a function of `graphc.tensor`, calls of it, and NumPy's equivalent.
+"""Samples: a function of `graphc.tensor`, calls of it, and NumPy's equivalent.
 
 Arrays are described, not given: `a(2, 3)` is made anew for each dtype of a sample.
 """
@@ -23,14 +23,14 @@ ALL = [*REAL, "complex64"]
 
 @dataclass(frozen=True)
 class Array:
-    """An array to be: its shape, which values it has, and its dtype where fixed."""
+    """A description of an array: shape, kind of values, and dtype if it is fixed."""
 
     shape: tuple[int, ...]
     values: str = "mixed"
     dtype: str | None = None
 
     def make(self, dtype: str) -> np.ndarray:
-        """The array, the same each time."""
+        """Make the array; it is the same each time."""
         to = np.dtype(self.dtype or dtype)
         seed = zlib.crc32(repr((self.shape, self.values)).encode())
         found = VALUES[self.values](np.random.default_rng(seed), to, self.shape)
@@ -38,12 +38,12 @@ class Array:
 
 
 def a(*shape: int, values: str = "mixed", dtype: str | None = None) -> Array:
-    """An array of the dtype that a sample is tried with, or of its own."""
+    """Describe an array of the dtype that a sample is tried with, or of its own."""
     return Array(shape, values, dtype)
 
 
 def i(*shape: int, values: str = "index") -> Array:
-    """An array of int64, by default with the numbers 0, 1 and 2."""
+    """Describe an int64 array, by default of the numbers 0, 1 and 2."""
     return Array(shape, values, "int64")
 
 
@@ -77,12 +77,12 @@ def _special(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _across(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """The special numbers down the columns: beside `special`, each one meets each."""
+    """The special numbers down the columns, so that each meets each of `special`."""
     return np.ascontiguousarray(_special(rng, dtype, shape[::-1]).T)
 
 
 def _large(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers whose squares or exponentials overflow; the special ones of integers."""
+    """Numbers whose squares or exponentials overflow; special ones for integers."""
     if dtype.kind != "f":
         return _special(rng, dtype, shape)
     most = float(np.finfo(dtype).max)
@@ -109,7 +109,7 @@ def _ordered(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _holes(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Mixed numbers, some of them NaN where there is NaN."""
+    """Mixed numbers; for inexact dtypes, some of them are NaN."""
     found = _mixed(rng, dtype, shape)
     if dtype.kind in "fc" and found.size:
         found = np.where(rng.uniform(size=shape) < 0.3, np.nan, found)
@@ -117,7 +117,7 @@ def _holes(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _square(rng: Any, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Matrices that are well conditioned."""
+    """Well-conditioned matrices."""
     return _mixed(rng, dtype, shape) / 4 + 3 * np.eye(*shape[-2:])
 
 
@@ -149,29 +149,30 @@ VALUES: dict[str, Callable[..., np.ndarray]] = {
 
 @dataclass(frozen=True)
 class Call:
-    """Arguments of one call; arrays in them, also in lists, are described."""
+    """The arguments of one call; arrays in them, also in lists, are descriptions."""
 
     args: tuple[Any, ...]
     options: dict[str, Any] = field(default_factory=dict)
 
 
 def call(*args: Any, **options: Any) -> Call:
-    """One call with these arguments."""
+    """Return a call with these arguments."""
     return Call(args, options)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A function of `graphc.tensor` by name, calls of it, and what it should give.
+    """A function of `graphc.tensor` by name, calls of it, and its expected results.
 
-    `numpy` is called with the same arguments; it is NumPy's function of that name by
-    default. `ours` stands in where the name itself cannot be called so. `dtypes` are
-    tried in turn; where NumPy raises, we must. `ulps` is the rounding allowed, `looser`
-    that of a backend. `differs` says why the values of a backend are others,
-    `exact_dtype=False` that the dtype is. `refused` is the reason that a backend gives
-    for not running it, so that a JAX program runs it with NumPy. With `static`, sizes
-    must be numbers when the graph is built. `like` gives arrays of the shape and dtype
-    of `numpy`'s alone, where that is quicker and the values are others.
+    `numpy` is called with the same arguments; by default, it is NumPy's function of
+    that name. `ours` replaces our function where the name alone cannot be called like
+    that. `dtypes` are tried in turn; where NumPy raises, ours must raise too. `ulps` is
+    the rounding allowed, and `looser` overrides it for a backend. `differs` tells why a
+    backend's values differ; `exact_dtype=False` says that the dtype may. `refused` is
+    the reason that a backend gives for not running a call, which a JAX program then
+    runs on NumPy. With `static`, sizes must be numbers when the graph is built. `like`
+    gives arrays of the shape and dtype of `numpy`'s results, for values that are not
+    compared.
     """
 
     name: str
@@ -188,7 +189,7 @@ class Sample:
     like: Callable[..., Any] | None = None
 
     def function(self) -> Callable[..., Any]:
-        """Our side."""
+        """Our function."""
         if self.ours is not None:
             return self.ours
         found: Any = gt
@@ -197,7 +198,7 @@ class Sample:
         return found
 
     def reference(self, backend: str = "") -> Callable[..., Any]:
-        """NumPy's side, to compare a backend with."""
+        """NumPy's function, to compare a backend with."""
         if self.like is not None and backend in self.differs:
             return self.like
         if self.numpy is not None:
@@ -209,7 +210,7 @@ class Sample:
 
 
 def sample(name: str, *calls: Call, **options: Any) -> Sample:
-    """A line of a family's samples."""
+    """Return a sample; families list these."""
     if "dtypes" in options:
         options["dtypes"] = tuple(options["dtypes"])
     return Sample(name, calls, **options)

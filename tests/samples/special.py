@@ -1,6 +1,6 @@
 """Special functions: SciPy's in float64, rounded to the dtype of NumPy's float ufuncs.
 
-JAX's gamma functions, and what is made of them, lose a few more units of rounding.
+JAX's gamma functions, and those built on them, lose a few more units of rounding.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ BETA = (
 SHAPES = (call(a()), call(a(0, 3)), call(a(1)))
 BROADCAST = (call(a(), a()), call(a(0, 3), a(3)), call(a(2, 1), a(1, 3)))
 SUMS = (call(a(2, 3)), call(a(2, 3), axis=0), call(a(4)))
-FEW = (*FLOATS, "complex64")  # integers become floats as those of erf and xlogy
+FEW = (*FLOATS, "complex64")  # integers become floats, as in erf and xlogy
 GAMMA = {"jax": 32}
 INCOMPLETE = {"jax": 128}
 BESSEL = {"jax": 32}
@@ -43,7 +43,7 @@ REAL_ORDER = {"jax": "JAX has no Bessel functions of real order"}
 
 
 def rounded(function):
-    """The function in float64, its result in the dtype of `numpy.exp`."""
+    """The function in float64, with its result in the dtype of `numpy.exp`."""
 
     def reference(*args, **options):
         dtype = np.exp(np.zeros((), np.result_type(*args))).dtype
@@ -58,27 +58,27 @@ def rounded(function):
 
 
 def rounded_of_order(n, x):
-    """SciPy's, which has numbers on the left too, where ours with symbolic n is NaN."""
+    """SciPy's values, but `blank` left of zero, as ours are if n is symbolic."""
     wide = x.astype("float64")
     found = sp.polygamma(n, wide)
     return np.where((wide < 0) & (n > 0), blank(n, wide), found).astype(x.dtype)
 
 
 def blank(n, x):
-    """At poles the infinity of the order's sign, elsewhere NaN."""
+    """The infinity of the order's sign at poles, NaN elsewhere."""
     sign = np.where(n % 2 == 0, -np.inf, np.inf)
     return np.where(x == np.floor(x), sign, np.nan)
 
 
 def plain(name, *calls, theirs=None, **options):
-    """The function of SciPy's name."""
+    """A sample of the function that SciPy has under the same name."""
     reference = rounded(theirs or getattr(sp, name))
     options = {"dtypes": FEW} | options
     return sample(f"special.{name}", *calls, numpy=reference, **options)
 
 
 def ordered(name, order, calls=POSITIVE, theirs=None, **options):
-    """A function with a Python number before the array: its order."""
+    """A sample of a function whose order, a Python number, comes before the array."""
     ours, theirs = getattr(gt.special, name), theirs or getattr(sp, name)
     return sample(
         f"special.{name}",
@@ -90,7 +90,7 @@ def ordered(name, order, calls=POSITIVE, theirs=None, **options):
 
 
 def sizes(name, **options):
-    """A function of special numbers without their signs."""
+    """A sample of a function at special numbers without their signs."""
     ours, theirs = getattr(gt.special, name), getattr(sp, name)
     return sample(
         f"special.{name}",
@@ -102,7 +102,7 @@ def sizes(name, **options):
 
 
 def without(number, name, *calls, theirs=None, **options):
-    """A function not called at a number, where SciPy's limit is not that of JAX."""
+    """A sample that leaves out a number at which SciPy's limit differs from JAX's."""
     ours, theirs = getattr(gt.special, name), theirs or getattr(sp, name)
     return sample(
         f"special.{name}",
@@ -114,18 +114,18 @@ def without(number, name, *calls, theirs=None, **options):
 
 
 def hurwitz(x, q):
-    """SciPy's zeta, NaN where ours is: at q < 0 but for the poles, and at NaN."""
+    """SciPy's zeta, but NaN where ours is: at q < 0 except at poles, and at NaN."""
     outside = (x != 1) & (np.isnan(x) | ((q < 0) & (q != np.floor(q))))
     return np.where(outside, np.nan, sp.zeta(x, q))
 
 
 def polygamma(n, x):
-    """SciPy's is inf at -inf, where it has no limit."""
+    """SciPy's, but NaN at -inf, where there is no limit and SciPy's is inf."""
     return np.where(x == -np.inf, np.nan, sp.polygamma(n, x))
 
 
 def multigammaln(a, d):
-    """SciPy's raises where ours is NaN."""
+    """SciPy's, but NaN outside the domain, where SciPy's raises."""
     inside = a > 0.5 * (d - 1)
     return np.where(inside, sp.multigammaln(np.where(inside, a, d), d), np.nan)
 
@@ -181,7 +181,7 @@ SAMPLES = [
         dtypes=FLOATS,
         looser={"jax": 64},
     ),
-    plain("betainc", *BETA, ulps=128),  # SciPy's of float32 is as JAX's
+    plain("betainc", *BETA, ulps=128),  # SciPy's in float32 is like JAX's
     plain("gammainc", *TWO, *NUMBER, *PAIRS, looser=INCOMPLETE),
     plain("gammaincc", *TWO, *NUMBER, *PAIRS, looser=INCOMPLETE),
     plain("zeta", *POSITIVE, ONE[-1], theirs=lambda x: sp.zeta(x), looser=GAMMA),

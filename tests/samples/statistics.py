@@ -1,4 +1,4 @@
-"""Quantiles, means, correlations, integrals, groups, and what passes over NaN."""
+"""Quantiles, means, correlations, integrals, groups, and functions that skip NaN."""
 
 import numpy as np
 
@@ -62,7 +62,7 @@ MISSING = (
     call(a(3, values="holes"), keepdims=True),
 )
 NONE = (call(a(0, 3), axis=0), call(a(0)))
-# Variances are real numbers, in the dtype that is named.
+# Variances are real numbers, in the dtype that is asked for.
 BROAD = ["int8", *INEXACT[1:]]  # NumPy rounds differences to float16 on the way
 SPREADS = ("var", "std", "nanvar", "nanstd")
 SPREAD_AS = (call(a(4), axis=0, dtype="complex128"),)
@@ -77,7 +77,7 @@ TABLES = (
 EDGES = np.array([-1.0, 0.0, 0.5, 0.5, 2.0])
 WIDE = [t for t in INEXACT if t != "float16"]
 EXACT = ["bool", *INTEGERS]
-# NumPy computes these in float64 whatever it is given.
+# NumPy computes these in float64 for any dtype.
 DOUBLE = [*INTEGERS, "float64"]
 
 

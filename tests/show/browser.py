@@ -1,6 +1,6 @@
-"""Headless Chromium over its DevTools pipe: no package is needed, only the browser.
+"""Headless Chromium over its DevTools pipe: this takes the browser but no package.
 
-Messages are JSON, each ended by a zero byte; the browser reads them from descriptor 3
+Messages are JSON, each ended by a zero byte. The browser reads them from descriptor 3
 and writes to 4. CHROMIUM=/path names a browser that is not on the PATH.
 """
 
@@ -15,17 +15,17 @@ import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MISSING = "there is no Chromium: install it, or name it in CHROMIUM=/path/of/chromium"
-SECONDS = 60  # for one answer, on a machine that is busy
+SECONDS = 60  # for one answer, on a busy machine
 
 
 def executable():
-    """The path of a browser, or None."""
+    """The path of a browser; None if there is none."""
     named = os.environ.get("CHROMIUM")
     return named or next(filter(None, map(shutil.which, NAMES)), None)
 
 
 def spawned(command, to_process, from_process):
-    """The id of a process that has these ends of pipes as 3 and 4, and no output."""
+    """Start a process with these pipe ends as 3 and 4 and no output; return its id."""
     ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_process, from_process)]
     actions = [(os.POSIX_SPAWN_DUP2, end, i) for i, end in enumerate(ends, 3)]
     actions += [(os.POSIX_SPAWN_OPEN, i, os.devnull, os.O_WRONLY, 0) for i in (1, 2)]
@@ -36,7 +36,7 @@ def spawned(command, to_process, from_process):
 
 
 class Browser:
-    """One browser with one page."""
+    """A browser with one page."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -66,7 +66,7 @@ class Browser:
         self._folder.cleanup()
 
     def send(self, method, **params):
-        """The result of a command."""
+        """Send a command and return its result."""
         self._count += 1
         message = {"id": self._count, "method": method, "params": params}
         if self._session:
@@ -91,7 +91,7 @@ class Browser:
         return json.loads(first)
 
     def _note(self, event):
-        """Errors of the page, and whatever it asks the network for."""
+        """Note errors of the page, and all addresses that it requests."""
         params = event.get("params", {})
         match event.get("method"):
             case "Runtime.exceptionThrown":
@@ -104,7 +104,7 @@ class Browser:
                 self.requests.append(params["request"]["url"])
 
     def run(self, script):
-        """The value of an expression, also of one that is awaited."""
+        """The value of an expression, which is awaited if it is a promise."""
         found = self.send(
             "Runtime.evaluate",
             expression=script,
@@ -115,12 +115,12 @@ class Browser:
         return found["result"].get("value")
 
     def visit(self, path, width=1280, height=900, dark=False):
-        """Open the page of a plan, a file, and wait until it is drawn."""
+        """Open a plan's page, which is a file, and wait until it is drawn."""
         ready = "document.body?.dataset.ready === 'yes'"
         self.open(path.as_uri(), ready, width, height, dark)
 
     def open(self, address, ready, width=1280, height=900, dark=False):
-        """Go to an address and wait until what says that it is ready is true."""
+        """Go to an address and wait until the expression `ready` is true."""
         self.errors.clear()
         self.requests.clear()
         sizes = {"width": width, "height": height, "deviceScaleFactor": 1}

@@ -1,4 +1,4 @@
-"""Functions of many kinds, and records that nothing was compiled for."""
+"""Functions of many kinds, and records for which nothing was compiled."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from graphc.show.records import (
 
 
 def masked(**how):
-    """Three segments, with one integer read between them, and a static argument."""
+    """Three segments with an integer read between them, and a static argument."""
     x = gt.tensor("x", "float32", ("n", 3))
     k = gt.iscalar("k")
     score = gt.log(1 + gt.sum(x.T.T * x, axis=1))
@@ -34,7 +34,7 @@ def padded():
 
 
 def counted():
-    """An axis that is padded, beside counts and an argument that are not."""
+    """A function with a padded axis, and with counts and an argument not padded."""
     x = gt.tensor("x", "float32", ("n", 3))
     y = gt.tensor("y", "float32", ("m", 3))
     k = gt.iscalar("k")
@@ -45,7 +45,7 @@ def counted():
 
 
 def shared():
-    """Blocks that are calls of one function, whose axes are its own."""
+    """Blocks that are calls of one function, which has axes of its own."""
     x = gt.tensor("x", "float32", ("n", 8))
     ws = [gt.tensor(f"w{i}", "float32", (8, 8)) for i in range(12)]
     h = x
@@ -68,7 +68,7 @@ def looped():
 
 
 def driven():
-    """A loop that Python runs: the sizes in its body differ from step to step."""
+    """A loop that Python runs, as sizes in its body differ from step to step."""
     x = gt.tensor("x", "float32", ("n",))
 
     def step(total, v):
@@ -92,7 +92,7 @@ def checked():
 
 
 def of_jax():
-    """A function that decides by a size, called for two sides of the question."""
+    """A JAX function that branches on a size, called with sizes on both sides."""
     import jax.numpy as jnp
 
     @graphc.jit
@@ -132,7 +132,7 @@ KINDS = {
 
 
 def chain(count, lines, name="f.py", alike=False):
-    """The picture of a chain of nodes, on so many lines; alike, or each as no other."""
+    """The picture of a chain of nodes on `lines` lines; `alike`, or all different."""
     ops = ("tanh", "sin", "cos", "add", "exp", "sqrt", "abs")
     values = [ValueRecord("x", 0)]
     nodes = []

@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 
 import numpy as np
-from PIL import Image  # which matplotlib brings
+from PIL import Image  # matplotlib installs it
 
 from tests.show.browser import Browser
 from tests.show.programs import masked

@@ -1,4 +1,4 @@
-"""Each compilation in the picture of a function with the calls that it has served."""
+"""The picture of a function tells, for each compilation, the calls that it served."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ def of_sums(dims):
 
 
 def of_parts(dims):
-    """A size that is read between segments, and an integer that is one."""
+    """A function with a size read between segments and an integer that is a size."""
     x, k = gt.matrix("x", shape=("n", 3)), gt.iscalar("k")
     norms = gt.sqrt(gt.sum(x**2, axis=1))
     last = gt.sort(norms[norms > 1], descending=True)[:k]
@@ -51,7 +51,7 @@ def served(f):
 @pytest.mark.parametrize("dims", ["auto", "pad", "specialize"])
 @pytest.mark.parametrize("make", [of_sums, of_parts, of_jit, of_numpy_names])
 def test_the_calls_of_compilations_are_those_of_their_sizes(make, dims):
-    """They are known but where JAX runs calls by itself, for several sizes."""
+    """They are unknown only if JAX itself runs calls of several sizes."""
     f, arguments = make(dims)
     for n in SIZES:
         args = arguments(n)
@@ -80,7 +80,7 @@ def test_calls_of_every_size_are_counted_once():
 
 
 def test_reads_that_differ_leave_the_calls_open():
-    """Where sizes of arguments do not say which compilation it was, none is told."""
+    """If argument sizes do not tell the compilation, none is named."""
     v = gt.vector("v", shape=("n",))
     f = graphc.function([v], gt.sort(v[v > 0]), dims="specialize")
     for count in (1, 2, 2):

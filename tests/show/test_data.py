@@ -1,4 +1,4 @@
-"""The data of a picture: complete, in range, and the sizes are those of the graph."""
+"""The data of a picture are complete and in range, with the sizes of the graph."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from tests.show.programs import KINDS, driven, looped, masked, of_jax, padded
 
 
 def programs_of(shown):
-    """The programs of a picture, as they are read back from JSON."""
+    """The programs of a picture as read back from JSON."""
     data = json.loads(shown._picture().to_json())
     assert data["schema"] == "graphc.plan" and data["version"] == 1
     assert data["graphc"] == graphc.__version__
@@ -47,7 +47,7 @@ STEPS = {"segment", "read", "host", "check", "join", "loop", "program"}
 
 
 def check(program):
-    """Raise unless all fields are there, and whatever is named by its place exists."""
+    """Check that all fields are there, and that whatever a position names exists."""
     assert program.keys() == fields(records.ProgramRecord)
     for name, kind in LISTS.items():
         for one in program[name]:
@@ -123,7 +123,7 @@ def test_the_plan_of_a_function_has_its_data():
 
 
 def evaluated(program, ref, numbers):
-    """The number of a size, as the schema says that it is computed."""
+    """The number of a size, computed as the schema says."""
     if isinstance(ref, int):
         return ref
     total = 0
@@ -148,7 +148,7 @@ def called(program, op, args, numbers):
 
 
 def test_sizes_are_those_of_the_graph():
-    """Each op of sizes that there is, at numbers where they differ."""
+    """Every op of sizes is tried, at numbers for which they differ."""
     x = gt.tensor("x", "float32", ("n", "m"))
     k = gt.iscalar("k")
     flat = gt.reshape(x, (-1,))

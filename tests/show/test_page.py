@@ -21,7 +21,7 @@ EVIL = "</script><img src=x onerror=alert(1)>\u2028\"'"
 
 
 def data_of(text):
-    """The data inside of a page."""
+    """The data inside a page."""
     packed = re.search(r'<script id="data"[^>]*>([^<]*)</script>', text)[1]
     return json.loads(zlib.decompress(base64.b64decode(packed)))
 
@@ -42,11 +42,11 @@ def test_a_page_needs_nothing_else():
     tags = Tags(text)
     assert tags.addresses == [] and {"link", "img", "iframe"}.isdisjoint(tags.tags)
     assert "default-src 'none'" in text and len(text) < 60_000
-    assert "<td>read</td>" in text  # the table stands there without any script
+    assert "<td>read</td>" in text  # the table needs no script
 
 
 def test_five_thousand_nodes_fit_into_300_kilobytes():
-    """Each with a line of its own, and no two alike; the page holds all of them."""
+    """Each has a line of its own and no two are alike; the page holds all of them."""
     text = page(chain(5000, 2500))
     assert len(text) < 300_000
     [program] = data_of(text)["programs"]
@@ -88,7 +88,7 @@ def test_a_line_that_repeats_itself_is_folded():
 
 
 def evil():
-    """A graph whose names and lines try to be more than text."""
+    """A function whose names and lines contain markup and scripts."""
     lines = f"x = gt.tensor({EVIL!r}, 'float32', ('n',))\ny = gt.tanh(x)  # {EVIL}\n"
     names = {"gt": gt}
     exec(compile(lines, f"{EVIL}.py", "exec"), names)
@@ -153,13 +153,13 @@ CLICK = "[...document.querySelectorAll({!r})].at({}).click()"
 
 
 def visit(browser, f, path, **how):
-    """Open the page of a function; afterwards, `undisturbed` is to be asked."""
+    """Open the page of a function; call `undisturbed` afterwards."""
     f.show(path, open=False)
     browser.visit(path, **how)
 
 
 def undisturbed(browser, path):
-    """Nothing went wrong, and nothing was asked of any network."""
+    """Check that nothing went wrong and that no network was asked for anything."""
     assert browser.errors == []
     assert {*browser.requests} <= {path.as_uri()}
 
@@ -186,7 +186,7 @@ def test_a_page_is_drawn_and_opens_by_clicks(browser, tmp_path, width, dark):
     details = texts(browser, "#details")[0]
     assert "emitted code" in details and "compilations" in details
     assert "jnp." in details and "first call" in details
-    assert "log1p(sum(" in details  # the rule that was applied there
+    assert "log1p(sum(" in details  # the rule that applied there
     browser.run(CLICK.format("#code .src[data-line]", -1))
     assert texts(browser, "#details h2")[0].startswith("programs.py:")
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -222,7 +222,7 @@ def test_search_and_jumps_and_the_keyboard(browser, tmp_path):
     browser.run(key.format("ArrowRight"))
     assert browser.run("document.activeElement.ariaExpanded") == "true"
     opened = browser.run(focused)
-    browser.run(key.format("ArrowRight"))  # into what is open, and out of it
+    browser.run(key.format("ArrowRight"))  # into the open part, and out of it
     assert browser.run(focused) != opened
     browser.run(key.format("ArrowLeft"))
     assert browser.run(focused) == opened

@@ -1,4 +1,4 @@
-"""What users see of `graphc.tensor`: in an editor and in `dir`."""
+"""The names of `graphc.tensor` that users see, in an editor and in `dir`."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""Shapes of variables in one text, a word for each axis."""
+"""Shapes of variables given as one text, with a word for each axis."""
 
 import numpy as np
 import pytest

@@ -1,10 +1,10 @@
-"""What results of loops are compared by."""
+"""The comparison of results of loops."""
 
 import numpy as np
 
 
 def alike(found, expected, rtol=1e-9, atol=1e-12):
-    """Results have the dtypes, the shapes and, within rounding, the values expected."""
+    """Check the dtypes and shapes of results and, up to rounding, their values."""
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         a, b = np.asarray(a), np.asarray(b)

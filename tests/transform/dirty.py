@@ -1,4 +1,4 @@
-"""Padded programs whose arguments come with anything at all in their padding."""
+"""Padded programs whose arguments arrive with garbage in their padding."""
 
 import inspect
 import warnings
@@ -19,7 +19,7 @@ ENTRIES = {
 
 
 def dirtied(array, shape):
-    """With NaN, infinity and large numbers behind, in the place of zeros."""
+    """The array padded with NaN, infinity and large numbers in place of zeros."""
     if array.shape == tuple(shape):
         return array
     found = RNG.choice(garbage(array.dtype), size=shape)

@@ -1,10 +1,10 @@
-"""Padded programs in which padding holds anything at all, behind each of their nodes.
+"""Padded programs with garbage in the padding of every node.
 
-A rule says what the padding of its result holds, or nothing. Here, what it is silent
-about becomes garbage, and what it says is checked: where that is not so, all of the
-result becomes garbage. So a rule that relies on the padding of another by accident
-gives wrong numbers, and so does one that says too much. Behind every fourth node
-stands one number, and is known: garbage, 0 or 1.
+A rule states what the padding of its result holds, or states nothing. Here, padding
+without a statement becomes garbage. Statements are checked: if one is false, the whole
+result becomes garbage. So a rule gives wrong numbers if it relies on another's padding
+by accident, or states too much. The padding of every fourth node holds one known
+number: garbage, 0 or 1.
 """
 
 import itertools
@@ -37,7 +37,7 @@ def garbage(dtype):
 
 
 class Tools(Padding):
-    """Those of a rule, with the masks of all nodes of a graph built once."""
+    """The tools of a rule, with masks that are built once for all nodes of a graph."""
 
     def __init__(self, masks, *args):
         super().__init__(*args)
@@ -51,7 +51,7 @@ class Tools(Padding):
 
 
 class HostilePass(pad._PaddingPass):
-    """The walk over a graph, with garbage behind each node."""
+    """The padding pass over a graph, with garbage in each node's padding."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -86,7 +86,7 @@ class HostilePass(pad._PaddingPass):
 
 
 def spoilt(tools, x, first, second):
-    """With garbage in the padding, but where something is said of it."""
+    """Fill the padding with garbage where nothing is stated about it."""
     keeping, right = tools.inside(x, x.axes), checked(tools, x)
     for _, region in said(tools, x):
         keeping = F.logical_or(keeping, region)
@@ -98,14 +98,14 @@ def spoilt(tools, x, first, second):
 
 
 def known_of(tools, x, number):
-    """With one number in all of the padding, which rules may know."""
+    """Fill all of the padding with one number, which rules may know."""
     keeping = tools.inside(x, x.axes) & checked(tools, x)
     value = F.where(keeping, x.value, number)
     return replace(x, value=value, fill=dict.fromkeys(x.axes, literal_of(number)[()]))
 
 
 def checked(tools, x):
-    """Whether the padding holds what it is said to."""
+    """Whether the padding holds the numbers stated about it."""
     right = as_value(True)
     for number, region in said(tools, x):
         same = x.value == as_value(x.value.dtype.type(number))
@@ -116,7 +116,7 @@ def checked(tools, x):
 
 
 def said(tools, x):
-    """The numbers that are said to be in the padding, and where: behind which axes."""
+    """Yield each number stated to fill the padding, and the region that it fills."""
     axes_of = {}
     for axis, number in x.fill.items():
         axes_of.setdefault(np.asarray(number, x.value.dtype).tobytes(), []).append(axis)
@@ -127,7 +127,7 @@ def said(tools, x):
 
 
 def hostile_function(inputs, outputs, dims=PAD, **options):
-    """A padded function with garbage behind each of its nodes."""
+    """A padded function with garbage in the padding of each of its nodes."""
     hostile = mock.patch.object(pad, "_PaddingPass", HostilePass)
     with hostile, warnings.catch_warnings():
         warnings.simplefilter("ignore")

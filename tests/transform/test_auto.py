@@ -16,7 +16,7 @@ k = gt.iscalar("k")
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch):
-    """However short compilations are, a size that varies is padded at once."""
+    """Pad a size that varies at once, however short compilations are."""
     monkeypatch.setattr(DeviceCosts, "padding", 0.0)
 
 
@@ -52,7 +52,7 @@ def arguments(inputs, sizes):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_sizes_seen_before_compile_nothing(name):
-    """Whatever was padded in between, in any order; and results are right."""
+    """The order of sizes and what was padded in between do not matter."""
     inputs, outputs, calls = PROGRAMS[name]
     f = graphc.function(inputs, outputs(), dims="auto")
     exact = graphc.function(inputs, outputs(), backend="numpy", dims="specialize")
@@ -72,7 +72,7 @@ def test_sizes_seen_before_compile_nothing(name):
 
 @pytest.mark.parametrize("where", ["host", "device", "list"])
 def test_a_second_size_is_the_sign(where):
-    """It is not compiled for alone, whichever way calls go."""
+    """The second size is not compiled for alone, whichever way calls go."""
     make = {"host": floats, "device": jax.numpy.ones, "list": lambda n: [1.0] * n}
     f = graphc.function([x], gt.sum(x), dims="auto", casting="same_kind")
     for n in (3, 4, 5, 6, 3, 4):
@@ -86,7 +86,7 @@ def test_a_second_size_is_the_sign(where):
 
 
 def test_integers_beside_a_size_are_padded_where_it_cannot_be_alone():
-    """An array of k * n elements has a capacity where both have one."""
+    """An array of k * n elements only has a capacity if both k and n have one."""
     f = graphc.function([x, k], gt.repeat(x, k), dims="auto")
     for n in (17, 20, 25, 30):
         np.testing.assert_array_equal(f(floats(n), 3), np.repeat(floats(n), 3))
@@ -118,7 +118,7 @@ def test_the_length_of_a_bincount_need_not_be_padded():
 
 
 def test_an_array_from_which_the_host_tells_a_size_is_none():
-    """The number of its true elements is worked out before anything runs."""
+    """The host counts its true elements before anything runs, so it is not padded."""
     b = gt.tensor("b", "bool", (4,))
     f = graphc.function([b, x], [gt.nonzero(b)[0], gt.tanh(x)], dims="auto")
     for n in (3, 4, 5, 6):
@@ -175,7 +175,7 @@ def test_a_program_that_is_new_tells_since_when():
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_comes_is_forecast(name):
-    """As often as is compiled where no size depends on data, at the same waste."""
+    """If no size depends on data, it equals the compilations and the waste."""
     inputs, outputs, calls = PROGRAMS[name]
     f = graphc.function(inputs, outputs(), dims="auto")
     given = {
@@ -202,7 +202,7 @@ def test_with_two_tiers_the_forecast_is_the_most():
 
 
 def test_a_size_that_an_older_program_has_is_compiled_once():
-    """Also where calls in between have run by plans of the newest program."""
+    """That holds even if calls in between ran by plans of the newest program."""
     x = gt.tensor("x", "float32", ("n",))
     f = graphc.function([x], gt.nn.softmax(x))
     for n in (5, 40, 5, 70, 40, 5):
@@ -211,7 +211,7 @@ def test_a_size_that_an_older_program_has_is_compiled_once():
 
 
 def test_an_axis_is_padded_beside_counts_however_its_first_sizes_differ():
-    """Their bound is compared with what was counted in the same call."""
+    """Their bound is compared with the counts of the same call."""
     letters = gt.tensor("x", "int32", ("n",))
     new = gt.concatenate([gt.ones(1, "bool"), letters[1:] != letters[:-1]])
     starts = gt.nonzero(new)[0]

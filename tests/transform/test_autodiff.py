@@ -14,7 +14,7 @@ from graphc.ir.graph.walk import ancestors
 
 
 def value(outputs, given):
-    """The outputs on NumPy, for a dict from inputs to arrays."""
+    """The outputs on NumPy for a dict from inputs to arrays."""
     run = graphc.function(list(given), outputs, backend="numpy")
     with np.errstate(all="ignore"):
         return run(*given.values())
@@ -89,7 +89,7 @@ def test_value_and_grad():
     assert g is graphc.grad(cost, x)
 
 
-# Which values.
+# The values to differentiate in.
 
 
 def test_inner_values():
@@ -142,7 +142,7 @@ def test_costs_may_be_of_another_dtype_than_inputs():
     np.testing.assert_allclose(gy, X)
 
 
-# What does not depend.
+# Outputs that do not depend on an input.
 
 
 def message(call):
@@ -210,7 +210,7 @@ def test_constants_of_derivatives():
     assert not value(zero, {x: X}).any()
 
 
-# What is no cost.
+# Values that cannot be a cost.
 
 
 def test_costs_are_real_scalars():
@@ -259,7 +259,7 @@ def test_an_input_without_a_gradient_is_named(monkeypatch):
 
 
 def masked(case):
-    """A cost with a branch that would spoil the gradient, and the right gradient."""
+    """A cost with a branch that might spoil the gradient, and the right gradient."""
     x = vector()
     positive = np.where(X > 0, 0.5 / np.sqrt(np.abs(X)), 0)
     return {
@@ -524,7 +524,7 @@ def test_jacobians_of_no_elements():
     assert found.shape == (0, 0)
 
 
-# Cost of the sweep.
+# The cost of the backward sweep.
 
 
 def chain(length):
@@ -564,7 +564,7 @@ def test_shared_values_are_visited_once():
 
 
 def test_what_is_not_on_the_way_is_not_swept(monkeypatch):
-    """An op without a gradient beside the way does not matter."""
+    """An op without a gradient does not matter if it is off the path."""
     monkeypatch.delitem(GRADIENTS.rules, PRIMITIVES["cbrt"])
     x, y = vector("x"), vector("y")
     cost = gt.sum(x * gt.cbrt(y))

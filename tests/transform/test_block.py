@@ -1,4 +1,4 @@
-"""`graphc.block`: its calls are compiled once, and told apart where they differ."""
+"""`graphc.block`: its calls are compiled once, and kept apart where they differ."""
 
 import warnings
 
@@ -16,7 +16,7 @@ NUMPY = {"backend": "numpy", "unused": "ignore"}
 
 @graphc.block
 def layer(x, w):
-    """One layer, of few nodes."""
+    """A layer of few nodes."""
     return gt.tanh(x @ w) + x
 
 
@@ -68,7 +68,7 @@ def test_calls_that_are_alike_are_not_told():
     x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        early = x @ ws[1]  # older than the nodes of the block that has it too
+        early = x @ ws[1]  # older than the block's nodes, which include it
         other = gt.tensor("u", "float64", (3,))
         layer(other, gt.tensor("v", "float64", (3, 3)))  # of other types
         chained(layer, x, ws)

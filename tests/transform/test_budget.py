@@ -47,7 +47,7 @@ LISTS = st.lists(st.integers(1, 500), min_size=1, max_size=12)
 @settings(max_examples=40, deadline=None)
 @given(most=st.integers(2, 20), ns=LISTS, ms=LISTS)
 def test_what_is_planned_is_kept(most, ns, ms):
-    """All pairs of the sizes that are listed cost at most the budget."""
+    """All pairs of the listed sizes together take at most the budget."""
     outputs = gt.sum(x) * gt.sum(gt.sort(y))
     budget = graphc.Budget(most, sizes={"n": ns, "m": ms})
     f = graphc.function([x, y], outputs, dims=budget)
@@ -94,7 +94,7 @@ def test_a_true_size_that_an_op_needs():
 
 
 def test_a_size_that_is_computed_is_planned_for():
-    """Its own capacities grow as fast as the budget needs, and count."""
+    """Its own capacities count, too, and grow as fast as the budget requires."""
     sizes = {"k": [1, 2, 3]}
     budget = graphc.Budget(8, sizes=sizes)
     f = graphc.function([x, k], gt.repeat(x, k), dims=budget)
@@ -140,7 +140,7 @@ def test_a_budget_is_no_policy_of_one_size():
 
 
 def test_going_over_it_warns_once_with_a_remedy_that_works():
-    x = gt.tensor("x", "float32", ("n",))  # its sum is in no mean of other tests
+    x = gt.tensor("x", "float32", ("n",))  # its sum is in no other test's mean
     f = graphc.function([x], gt.sum(x), dims=graphc.Budget(2, largest=64))
     for n in (3, 60):
         f(np.ones(n, "float32"))
@@ -171,7 +171,7 @@ def test_names_are_those_of_sizes(frontend):
 
 
 def test_sizes_of_integers_and_axes_are_tied():
-    """A product has one capacity where its axis has one; a budget plans with that."""
+    """A product has one capacity if its axis has one, and a budget plans with that."""
     f = graphc.function([x, k], gt.repeat(x, k), dims=graphc.Budget(9))
     for n in (5, 16, 40, 90, 300, 1000, 4000):
         a = np.arange(n, dtype="float32")
@@ -180,7 +180,7 @@ def test_sizes_of_integers_and_axes_are_tied():
 
 
 def test_sizes_in_a_loop_that_runs_step_by_step():
-    """The symbols of its steps have the capacities that the loop has outside."""
+    """The symbols of the loop's steps have the same capacities as outside of it."""
     z = gt.tensor("z", "int32", ("n",))
     n = z.shape[0]
     step = lambda c: c + gt.bincount(gt.abs(c - z) % n, minlength=n)[:n].astype("int32")

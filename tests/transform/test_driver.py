@@ -1,4 +1,4 @@
-"""The driver is one list of steps, and both of its back ends know each of them."""
+"""The driver is one list of steps, and both of its back ends know every step."""
 
 from dataclasses import FrozenInstanceError
 from typing import get_args
@@ -50,7 +50,7 @@ def test_between_capacities_and_true_sizes_there_are_steps_too():
 
 
 def required(result):
-    """The relations that the driver of a padded function requires, and for whom."""
+    """The relations that a padded function's driver requires, each with its decider."""
     f = graphc.function([X, Y, K], [result, gt.sum(Y) * K], dims="pad")
     steps = driver_of(f.plan).steps
     return [(str(s.guard), s.decided_by) for s in steps if type(s) is RequireSizes]

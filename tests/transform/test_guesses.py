@@ -1,4 +1,4 @@
-"""Capacities that are guessed: one segment, run again where a guess was too small."""
+"""Guessed capacities: one segment, which runs again where a guess was too small."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,7 +18,7 @@ w = gt.tensor("w", "float32", ("n",))
 
 
 def repeated():
-    """Each number as often as it is told, and what that gives in the end."""
+    """Each number repeated as often as the data tell, and results of that."""
     return [gt.cumsum(gt.repeat(w, x)), gt.sum(gt.repeat(w, x)) + gt.sum(w)]
 
 
@@ -27,7 +27,7 @@ def counted():
 
 
 def of_both():
-    """Two sizes that are read before anything is stored at either."""
+    """A product with two sizes that are read before anything is stored at either."""
     return gt.outer(gt.bincount(x), gt.bincount(x * 3))
 
 
@@ -104,7 +104,7 @@ def test_sizes_that_are_told_ahead_are_guessed_first():
 
 
 def test_an_axis_on_which_the_second_segment_does_not_depend_is_no_reason():
-    """Both as one would be compiled for each pair of the axis and the sum."""
+    """One segment for both would be compiled for each pair of the axis and the sum."""
     f = graphc.function([x], gt.cumsum(gt.arange(gt.sum(x))), dims="pad")
     assert len(f.plan.segments) == 2
     assert not any(isinstance(s, GuessingSegment) for s in f.plan.segments)
@@ -137,7 +137,7 @@ def test_threads_guess_side_by_side():
 
 
 class Attempts:
-    """A run that needs so much, and what it was run on."""
+    """A stand-in for a segment that needs certain sizes and notes what it gets."""
 
     def __init__(self):
         self.needs, self.rooms = (1,), []
@@ -184,7 +184,7 @@ def test_larger_shapes_are_guessed_to_need_more_where_they_did():
 
 def test_no_capacity_is_more_than_four_times_what_many_calls_needed():
     attempts, guesses = Attempts(), {}
-    for _ in range(2):  # needs that come again compile nothing
+    for _ in range(2):  # repeated needs compile nothing
         run(attempts, guesses, 100, 1024, 16)
         for _ in range(12):
             run(attempts, guesses, 100, 16, 16)
@@ -217,7 +217,7 @@ STEPS = [(3, 2), (20, 16), (3, 17), (20, 300), (5, 0), (0, 40), (40, 33), (3, 2)
 
 
 def collected(k, start):
-    """What a loop keeps of each of its k steps, and the gradient of the end."""
+    """The values collected in a loop's k steps, its end, and the end's gradient."""
     step = lambda c: ((gt.sin(c[0]), c[1] + 1), gt.sum(c[0]))
     end, sums = gt.while_loop(lambda c: c[1] < k, step, (w, start), collect=True)
     return [sums, end[0], graphc.grad(gt.sum(end[0]), w)]
@@ -225,7 +225,7 @@ def collected(k, start):
 
 @pytest.mark.parametrize("dims", ["auto", "pad"])
 def test_loops_of_unknown_length_and_their_gradients_are_one_segment(dims):
-    """With as many rows as are guessed: where there are more, all runs again."""
+    """The number of rows is guessed; if there are more, everything runs again."""
     k = gt.tensor("k", "int64", ())
     outputs = collected(k, gt.zeros((), "int64"))
     f = graphc.function([w, k], outputs, dims=dims)
@@ -251,7 +251,7 @@ def test_steps_that_are_told_ahead_are_guessed_first():
 
 
 def test_sizes_that_are_told_ahead_are_not_numbers_of_arguments():
-    """A number that comes first was once taken for the size."""
+    """An argument that came first was once taken for the size."""
     k = gt.tensor("k", "int64", ())
     sums = collected(k, gt.zeros((), "int64"))[0]
     f = graphc.function([k, w], sums, dims="pad")
@@ -260,7 +260,7 @@ def test_sizes_that_are_told_ahead_are_not_numbers_of_arguments():
 
 
 def test_rows_of_a_loop_are_guessed_among_capacities_that_are_listed():
-    """None of these is as large as what new shapes get at most."""
+    """No listed capacity is as large as the largest that new shapes would get."""
     k = gt.tensor("k", "int64", ())
     sums = collected(k, gt.zeros((), "int64"))[0]
     f = graphc.function([w, k], sums, dims={"steps": graphc.Pad(buckets=(16, 32))})
@@ -272,7 +272,7 @@ def test_rows_of_a_loop_are_guessed_among_capacities_that_are_listed():
 
 
 def test_loops_that_begin_alike_share_what_stands_before_them():
-    """One took it into its program, and the other found nothing."""
+    """One of them took it into its program, and the other found nothing."""
     start, halved = gt.zeros((), "int64"), lambda c: ((c[0] / 2, c[1] + 1), c[0])
     going = lambda c: c[1] < gt.max(x)
     _, first = gt.while_loop(going, halved, (w, start), collect=True)

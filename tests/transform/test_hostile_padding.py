@@ -1,4 +1,4 @@
-"""No rule reads padding that nothing is known of, and none says what is not so.
+"""No rule reads padding that it knows nothing about, and none states what is false.
 
 `GRAPHC_FUZZ=2000 pytest tests/transform/test_hostile_padding.py` runs that many
 programs of each kind.
@@ -26,7 +26,7 @@ KINDS = {"first": ((), 12), "wider": (MORE, 12), "loops": (LOOPS * 20, 4)}
 
 
 def check(seed, more, length, dims):
-    """How many values of a program were those of NumPy."""
+    """Check the values of a program against NumPy's, and return their number."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = generate(seed, more, length)
@@ -70,7 +70,7 @@ def smooth():
 
 
 def test_gradients_of_what_a_mask_takes_out():
-    """NaN and infinite slopes in the padding are in no sum, whatever a mask says.
+    """NaN and infinite slopes in the padding enter no sum, whatever a mask says.
 
     An array is multiplied by a number, whose gradient sums over the padding.
     """

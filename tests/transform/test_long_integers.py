@@ -1,6 +1,6 @@
-"""Integers that are computed from sizes are Python's, of any number of bits.
+"""Integers computed from sizes are Python's, with any number of bits.
 
-Programs compute sizes with 32 bits where those are enough, and XLA drops the others.
+Programs compute sizes in 32 bits if these are enough; XLA would drop all others.
 """
 
 import numpy as np
@@ -81,7 +81,7 @@ def test_they_are_compared_and_chosen(backend, policy):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_powers_of_large_sizes_are_no_integers_of_64_bits(backend, policy):
-    """The cube of 3,000,000 has 65 bits."""
+    """The cube of 3,000,000 takes 65 bits."""
     x = gt.tensor("x", "float64", ("n", 0))
     n = x.shape[0]
 

@@ -38,7 +38,7 @@ def size_after(n, times):
 
 @pytest.mark.parametrize("dims", ["specialize", "pad", "bound"])
 def test_doubling(dims):
-    """Each doubling adds about as much text as the one before, whatever there is."""
+    """Each doubling adds about as much text as the one before it."""
     made = {}
     for times in (6, 12, 18):
         y = doubled(times)

@@ -1,4 +1,4 @@
-"""Integers that take small parts of long arrays: parts at capacities of their own."""
+"""Integers that take small parts of long arrays: parts have capacities of their own."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def arguments(last=None, size=LONG):
 
 
 def outcome(function, arrays, number):
-    """The results of a call, or that it raises."""
+    """The results of a call; None if it raises."""
     try:
         return np.asarray(function(*arrays, number))
     except graphc.CallError:
@@ -68,7 +68,7 @@ def agrees(f, exact, arrays, number):
 @pytest.mark.parametrize("name", PROGRAMS)
 @np.errstate(all="ignore")
 def test_parts_of_all_sizes(name, monkeypatch):
-    # However short compilations are, a size that varies is padded at once.
+    # Pad a size that varies at once, however short compilations are.
     monkeypatch.setattr(DeviceCosts, "padding", 0.0)
     f = compiled(PROGRAMS[name]())
     exact = compiled(
@@ -77,7 +77,7 @@ def test_parts_of_all_sizes(name, monkeypatch):
     arrays = arguments()
     for number in KS:
         agrees(f, exact, arrays, number)
-    agrees(f, exact, arguments(last=5), 5)  # NaN behind it spoils nothing
+    agrees(f, exact, arguments(last=5), 5)  # NaN after the part spoils nothing
     compiled_for = len(f.stats().compilations)
     for number in KS:
         agrees(f, exact, arrays, number)

@@ -1,4 +1,4 @@
-"""Sizes that are numbers of the call, at a capacity: as at their true values."""
+"""Sizes that are numbers of the call give the same at a capacity as at true sizes."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ FORMULAS = (k, gt.maximum(k, 1), 2 * k, gt.minimum(k, 3), k // 2 + 1, x.shape[0]
 
 @pytest.mark.parametrize("use", USES)
 def test_each_use_of_a_number_as_a_size(use):
-    """Widths and lengths that are padded themselves once moved what they should not."""
+    """Widths and lengths that were padded themselves once moved other elements."""
     found = [USES[use](n) for n in FORMULAS]
     outputs = [*found, *[gt.sum(y * 1.0) for y in found]]
     exact = graphc.function([x, k], outputs, backend="numpy", dims="specialize")

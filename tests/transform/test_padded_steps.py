@@ -1,6 +1,6 @@
-"""Reads and writes at the numbers of steps: nothing of the padding is taken for them.
+"""Reads and writes at step numbers never take padding for elements.
 
-A number that a loop is known to keep within an axis is not brought there once more.
+A number that a loop is known to keep within an axis is not clamped to it again.
 """
 
 import numpy as np

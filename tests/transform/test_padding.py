@@ -1,4 +1,4 @@
-"""Policies per dim: padded programs give what exact ones give, compiled less often."""
+"""Policies per dim: padded programs agree with exact ones, and compile less often."""
 
 import re
 
@@ -218,7 +218,7 @@ def test_auto_weighs_compilations_against_longer_calls(cost, monkeypatch):
     [(0.3, "2 sizes: kept at the largest", 0), (2, "2 sizes: padded", 1)],
 )
 def test_auto_bounds_a_count_unless_it_is_small(limit, change, reads, monkeypatch):
-    monkeypatch.setattr(DeviceCosts, "padding", 0.0)  # however quickly it is compiled
+    monkeypatch.setattr(DeviceCosts, "padding", 0.0)  # however fast it compiles
     x = gt.tensor("x", "float32", (400,))
     f = graphc.function([x], gt.sort(x[x > limit]), dims="auto")
     for seed in range(7):
@@ -287,7 +287,7 @@ def test_a_dim_may_be_given_as_the_size_itself():
 
 
 def test_every_size_that_is_explained_can_be_given_a_policy():
-    """By the name that it is printed with, two of one name and a count included."""
+    """Each has the name it is printed with, even a count or two sizes of one name."""
     x, k = gt.vector("x"), gt.tensor("n", "int64", ())
     y = gt.tensor("y", "float32", ("n",))
     kept = y[y > 0]
@@ -378,7 +378,7 @@ def test_some_sizes_may_be_left_to_the_calls():
 
 
 def test_a_size_that_another_program_rounds_is_still_seen_to_vary():
-    """All programs share the size of an axis: what one does to it is seen by none."""
+    """All programs share the size of an axis, but none sees what another does to it."""
     x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))
     n = x.shape[0]
     as_size(bucketed(n, Capacities()))
@@ -453,7 +453,7 @@ POLICIES = {"pad": PAD, "bound": "bound", "auto": "auto"}
 EVERYDAY = [i for i in PROGRAMS if CASES[i].check != "shape"]
 RUNS = [(i, p, "numpy") for i in EVERYDAY for p in POLICIES]
 RUNS += [(i, "pad", "jax") for i in share(EVERYDAY, turn=1)]
-# Where nothing is counted, `bound` has nothing to do.
+# Without counts, `bound` has nothing to do.
 COUNTED = [i for i in EVERYDAY if CASES[i].kind in "MD"]
 # At CI size, these policies take turns on JAX.
 RUNS += [(i, "bound", "jax") for i in share(COUNTED, turn=0)]
@@ -485,7 +485,7 @@ def test_everyday_programs(id, policy, backend):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "uint64"])
 def test_indices_of_few_bits(dtype):
-    """They count to fewer than the elements, and than the capacity behind them."""
+    """Their range is smaller than the number of elements, and than the capacity."""
     x, at = gt.tensor("x", "float64", ("n",)), gt.tensor("at", dtype, ("m",))
     known = gt.tensor("known", "float64", (300,))
     cost = gt.sum(gt.exp(x[at] * known[at]))
@@ -530,7 +530,7 @@ LATER = {  # a program, an integer that fits, and one that does not
 
 @pytest.mark.parametrize("name", LATER)
 def test_integers_are_checked_at_each_call(name):
-    """Also after a call of these shapes that was right."""
+    """A call of the same shapes that was right does not turn the check off."""
     build, right, wrong = LATER[name]
     x = gt.vector("x")
     texts = set()
@@ -545,7 +545,7 @@ def test_integers_are_checked_at_each_call(name):
 
 @pytest.mark.parametrize("dims", [PAD, graphc.Bound()], ids=["padded", "bound"])
 def test_counts_that_differ_are_checked_in_the_program(dims):
-    """The one or the other may be larger; so they may be in each step of a loop."""
+    """Either may be the larger one, also in each step of a loop."""
     x = gt.vector("x")
     few, many = [gt.tensor(name, "bool", x.type.shape) for name in ("few", "many")]
     step = lambda c, r: (c + gt.sum(x[x > r] + x[x < r]), None)

@@ -1,4 +1,4 @@
-"""Elements counted from data under one policy to pad all sizes: nothing is read."""
+"""If one policy pads all sizes, elements counted from data need no read."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ CALLS = [
 
 
 def outputs(g):
-    """By graphc or by NumPy."""
+    """A function that graphc or NumPy computes."""
 
     def function(x):
         kept = x[x > 0]

@@ -1,4 +1,4 @@
-"""Axes whose sizes are formulas: padded where the size follows, else specialized."""
+"""Axes whose sizes are formulas are padded if the size follows, else specialized."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_axes_that_need_not_grow_with_their_sizes_are_specialized(axis, backend)
 @both
 @pytest.mark.parametrize("dims", POLICIES)
 def test_sizes_of_0_divide_nothing(dims, backend):
-    """Neither where they are declared, nor in numbers of a padded program."""
+    """They raise both in declared sizes and in numbers of a padded program."""
     x, y = gt.tensor("x", "float32", ("k",)), gt.tensor("y", "float32", ("n",))
     z = gt.tensor("z", "float32", ("k + 3*(k//n)",))
     quotient = gt.sum(x) * (x.shape[0] // y.shape[0]) + gt.sum(y)
@@ -68,7 +68,7 @@ def test_sizes_of_0_divide_nothing(dims, backend):
 @both
 @pytest.mark.parametrize("dims", ["specialize", "pad"])
 def test_numbers_of_0_divide_no_sizes(dims, backend):
-    """Counts of data and arguments, as numbers and as counts of steps."""
+    """The numbers are counts of data and arguments, and they also count steps."""
     x, k = gt.vector("x"), gt.scalar("k", "int64")
     count, n = x[x > 2].shape[0], x.shape[0]
 
@@ -95,7 +95,7 @@ def test_numbers_of_0_divide_no_sizes(dims, backend):
         assert "gt.maximum(m, 1)" in str(caught.value)
 
 
-MISFITS = {  # the sizes of axes, and what the call has instead
+MISFITS = {  # the sizes of axes, and those of the call
     ("n", "n + m"): [(3, 2), (1, 0)],
     ("n + m", "n"): [(0, 1)],
     ("n", "n - m"): [(0, 1), (3, 5)],
@@ -116,7 +116,7 @@ MISFITS = {  # the sizes of axes, and what the call has instead
 @both
 @pytest.mark.parametrize("shapes", MISFITS, ids="; ".join)
 def test_no_size_is_negative(shapes, backend):
-    """An axis of n + m has n elements at least; it then tells m for other axes."""
+    """An axis of n + m has at least n elements; it then tells m for other axes."""
     inputs = [gt.tensor(f"x{i}", "float32", (n,)) for i, n in enumerate(shapes)]
     total = sum(gt.sum(x) for x in inputs)
     f = graphc.function(inputs, total, backend=backend)
@@ -182,7 +182,7 @@ def test_shapes_of_jit_may_be_formulas():
 
 
 def test_sums_of_a_capacity_that_is_a_number():
-    """Of integers of 64 bits, sums are computed as floats too, of numbers as well."""
+    """Sums of 64-bit integers are also computed as floats, and so is a number's."""
     x = gt.vector("x", "float64")
     loss = gt.sum(gt.cumsum(gt.cummax(x[x > 0.3])))
     slopes = graphc.grad(loss, x)
@@ -196,7 +196,7 @@ def test_sums_of_a_capacity_that_is_a_number():
 
 @pytest.mark.parametrize("dims", ["auto", "pad"])
 def test_a_result_longer_by_what_no_axis_tells_is_compiled_for_each_size(dims):
-    """It could not be cut: an AssertionError from the second size on."""
+    """It could not be cut, and raised AssertionError from the second size on."""
     x, y = gt.tensor("x", "float32", ("n + m",)), gt.tensor("y", "float32", ("k",))
     f = graphc.function([x, y], gt.concatenate([x, y]), dims=dims)
     for n in (3, 5, 4):

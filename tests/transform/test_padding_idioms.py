@@ -1,7 +1,7 @@
-"""Idioms of everyday programs stay in one segment under padding, with NumPy's results.
+"""Idioms of everyday programs, padded: they stay in one segment and agree with NumPy.
 
-Whatever their padding holds, sizes come from arrays and from integers; sizes 0 and 1
-are among them. Gradients are padded as any other graph.
+Padding holds garbage, sizes come from arrays and from integers, and 0 and 1 are among
+the sizes. Gradients are padded like any other graph.
 """
 
 import numpy as np
@@ -103,7 +103,7 @@ def arguments(sizes):
 
 
 def compared(outputs, backend, calls, rtol=1e-9):
-    """The padded program, whose results are those of true sizes, errors included."""
+    """The padded program, after comparing its results and errors with true sizes."""
     how = {"backend": backend, "unused": "ignore"}
     padded = dirty_function(INPUTS, outputs, **how)
     exact = graphc.function(INPUTS, outputs, dims="specialize", **how)
@@ -149,7 +149,7 @@ def test_one_segment_on_jax(group):
 
 @pytest.mark.parametrize("size", [2, 1625, 1626, 5000])
 def test_orders_of_many(size):
-    """They are sorted more often the more elements there are."""
+    """The more elements there are, the more often they are sorted."""
     order = r.permutation(key, gt.arange(n))
     outputs = [order, r.choice(key, n, (n // 3,), replace=False)]
     padded = dirty_function([x], outputs, backend="numpy")

@@ -1,4 +1,4 @@
-"""Convolution with kernels of unknown length, padded: NumPy's values, NaN included."""
+"""Padded convolutions with kernels of unknown length: NumPy's values, with NaN."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def vectors(n, k, bad):
-    """Two vectors, one of them with NaN and infinity at its ends."""
+    """Two vectors, of which one has infinity and NaN at its ends."""
     both = [RNG.normal(size=n), RNG.normal(size=k)]
     if bad is not None:
         both[bad][-1], both[bad][0] = np.nan, np.inf

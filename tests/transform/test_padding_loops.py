@@ -1,4 +1,4 @@
-"""Loops of which several axes are padded give what they give at true sizes."""
+"""Loops with several padded axes give the same results as at true sizes."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def backwards(x, w):
 
 
 def mixing(x, w):
-    """Contractions, orders and means over axes of the body."""
+    """A loop with contractions, orders and means over axes of its body."""
 
     def step(c, row):
         gram = row.T @ row
@@ -55,7 +55,7 @@ def nested(x, w):
 
 
 def growing(x, w):
-    """A size that is counted with: that of the examples."""
+    """A loop that computes with the number of examples."""
 
     def step(c, row):
         return c + row / x.shape[1], row[::-1]
@@ -64,7 +64,7 @@ def growing(x, w):
 
 
 def chosen(x, w):
-    """Branches, one of which reduces a padded axis."""
+    """Branches, of which one reduces a padded axis."""
     total = gt.sum(x)
     centred = lambda: (x - gt.mean(x, axis=1, keepdims=True), gt.sum(w))  # noqa: E731
     picked = gt.cond(total > 0, centred, lambda: (x @ w, total))
@@ -76,7 +76,7 @@ def chosen(x, w):
 
 
 def iterated(x, w):
-    """A loop that stops by what it finds, and one of so many steps."""
+    """A loop that stops depending on its values, and one with three steps."""
     scale = lambda v: gt.sum(v**2) / (1 + gt.sum(gt.abs(x)))  # noqa: E731
     cooled = gt.while_loop(
         lambda s: scale(s[1]) > 0.5,

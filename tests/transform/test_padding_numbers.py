@@ -1,4 +1,4 @@
-"""Sizes as numbers in padded programs: no arithmetic of theirs wraps around."""
+"""Sizes as numbers in padded programs: arithmetic on them does not wrap around."""
 
 import operator
 
@@ -17,9 +17,9 @@ from graphc.ir.sizes.text import expression
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_products_of_sizes_leave_32_bits(backend):
-    """Those of two axes of 70,000 do, in sums, functions, bodies and long formulas.
+    """Two axes of 70,000 suffice, in sums, functions, bodies and long formulas.
 
-    So do numbers beside them.
+    Numbers beside them leave 32 bits, too.
     """
     x, y = gt.vector("x"), gt.vector("y")
     n, m = x.shape[0], y.shape[0]
@@ -65,7 +65,7 @@ SIZES = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(SIZES, st.lists(st.integers(0, 2**30), min_size=3, max_size=3))
 def test_arithmetic_of_32_bits_is_chosen_where_it_is_exact(size, numbers):
-    """Whatever the sizes, it gives what Python's integers give."""
+    """Whatever the sizes, the result is that of Python's integers."""
     if isinstance(size, int):
         return
     sizes = dict(zip([s.symbols[0] for s in SYMBOLS], numbers, strict=True))

@@ -1,7 +1,7 @@
-"""Every op on padded axes gives what it gives on true sizes, forward and gradients.
+"""Every op gives the same on padded axes as on true sizes, with its gradients.
 
-Sizes are symbols in all samples, and all are padded; what is in the padding must not
-matter. Calls that no rule covers are cut there, which is tried along.
+Sizes are symbols in all samples, and all are padded; the content of the padding must
+not matter. Calls that no rule covers fall back to true sizes, which is tested as well.
 """
 
 import os
@@ -33,9 +33,9 @@ TRIED = [
 
 @pytest.mark.parametrize(("family", "dtype"), TRIED)
 def test_anything_in_the_padding(family, dtype):
-    """Of floats behind each op; of others in the arguments, where odd sizes are known.
+    """For float64, garbage follows each op; for others, it is in the arguments.
 
-    Padded axes stand beside those that are not.
+    In the latter, odd sizes are known, so that padded axes stand beside others.
     """
     samples, function, fixed = FAMILIES[family], hostile_function, ()
     if dtype == "float64" and not AT_LENGTH:
@@ -50,15 +50,16 @@ def test_anything_in_the_padding(family, dtype):
 
 
 def few_calls(samples):
-    """Of each sample one call, that with the most special values."""
+    """The samples with one call each, the one with the most special values."""
     return samples if AT_LENGTH else [telling(s) for s in samples]
 
 
 @pytest.mark.parametrize(("family", "dtype"), TRIED)
 def test_anything_in_the_padding_of_arguments(family, dtype):
-    """All sizes are padded; floats are those that are not tried behind each op.
+    """All sizes are padded, and samples are those that the test above leaves out.
 
-    Integers are those that are not tried where odd sizes are known.
+    These are floats not tried with garbage after each op, and integers not tried with
+    known odd sizes.
     """
     samples = FAMILIES[family]
     if dtype == "float64":
@@ -76,7 +77,7 @@ def test_zeros_in_the_padding_of_arguments(family):
     assert not found, "\n".join(found)
 
 
-# Families whose JAX forms have rules that differ from those of NumPy in what they need.
+# Families whose rules need other things in their JAX forms than in NumPy's.
 ON_JAX = FAMILIES if AT_LENGTH else ("index", "pad")
 
 
@@ -88,7 +89,7 @@ def test_jax(family):
 
 
 def draws(key, n, x):
-    """Draws along the first axis, by functions of the bits."""
+    """Draws along the first axis by functions of the random bits."""
     size, share = gt.abs(x) + 0.5, gt.abs(x) / 9 + 0.1
     r = gt.random
     return [
@@ -147,11 +148,11 @@ def test_draws_that_depend_on_each_other_are_made_at_true_sizes(backend):
             np.testing.assert_array_equal(got, expected)
 
 
-# Gradients are graphs: padded as any other, they must be those of true sizes.
+# Gradients are graphs: padded like any other, they must equal those of true sizes.
 
 
 class Gradients:
-    """The gradients of many calls in one function, by how it is made."""
+    """The gradients of many calls in one function, made in a given way."""
 
     def __init__(self, made):
         self.made = made
@@ -174,7 +175,7 @@ def exact_function(inputs, outputs, **options):
 
 
 def unlike(made):
-    """Calls whose padded gradients are not those of true sizes."""
+    """List the calls whose padded gradients differ from those of true sizes."""
     both = Gradients(made)
     padded, exact = both.by(dirty_function), both.by(exact_function)
     return [
@@ -197,7 +198,7 @@ def test_gradients(family):
 # Completeness.
 
 
-WITHOUT = {"input", "constant", "size"}  # of the graph itself
+WITHOUT = {"input", "constant", "size"}  # parts of the graph itself
 
 
 def without_a_rule():
@@ -222,7 +223,7 @@ def cuts(output, inputs=(X,)):
 
 
 def test_a_product_of_sizes_is_stored_as_the_array_that_it_must_fit():
-    """Also where the integer is computed after an array of the equal size."""
+    """The integer may also be computed after an array of the equal size."""
     x, k = gt.tensor("x", "float64", ("n",)), gt.iscalar("k")
     f = graphc.function(
         [x, k], gt.repeat(x, k) + gt.arange(x.shape[0] * k), dims="pad", backend="numpy"
@@ -236,7 +237,7 @@ def test_a_product_of_sizes_is_stored_as_the_array_that_it_must_fit():
 
 
 def test_sizes_that_must_be_equal_share_a_capacity():
-    """Though their formulas give different ones, or they are axes of two arguments."""
+    """Their formulas may give different ones, or they may be axes of two arguments."""
     assert not cuts(gt.concatenate([X, X, X]) * gt.concatenate([X, X]))
     y = gt.tensor("y", "float64", ("m",))
     assert not cuts(X + y, (X, y))
@@ -245,13 +246,13 @@ def test_sizes_that_must_be_equal_share_a_capacity():
 
 
 def test_zeros_up_to_a_length_that_is_given_need_no_true_sizes():
-    """The axis is as long as that at each capacity: the elements are moved in it."""
+    """At each capacity, the axis has that length, and elements move within it."""
     assert not cuts(gt.pad(X, (0, 8 - X.shape[0])))
 
 
 @pytest.mark.parametrize("function", [clean_function, dirty_function])
 def test_rows_of_padding_are_in_no_segment(function):
-    """Their numbers are made to be of none, whatever these and the rows hold."""
+    """They get a number of no segment, whatever their numbers and the rows hold."""
     ids = gt.tensor("ids", "int32", ("n",))
     of = (gt.segment_sum, gt.segment_prod, gt.segment_min, gt.segment_max)
     f = function([X, ids], [way(X, ids, 8) for way in of], backend="numpy")
@@ -264,7 +265,7 @@ def test_rows_of_padding_are_in_no_segment(function):
 
 @pytest.mark.parametrize("function", [clean_function, dirty_function])
 def test_row_exchanges_that_are_arguments(function):
-    """The rows of the padding stay where they are, whatever is said of them."""
+    """The rows of the padding stay in place, whatever their pivots say."""
     lu, b = gt.tensor("lu", "float64", ("n", "n")), gt.tensor("b", "float64", ("n",))
     pivots = gt.tensor("pivots", "int32", ("n",))
     outputs = [gt.linalg.lu_solve((lu, pivots), b, trans=way) for way in (0, 1)]
@@ -282,7 +283,7 @@ def test_a_rule_says_that_it_needs_true_sizes():
 
 
 def test_a_fault_of_a_rule_is_no_reason_to_fall_back(monkeypatch):
-    """Where the op fits its capacities, an error is one of the rule: it surfaces."""
+    """If the op fits its capacities, an error is the rule's own, and it surfaces."""
 
     def faulty(pad, x, **params):
         return gt.reshape(x.value, (3, 3, 5, "rows"))
@@ -294,7 +295,7 @@ def test_a_fault_of_a_rule_is_no_reason_to_fall_back(monkeypatch):
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_numbers_of_nothing_are_counted_nowhere(backend):
-    """There is padding beside them, whose length is not theirs."""
+    """They stand beside padding of another length."""
     numbers = gt.tensor("numbers", "int64", ("n",))
     pad = {"n": graphc.Pad(minimum=4)}
     f = graphc.function([numbers], gt.bincount(numbers), backend=backend, dims=pad)
@@ -304,7 +305,7 @@ def test_numbers_of_nothing_are_counted_nowhere(backend):
 
 
 def test_places_before_and_behind_an_axis():
-    """Of arrays shorter than their capacity, and as long."""
+    """The arrays are shorter than their capacity, or exactly as long."""
     places = gt.tensor("places", "int64", ("m",))
     rows = gt.stack([X, 2 * X], axis=1)
     outputs = [getattr(X.at[places], how)(7.0) for how in ("set", "add", "max")]
@@ -333,7 +334,7 @@ def test_steps_that_are_numbers_of_the_call():
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_indices_of_an_empty_axis(backend):
-    """They are an error at capacities as at true sizes, unless they read nothing."""
+    """They are errors at capacities as at true sizes, unless they read nothing."""
     rows = gt.tensor("rows", "float32", ("n", 3))
     i, k = gt.tensor("i", "int64", ("m",)), gt.tensor("k", "int64", ())
     programs = [rows[i], rows[i, 1], rows[k], gt.take(rows.T, i, axis=1)]

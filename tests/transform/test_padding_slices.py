@@ -1,4 +1,4 @@
-"""Slices whose bounds vary stay at capacities: one segment, compiled for few sizes."""
+"""Slices with varying bounds stay at capacities: one segment, compiled rarely."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def with_gradient(part, array):
 
 
 def branches():
-    """Slices that only the branches have; nothing else tells their sizes."""
+    """Slices that only the branches contain, so that nothing else tells their sizes."""
     return gt.cond(b > 0, lambda: gt.sum(x[:a] * 2), lambda: gt.sum(x[a:]))
 
 
@@ -77,7 +77,7 @@ def same(got, expected):
 @BACKENDS
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_segment_for_all_bounds(name, backend):
-    """It is compiled once for each capacity, and what it gives is that of NumPy."""
+    """It is compiled once per capacity, and its results are NumPy's."""
     inputs, outputs = PROGRAMS[name]
     f = graphc.function(inputs, outputs, backend=backend, dims="pad")
     exact = graphc.function(inputs, outputs, backend="numpy")
@@ -91,7 +91,7 @@ def test_one_segment_for_all_bounds(name, backend):
 @BACKENDS
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n != "of a constant size"])
 def test_nothing_behind_a_slice_leaks(name, backend):
-    """Neither what the padding holds, nor elements behind the slice."""
+    """Neither the padding's content nor elements after the slice may leak."""
     inputs, outputs = PROGRAMS[name]
     f = dirty_function(inputs, outputs, backend=backend)
     exact = graphc.function(inputs, outputs, backend="numpy")
@@ -101,7 +101,7 @@ def test_nothing_behind_a_slice_leaks(name, backend):
 
 @pytest.mark.parametrize("name", ["of a slice", "of a rest", "neighbours", "joined"])
 def test_each_size_padded_alone(name):
-    """Axes at true sizes may be empty, those at capacities never are."""
+    """Axes at true sizes may be empty; those at capacities never are."""
     inputs, outputs = PROGRAMS[name]
     exact = graphc.function(inputs, outputs, backend="numpy", dims="specialize")
     names = {v.name for v in inputs[1:]} | {str(x.shape[0])}
@@ -147,7 +147,7 @@ def test_attention_to_the_first_keys(backend):
 
 @BACKENDS
 def test_a_slice_up_to_a_number_that_is_computed(backend):
-    """Nothing is read on the host: the slice is kept at the size of its axis."""
+    """The host reads nothing, since the slice is stored at its axis's size."""
     lengths = gt.tensor("lengths", "int64", ("p",))
     part = m.T[:, : gt.max(lengths)]
     inputs, outputs = [m, lengths], [gt.mean(part, 1), part * 2]
@@ -183,5 +183,5 @@ def test_sizes_that_are_equal_or_have_capacities_of_their_own(name, backend):
     for k in (1, 3, 5):
         same(f(numbers, k), exact(numbers, k))
     if backend == "jax":
-        cut = name == "put behind"  # its gradient starts at a number that is counted
+        cut = name == "put behind"  # its gradient starts at a count
         assert cut or len(f.stats().compilations) == len(f.plan.segments) == 1

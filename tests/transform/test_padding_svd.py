@@ -1,4 +1,4 @@
-"""Padded singular value decompositions: LAPACK's vectors, signs included."""
+"""Padded singular value decompositions give LAPACK's vectors, including signs."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def matrices(dtype="float64"):
-    """Matrices of each shape, and special ones."""
+    """Yield matrices of each shape, random and special ones."""
     for shape in [*SHAPES, *EMPTY]:
         yield RNG.normal(size=shape) + TURN[dtype] * RNG.normal(size=shape)
     for make in SPECIAL.values():

@@ -26,7 +26,7 @@ def weights():
 
 
 def compiled_segments(f, *calls):
-    """Which segments each call compiles."""
+    """The segments that each call compiles."""
     found = []
     for args in calls:
         before = len(f.stats().compilations)
@@ -93,7 +93,7 @@ def test_small_parts_share_a_segment():
 
 @pytest.mark.parametrize("prepare", [lambda w: w[None], lambda w: gt.tanh(w)])
 def test_what_does_not_vary_stays_where_many_values_would_be_handed_over(prepare):
-    """To compile it once would save less than each call takes for the values."""
+    """Compiling it once would save less than each call spends on the values."""
     x = gt.tensor("x", "float32", ("n", 4))
     scales = [gt.tensor(f"w{i}", "float32", (4,)) for i in range(100)]
     rows = x
@@ -192,7 +192,7 @@ def test_vector_elements_as_sizes_need_no_glue():
 
 @pytest.mark.parametrize("backend", ["jax", "numpy"])
 def test_checks_are_made_as_soon_as_they_can_be(backend):
-    """Those of arguments before anything runs, those of data once it is there."""
+    """Those of arguments run before anything else, those of data once it is there."""
     x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
     few = gt.assert_(k * 2 + 1 < 9, "too many", k)
     kept = gt.assert_(gt.sum(x) > 0, "none", x[x > 0])
@@ -227,7 +227,7 @@ def test_nested_counts_alternate():
 
 
 def test_small_work_on_sizes_that_are_read_together_is_one_segment():
-    """They change together: a segment for each would be compiled as often."""
+    """They change together, so a segment for each would be compiled as often."""
     x, y = gt.vector("x", shape=("n",)), gt.vector("y", shape=("m",))
     a, b = x[x > 0], y[y > 0]
     f = graphc.function([x, y], gt.sum(gt.exp(a[:, None] - b), axis=1))
@@ -239,7 +239,7 @@ def test_small_work_on_sizes_that_are_read_together_is_one_segment():
     for _ in range(100):
         a, b = gt.sin(a), gt.tanh(b)
     f = graphc.function([x, y], gt.sum(gt.exp(a[:, None] - b), axis=1))
-    assert len(f.plan.segments) > 2  # large work on one is not done for the other
+    assert len(f.plan.segments) > 2  # no large work on one is redone for the other
 
 
 def test_jit_true_is_one_segment_or_names_what_forbids_it():
@@ -264,7 +264,7 @@ def test_fewest_segments_are_not_parted_by_sizes():
         len(graphc.function(inputs, outputs, jit=jit).plan.segments)
         for jit in ("auto", "fewest")
     ]
-    assert counts[1] == 2 < counts[0]  # the counts of x > 0 are read between
+    assert counts[1] == 2 < counts[0]  # between them, the counts of x > 0 are read
 
 
 def test_what_shrinks_on_the_way_is_made_where_it_is_used():
@@ -335,7 +335,7 @@ def test_random_plans_run_in_order_and_agree_with_numpy(dag, k, n):
 
 
 def check_plan(plan):
-    """Every segment's inputs are made before it, every node is in some step."""
+    """Check that each segment has its inputs, and that every node is in some step."""
     made = set(plan.graph.inputs)
     reads = set()
     for step in plan.steps:

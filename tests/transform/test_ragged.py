@@ -1,4 +1,4 @@
-"""One compiled call on examples of different sizes gives what a loop gives."""
+"""One compiled call on examples of different sizes gives the results of a loop."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def examples(*lengths, width=3):
 
 
 def model():
-    """Inputs, and outputs of different sizes and none."""
+    """Inputs, and outputs of various sizes or none."""
     x, w = gt.tensor("x", "float32", ("n", 3)), gt.tensor("w", "float32", (3,))
     logits = x @ w
     outputs = {
@@ -142,7 +142,7 @@ def test_a_number_of_each_example(batch):
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_results_as_long_as_an_integer_says(backend):
-    """Of each example, of all, or computed."""
+    """The integer belongs to each example, to all of them, or is computed."""
     x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
     later, first = x[k:], gt.astype(x[0], "int32")
     f = graphc.ragged([x, k], [later, x[first:]], backend=backend)

@@ -1,4 +1,4 @@
-"""Gradients through chains of blocks: through loops, with the values of the blocks."""
+"""Gradients through chains of blocks use loops and equal the blocks' gradients."""
 
 import gc
 import math
@@ -27,7 +27,7 @@ COUNT = 5
 
 @pytest.fixture(autouse=True)
 def any_chain(monkeypatch):
-    """Chains are rolled however short they are, by the compiler too."""
+    """Roll chains however short they are, also in the compiler."""
     free = replace(CPU, step=0.0, bandwidth=math.inf)
 
     def always(graph, for_gradients):
@@ -42,7 +42,7 @@ ROLLING += graphc.rewrites.rolling(least_saved=0, least_work=0)
 
 
 def layers(x, ws, b):
-    """All values between the layers."""
+    """All values before, between and after the layers."""
     ys = [x]
     for w in ws:
         ys.append(ys[-1] + gt.tanh(ys[-1] @ w + b))
@@ -63,12 +63,12 @@ def arrays_of(values, n=3):
 
 
 def scans(f):
-    """The loops of a program."""
+    """The number of loops in a program."""
     return len(re.findall(r"= (scan|loop)_jax\(", f.source))
 
 
 def agree(inputs, outputs, loops=None, **options):
-    """Compare a program with loops with one without, on JAX and on NumPy."""
+    """Compare a program with loops to one without, on JAX and on NumPy."""
     arrays = arrays_of(inputs)
     options = {"unused": "ignore", **options}
     f = graphc.function(inputs, outputs, rewrites=ROLLING, **options)
@@ -119,7 +119,7 @@ def test_values_after_the_chain_are_from_the_same_loop():
 
 
 def test_blocks_of_which_more_is_needed_are_not_computed_twice():
-    """The blocks are differentiated: of all the compiler may make loops then."""
+    """The blocks are differentiated; then the compiler may make loops of everything."""
     x, ws, b = network()
     ys = layers(x, ws, b)
     cost = gt.sum(ys[-1] ** 2)
@@ -177,7 +177,7 @@ def test_second_derivatives():
 
 
 def test_a_step_on_a_step():
-    """The gradient of a cost after a step, which the first gradient is in."""
+    """The gradient of a cost after a step that is made with a first gradient."""
     x, ws, b = network()
     first = gt.sum(layers(x, ws, b)[-1] ** 2)
     after = [w - 0.1 * g for w, g in zip(ws, graphc.grad(first, ws), strict=True)]
@@ -246,7 +246,7 @@ def test_nothing_is_kept_alive():
     node = weakref.ref(made[1].node)
     outer = weakref.ref(cost.node)
     del x, ws, b, cost, made
-    gc.collect()  # the gradient, after which nothing refers to the blocks
+    gc.collect()  # of the gradient; then nothing refers to the blocks
     gc.collect()
     assert node() is None
     assert outer() is None
@@ -254,7 +254,7 @@ def test_nothing_is_kept_alive():
 
 @st.composite
 def programs(draw):
-    """A chain, perhaps with near misses in it, and what is asked for of it."""
+    """A chain, perhaps with near misses in it, and outputs that depend on it."""
     dtype = draw(st.sampled_from(["float32", "float64"]))
     count = draw(st.integers(2, 7))
     odd = draw(st.none() | st.integers(0, count - 1))
@@ -285,7 +285,7 @@ def programs(draw):
 @given(programs(), st.integers(0, 3))
 @settings(max_examples=15, deadline=None)
 def test_generated_chains_agree(program, n):
-    """Loops are for JAX; without them, NumPy compiles nothing."""
+    """Only JAX gets loops; without them, NumPy compiles nothing."""
     inputs, outputs = program
     rng = np.random.default_rng(1)
     arrays = []

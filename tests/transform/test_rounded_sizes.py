@@ -1,4 +1,4 @@
-"""Numbers that floats of sizes are rounded to: one everywhere, and NumPy's.
+"""Floats of sizes round to the same numbers everywhere, which are NumPy's.
 
 XLA's logarithm of 8 to the base of 2 is less than 3 in float64.
 """
@@ -93,7 +93,7 @@ def test_they_are_in_the_steps_of_loops(dims):
 
 
 def test_a_size_and_what_is_stored_for_it_are_computed_once():
-    """By the driver, which passes the number on: segments have no logarithm."""
+    """The driver does it and passes the number on: segments have no logarithm."""
     x = gt.vector("x", "float64")
     f = graphc.function([x], ones(x, gt), dims="pad")
     segments, _, driver = str(f.source).partition("def on_padded")
@@ -107,7 +107,7 @@ def test_results_are_arrays_of_the_device():
 
 
 def test_floats_that_are_given_stay_on_the_device():
-    """Only sizes are known to the host before a call."""
+    """The host knows only sizes before a call."""
     x, scale = gt.vector("x", "float64"), gt.scalar("scale", "float64")
     f = graphc.function([x, scale], x * gt.floor(scale * x.shape[0]), dims="pad")
     assert " np.floor" not in str(f.source)
@@ -116,7 +116,7 @@ def test_floats_that_are_given_stay_on_the_device():
 
 @pytest.mark.parametrize("backend", ["jax", "numpy"])
 def test_powers_of_sizes_are_those_of_python(backend):
-    """NumPy's own of an array without axes would make 2 of the root of 27."""
+    """NumPy's power of an array without axes would make 2 of the cube root of 27."""
 
     def root(x):
         return np.floor(len(x) ** (1 / 3)), x[: int(len(x) ** 0.5)] * 2.0 ** len(x)
@@ -178,7 +178,7 @@ def test_files_are_refused_where_xla_would_compute_otherwise(tmp_path):
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_a_float_of_a_large_size_is_cut_off_with_all_of_its_digits(backend):
-    """A float of 32 bits has none for odd numbers from 2**24 on."""
+    """A 32-bit float cannot hold odd numbers from 2**24 on."""
     x = gt.tensor("x", "float32", ("n", 0))
     half = gt.ceil(x.shape[0] / 2).astype("int64")
     f = graphc.function([x], [half, x[:half]], backend=backend)

@@ -1,7 +1,7 @@
-"""Arithmetic on shapes is done where the program is made, or once per shape.
+"""Arithmetic on shapes is done when the program is made, or once per shape.
 
-Whatever moves or compares known integers: the plan is one segment without static
-arguments, and the numbers are NumPy's.
+Whatever moves or compares known integers leaves the plan one segment without static
+arguments, and gives NumPy's numbers.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ import graphc
 import graphc.tensor as gt
 
 SHAPE = (3, 5)
-OPERATIONS = {  # of a namespace and two vectors
+OPERATIONS = {  # functions of a namespace and two vectors
     "taken": lambda xp, a, b: a[np.array([-1, 0])],
     "take": lambda xp, a, b: xp.take(a, np.array([0, -1, 0])),
     "reversed": lambda xp, a, b: a[::-1],
@@ -61,7 +61,7 @@ def _set(a, new):
 
 
 def composed(xp, shape, steps):
-    """The vector that steps make of a shape."""
+    """The vector that the steps make from a shape."""
     made = [shape]
     for name, i in steps:
         made.append(OPERATIONS[name](xp, made[-1], made[i % len(made)])[:4])
@@ -69,7 +69,7 @@ def composed(xp, shape, steps):
 
 
 def size_of(xp, vector):
-    """A size of an axis, from the last number."""
+    """A size for an axis, from the vector's last number."""
     return abs(vector[-1]) % 9
 
 
@@ -115,7 +115,7 @@ def test_capacities_as_numbers_do_not_split():
 
 
 def test_sizes_that_rewriting_finds_are_numbers():
-    """Both choices of the `where` are 1, which is found when its index has moved."""
+    """Both choices of the `where` are 1, which shows once its index has moved."""
     check_one_segment([("with ones", 0), ("both", 0), ("taken", 0)])
 
 

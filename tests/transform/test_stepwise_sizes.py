@@ -22,7 +22,7 @@ lengths = gt.tensor("lengths", "int64", ("n",))
 
 
 class Program(NamedTuple):
-    """A program of a user, and the same by hand."""
+    """A user's program, and the same program by hand."""
 
     inputs: list[Value]
     output: Value
@@ -34,7 +34,7 @@ def over(first, body, init, of=x):
 
 
 def stepped(init, body, steps):
-    """A loop by hand on an array that it changes."""
+    """A loop by hand, which changes an array in place."""
     found = init.copy()
     for t in steps:
         body(t, found)
@@ -254,7 +254,7 @@ ON_JAX = (
     [*((name, "numpy") for name in PROGRAMS), *((name, "jax") for name in ON_JAX)],
 )
 def test_one_compiled_loop(name, backend):
-    """Also its gradient, once per capacity; what it gives is that of NumPy."""
+    """It is compiled once per capacity, as is its gradient; results are NumPy's."""
     program = PROGRAMS[name]
     outputs = with_gradients(program)
     f = graphc.function(program.inputs, outputs, backend=backend, dims="pad")
@@ -267,13 +267,13 @@ def test_one_compiled_loop(name, backend):
         for one, wanted in zip(found, exact(*given), strict=True):
             np.testing.assert_allclose(one, wanted, rtol=1e-7, atol=1e-9)
     if backend == "jax":
-        counted = name == "while"  # its steps, for the gradient
+        counted = name == "while"  # the gradient's steps
         assert len(f.stats().compilations) == len(f.plan.segments) <= 2 + counted
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_loop_whatever_the_policy(name):
-    """Sizes within are stored at the bound of the loop, also where none is padded."""
+    """Sizes inside are stored at the loop's bound, even if none is padded."""
     program = PROGRAMS[name]
     for dims in ("auto", "bound", "specialize"):
         f = graphc.function(program.inputs, program.output, dims=dims)
@@ -281,7 +281,7 @@ def test_one_loop_whatever_the_policy(name):
 
 
 def test_a_size_that_only_a_loop_has_is_padded():
-    """The steps of a loop are no axis, but its sizes within are stored at them."""
+    """The steps of a loop are no axis, but they bound the sizes inside."""
     program = PROGRAMS["no array of that size"]
     f = graphc.function(program.inputs, program.output)
     assert [f(n) for n in (3, 7, 12, 16, 0, 1)] == [2, 70, 440, 1120, 0, 0]
@@ -290,7 +290,7 @@ def test_a_size_that_only_a_loop_has_is_padded():
 
 @pytest.mark.parametrize("name", ["two axes", "sieve by slices"])
 def test_without_a_policy_once_for_each_size(name):
-    """Sizes within need no policy, and the program may be compiled by its caller."""
+    """Sizes inside need no policy, and the caller may compile the program."""
     program = PROGRAMS[name]
     f = graphc.function(program.inputs, program.output, dims="specialize")
     for n in (3, 3):
@@ -302,7 +302,7 @@ def test_without_a_policy_once_for_each_size(name):
 
 @BACKENDS
 def test_what_no_step_may_have_is_told_after_the_loop(backend):
-    """As outside of loops: the first step has no element to reduce."""
+    """As outside loops, there is an error: the first step has no element to reduce."""
     total = over(0, lambda t, c: c + gt.min(x[:t]), ZERO)
     f = graphc.function([x], total, backend=backend, dims="pad")
     with pytest.raises(graphc.CallError) as failure:
@@ -325,7 +325,7 @@ def test_special_values_that_no_step_takes(backend):
 
 
 def test_a_size_without_a_bound_runs_in_python():
-    """A capacity would have to be guessed."""
+    """Its capacity would have to be guessed."""
     ys = gt.scan(lambda c, t: (c, gt.sum(gt.arange(t))), 0, lengths)[1]
     f = graphc.function([lengths], ys)
     np.testing.assert_array_equal(f(np.array([3, 0, 5])), [3, 0, 10])
@@ -336,7 +336,7 @@ whole = gt.tensor("whole", "int32", ("n",))
 
 
 def _labels_counted(of):
-    """How often each label occurs, again and again; `of` makes labels of counts."""
+    """Count the labels over and over; `of` makes labels from counts."""
     n = whole.shape[0]
 
     def step(_, counts):
@@ -353,7 +353,7 @@ def _labels_counted(of):
     ],
 )
 def test_counts_in_a_loop_are_stored_at_its_axis(of):
-    """By what the numbers are, or by a check in the step that counts add up."""
+    """Either the numbers show that they fit, or the step checks that counts add up."""
     output = _labels_counted(of)
     f = graphc.function([whole], output)
     assert len(f.plan.segments) == 1

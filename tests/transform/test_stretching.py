@@ -1,6 +1,7 @@
-"""Axes declared as "b?" may be 1 at a call, and stretch then as NumPy's do.
+"""Axes declared as "b?" may be 1 at a call, and then stretch as NumPy's do.
 
-What is compared with: NumPy, the same graph with numbers as sizes, and JAX's gradients.
+Results are compared with NumPy's, with those of the same graph with numbers as sizes,
+and with JAX's gradients.
 """
 
 import itertools
@@ -44,7 +45,7 @@ def results(build, inputs, given, **options):
 
 
 def as_with_numbers(build, shapes=SHAPES, calls=SIZES, backend="numpy", **options):
-    """Calls give what they give where all sizes are known, and fail where that does."""
+    """Check that calls give, or refuse, the same as with all sizes known."""
     inputs = declared(shapes)
     f = graphc.function(
         inputs, list(build(*inputs)), backend=backend, unused="ignore", **options
@@ -66,7 +67,7 @@ def as_with_numbers(build, shapes=SHAPES, calls=SIZES, backend="numpy", **option
 
 
 def with_gradients(build):
-    """What is built, and the gradients of all inputs."""
+    """The outputs of `build`, and the gradients in all inputs."""
 
     def both(*inputs):
         outputs = list(build(*inputs))
@@ -78,7 +79,7 @@ def with_gradients(build):
 
 
 def clipped(x):
-    """The identity, with a rule of its own."""
+    """A product with a gradient rule of its own."""
     made = graphc.custom_vjp(lambda x, y: x * y)
     rule = made.defvjp(
         lambda x, y: (x * y, (x, y)),
@@ -237,7 +238,7 @@ def test_a_policy_may_be_for_the_size_itself():
 
 
 def test_what_follows_from_one_axis_being_1():
-    """Sizes that agree only where some axis is 1: there is a program only there."""
+    """Sizes that agree only if some axis is 1 leave a program for that case alone."""
     x, _, w = declared(SHAPES)
     longer = gt.concatenate([x, x, gt.ones((1, 2))])
     f = graphc.function([x], x + longer, backend="numpy")

@@ -23,7 +23,7 @@ NEAR = [(20, 27), (5, 12), (40, 47), (60, 67), (100, 107), (9, 16), (30, 37), (0
 
 @pytest.fixture(autouse=True)
 def eager(monkeypatch):
-    """However short compilations are, a size that varies is padded at once."""
+    """Pad a size that varies at once, however short compilations are."""
     monkeypatch.setattr(DeviceCosts, "padding", 0.0)
     monkeypatch.setattr(DeviceCosts, "cheap", 8192)
 
@@ -33,7 +33,7 @@ def floats(n):
 
 
 def products():
-    """Sums over products of both, and the slope of their squares."""
+    """Sums over products of two arrays, and the gradient of the sums' squares."""
     sums = gt.sum(gt.exp(x[:, None]) * gt.tanh(y), axis=1)
     return [sums, graphc.grad(gt.sum(sums**2), y)]
 
@@ -64,7 +64,7 @@ def test_a_capacity_is_the_one_that_is_needed_or_the_next(ahead, minimum):
 
 @pytest.mark.parametrize("power", [0, 1])
 def test_longer_calls_are_stored_at_what_they_need(power):
-    """A call takes at most a few times as much longer as sizes that vary alone may."""
+    """A call's extra time is at most a few times that of sizes that vary alone."""
     sizes = [(n, n + n // 2 + 1) for n in range(1, 2000, 13)]
     for call in sizes:
         needed = [doubled(n, 16) for n in call]
@@ -106,7 +106,7 @@ def test_axes_of_which_one_comes_again_without_the_other_are_not_tied():
 
 
 def test_long_axes_are_not_tied(monkeypatch):
-    """What is stored for nothing would take longer than to compile once more."""
+    """Storing unused elements would take longer than compiling once more."""
     monkeypatch.setattr(DeviceCosts, "cheap", 16)
     f = graphc.function([x, y], products())
     for n, m in NEAR[:3]:
@@ -125,7 +125,7 @@ def test_results_at_all_sizes(backend):
 @pytest.mark.parametrize("power", [0, 1, 2])
 @pytest.mark.parametrize("axes", [2, 3])
 def test_capacities_that_calls_had_serve_others(power, axes):
-    """Each call has room, on what serves again; it takes little longer than its own."""
+    """Each call has room at capacities that serve again, and takes little longer."""
     rng, most = np.random.default_rng(axes), 128
     sizes = np.exp(rng.uniform(0, np.log(512), (200, axes))).astype(int).tolist()
     known = {}
@@ -137,7 +137,7 @@ def test_capacities_that_calls_had_serve_others(power, axes):
     before = dict(known)
     for call in sizes:
         among(known, [doubled(n, 16) for n in call], most, power)
-    assert known == before  # nothing is compiled for sizes that come again
+    assert known == before  # sizes that come again compile nothing
     assert len({*known.values()}) < len(known)
 
 
@@ -162,7 +162,7 @@ def test_one_policy_for_all_sizes_shares_what_is_cheap():
     compiled = f.stats().compilations
     rooms = [(c.sizes["n_capacity"], c.sizes["m_capacity"]) for c in compiled]
     assert rooms[:3] == [(512, 32), (16, 512), (256, 64)]
-    assert len(rooms) <= 7 and (128, 128) in rooms  # which serves (64, 128) too
+    assert len(rooms) <= 7 and (128, 128) in rooms  # which also serves (64, 128)
     assert "shared by axes up to 512" in f.explain()
     fresh = graphc.function([x, y], products(), dims="pad")
     assert fresh.plan.forecast(sizes).compilations == 6
@@ -171,7 +171,7 @@ def test_one_policy_for_all_sizes_shares_what_is_cheap():
 
 
 def test_longer_axes_make_no_more_steps():
-    """As many steps as there are run, so that axes of loops may well be longer."""
+    """Only the true steps are run, so axes of loops may well be longer."""
 
     def row(above, a):
         cell = lambda left, cost: (gt.minimum(left, cost) + cost,) * 2  # noqa: E731
@@ -193,7 +193,7 @@ OF_INTEGERS = {
 
 @pytest.mark.parametrize("name", OF_INTEGERS)
 def test_integers_that_make_sizes_share_capacities_with_axes(name):
-    """A program for each pair of theirs was compiled: up to 49 for 50 calls."""
+    """Each pair once got a program of its own: up to 49 for 50 calls."""
     make = OF_INTEGERS[name]
     numpy = graphc.function([x, k], make(), dims="specialize", backend="numpy")
     varied = graphc.function([x, k], make())
@@ -274,7 +274,7 @@ def test_functions_of_jax():
 
 
 def test_sizes_of_a_param_come_in_one_order():
-    """Texts with sizes as arguments would differ between processes otherwise."""
+    """Otherwise, texts with sizes as arguments would differ between processes."""
     for i in range(16):
         names = f"a{i}", f"b{i}"
         count = gt.tensor("v", "float32", names).size

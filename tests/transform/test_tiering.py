@@ -1,4 +1,4 @@
-"""Two programs of one graph: what is new runs on NumPy, what pays is compiled."""
+"""Two programs of one graph: new sizes run on NumPy, and frequent ones are compiled."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def matrix():
 
 
 class Clock:
-    """Every call takes `step` seconds, whatever it does."""
+    """A clock by which every call takes `step` seconds."""
 
     def __init__(self, step):
         self.now, self.step = 0.0, step
@@ -37,7 +37,7 @@ class Clock:
 
 
 def tiered(inputs, outputs, step=PRIOR * 0.4, **options):
-    """On this clock, the fourth call of the first key is compiled."""
+    """A tiered function; by its clock, the fourth call of the first key compiles."""
     f = graphc.function(inputs, outputs, tier="auto", **options)
     f._programs.tiers.clock = Clock(step)
     return f
@@ -45,7 +45,7 @@ def tiered(inputs, outputs, step=PRIOR * 0.4, **options):
 
 @pytest.fixture
 def second_is_compiled(monkeypatch):
-    """What has run on NumPy once is compiled."""
+    """Compile each key that has run on NumPy once."""
     monkeypatch.setattr(Costs, "pays", lambda costs, key: key in costs.visits)
 
 
@@ -121,7 +121,7 @@ def test_counts_and_log():
     told = ["n = 3: 3 calls took 0.36 s on NumPy, compiled from now on"]
     assert stats.changes == told and told[0] in str(stats)
     assert "6 calls, 1 compilation, 4 calls ran on NumPy" in str(stats)
-    f(rows(5)), f(rows(5))  # the compilation seen took one call's time
+    f(rows(5)), f(rows(5))  # this compilation took one call's time
     assert [c.sizes["n"] for c in f.stats().compilations] == [3, 5]
 
 
@@ -303,11 +303,11 @@ def test_everyday_programs(id, second_is_compiled):
             assert [r.dtype for r in results] == types
 
 
-# What cannot be.
+# Errors.
 
 
 def messages(f, calls):
-    """What calls raise, in words; all from one line."""
+    """The messages that calls raise; all must name the same line."""
     found = []
     for args in calls:
         with pytest.raises(graphc.CallError) as caught:
@@ -345,7 +345,7 @@ def test_errors_are_those_of_one_tier(second_is_compiled):
         assert f.stats().calls == f.stats().numpy_calls == 0
         f(*good), f(*good)
         assert f.stats().calls == 2 and f.stats().numpy_calls == 1
-        assert messages(f, calls) == expected  # where they can, compiled
+        assert messages(f, calls) == expected  # compiled, where possible
 
 
 def drawn_in_a_loop(key):

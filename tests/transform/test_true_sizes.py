@@ -1,4 +1,4 @@
-"""One policy for all sizes leaves those that an op needs, where padding costs more."""
+"""One policy for all sizes leaves out those an op needs, where padding costs more."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ y = gt.tensor("y", "float32", ("m",))
 
 
 def mixed_up(x, y):
-    """An op that needs true sizes, between others."""
+    """An op that needs true sizes, between other ops."""
     return uncovered(x[:, None] * y)
 
 

@@ -1,4 +1,4 @@
-"""Ranges of integers: as narrow as they are known, and never left by any value."""
+"""Ranges of integers: as narrow as they are known, and left by no value."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def known(symbol):
 
 
 def ranges_of(value):
-    """The values that one is computed from, itself last, with their ranges."""
+    """The values from which `value` is computed, itself last, with their ranges."""
     ranges, nodes = ValueRanges(known), ancestors([value])
     for node in nodes:
         ranges.observe(node)
@@ -36,7 +36,7 @@ def counted(body, first=zero, length=n):
 
 
 def stepwise(of, by=2, first=zero, length=5):
-    """What the steps of a loop make of their number and of a carry that grows."""
+    """The outputs of a loop, computed from the step's number and a growing carry."""
     return gt.scan(lambda c, t: (c + by, of(t, c)), first, gt.arange(length))[1]
 
 

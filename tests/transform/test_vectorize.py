@@ -1,4 +1,4 @@
-"""The engine of vmap: axes, structures, messages, nesting, and with derivatives."""
+"""The engine of vmap: axes, structures, messages, nesting and derivatives."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ def tensor(name, *shape, dtype="float64"):
 
 
 def value(outputs, given):
-    """The outputs on NumPy, for a dict from inputs to arrays."""
+    """The outputs on NumPy for a dict from inputs to arrays."""
     return graphc.function(list(given), outputs, backend="numpy")(*given.values())
 
 
@@ -36,7 +36,7 @@ def softmax(x):
 
 
 def softmaxes(x, axis):
-    """NumPy's side: along the axes that are left when one is mapped over."""
+    """NumPy's softmaxes, along the axes that are left when one is mapped over."""
     moved = np.moveaxis(x, axis, 0)
     e = [np.exp(part - part.max()) for part in moved]
     return np.stack([part / part.sum() for part in e])
@@ -46,7 +46,7 @@ def softmaxes(x, axis):
 
 
 def scaled(*shape):
-    """Two outputs, of which one has a size in its own computation."""
+    """A graph with two outputs, of which one uses a size in its own computation."""
     x, n = tensor("x", *shape), gt.scalar("n", "int64")
     outputs = [x / gt.sum(x) * n, gt.reshape(gt.stack([x, x]), (2 * x.shape[0],))]
     return Graph((x, n), tuple(outputs), ("x", "n"), ("", ""))
@@ -79,7 +79,7 @@ def test_what_does_not_fit_a_graph():
     )
 
 
-# Which axis.
+# The axis that is mapped.
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
@@ -184,7 +184,7 @@ def test_axes_must_have_the_structure_of_the_arguments(axes):
     assert "vmap: in_axes has not the structure of what it is for" in text
 
 
-# Where the new axis goes.
+# The place of the new axis.
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])
@@ -215,7 +215,7 @@ def test_outputs_that_are_the_same_for_all():
     assert "an output that differs between examples needs a place" in text
 
 
-# What cannot be.
+# Errors.
 
 
 def test_sizes_that_would_differ():
@@ -263,13 +263,13 @@ def test_few_examples(n):
 
 
 def test_a_batch_of_one_does_not_stretch():
-    """One example of a vector beside a vector that is the same for all."""
+    """A single example of a vector meets a vector that is the same for all."""
     x, y = tensor("x", 1), tensor("y", 3)
     z = graphc.vmap(lambda a: a + y)(x)
     assert z.type.shape == (1, 3)
 
 
-# Nested, and with derivatives.
+# Nesting and derivatives.
 
 
 def test_vmap_of_vmap():

@@ -1,4 +1,4 @@
-"""An op that no mask rule covers: it is computed at true sizes."""
+"""An op without a mask rule, which is computed at true sizes."""
 
 import graphc.tensor as gt
 

@@ -1,4 +1,4 @@
-"""Indices out of bounds that are data: what happens, and what `check=True` does."""
+"""Indices that depend on data and are out of bounds, with and without `check=True`."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ CASES = {f"read {k}": v for k, v in READS.items()}
 CASES |= {f"write {k}": v for k, v in WRITES.items()}
 
 
-TOLD = "{} is negative: {} of {}"  # the last places are those of the numbers
+TOLD = "{} is negative: {} of {}"  # the last two fields take the numbers
 
 
 def variables():
@@ -39,7 +39,7 @@ def variables():
 def test_reads_are_clamped_and_writes_dropped(name, backend):
     x, i = variables()
     program, expected = CASES[name]
-    # As a pair, -1 would be the last row and the last column.
+    # In a pair, -1 would mean the last row and the last column.
     stray = STRAY[STRAY != -1] if name == "write pairs" else STRAY
     f = graphc.function([x, i], program(x, i), backend=backend)
     np.testing.assert_array_equal(f(X, stray), expected)
@@ -57,7 +57,7 @@ def test_a_check_raises_for_stray_indices_only(name, backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_check_tells_the_step_that_fails_first(backend):
-    """Of examples in loops; no examples and no elements do no harm."""
+    """The steps are examples in a loop; empty arrays raise nothing."""
     x, i = gt.tensor("x", "int8", ("n",)), gt.tensor("i", "int8", ("k", "m"))
     total = lambda row: gt.scan(lambda c, j: (c + x[j], None), np.int8(0), row)[0]
     f = graphc.function([x, i], graphc.vmap(total)(i), backend=backend, check=True)
@@ -135,7 +135,7 @@ def test_positions_of_a_longer_mask_are_not_taken_to_be_inside(backend):
 
 
 SIX = np.arange(12.0).reshape(6, 2)
-LITERALS = {  # of an array like SIX: a program, and the result
+LITERALS = {  # programs of an array like SIX, and their results
     "read": (lambda x: x[[0, 5]], SIX[[0, 5]]),
     "from the end": (lambda x: x[[0, -6]], SIX[[0, 0]]),
     "beside data": (lambda x: x[[0, 5], gt.argmax(x[0])], SIX[[0, 5], 1]),
@@ -150,7 +150,7 @@ LITERALS = {  # of an array like SIX: a program, and the result
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", LITERALS)
 def test_literal_indices_must_be_within_an_axis_of_symbolic_size(name, backend):
-    """Five rows are too few for them, as for a literal integer."""
+    """An array of five rows is too small for them, as it is for a literal integer."""
     x = gt.tensor("x", "float64", ("n", 2))
     program, expected = LITERALS[name]
     f = graphc.function([x], program(x), backend=backend)
@@ -186,7 +186,7 @@ FAR = {  # indices into 300 elements
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", FAR)
 def test_indices_of_every_dtype_far_out_of_bounds(dtype, backend):
-    """None wraps round: JAX itself takes the low bits of an index."""
+    """No index wraps around, though JAX itself keeps only the low bits of an index."""
     x = gt.tensor("x", "float64", ("n",))
     i = gt.tensor("i", dtype, ("k",))
     block = gt.stack([x, x], axis=1)
@@ -222,7 +222,7 @@ def test_a_slice_from_data_counts_from_the_end_then_moves_inside(dtype, backend)
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_slice_from_an_argument_may_count_from_the_end(backend):
-    """Where NumPy's has the length that is compiled in; elsewhere the call raises."""
+    """The slice must have the length compiled in, as NumPy's has; else it raises."""
     x, k = gt.tensor("x", "float64", ("n",)), gt.iscalar("k")
     f = graphc.function([x, k], x[k : k + 2], backend=backend)
     for first in range(-8, 8):

@@ -1,6 +1,7 @@
-"""Indices at their edges: masks of rank 0, steps of any sign, empty and full ones.
+"""Edge cases of indices: masks of rank 0, steps of any sign, empty and full ranges.
 
-Against NumPy, in loops, under gradients and `vmap`, and under every policy.
+They are compared with NumPy, in loops, under gradients and `vmap`, and under every
+policy.
 """
 
 import warnings
@@ -108,7 +109,7 @@ def test_indices_at_their_edges_under_every_policy(backend, policy):
 @pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max"])
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_a_write_to_all_of_an_array_may_be_reversed(backend, how):
-    """XLA aborts where a scatter that writes everything is reversed."""
+    """XLA aborts when it reverses the result of a scatter that writes every element."""
     x, v = gt.vector("x", "float64"), gt.vector("v", "float64")
     k, n = gt.iscalar("k"), x.shape[0]
     outputs = [
@@ -132,7 +133,7 @@ def test_a_write_to_all_of_an_array_may_be_reversed(backend, how):
 
 
 def test_a_write_into_an_argument_is_printed_as_users_write_it():
-    """Only into one number, repeated, is it what XLA aborts on."""
+    """XLA aborts only on writes into one repeated number; only that is avoided."""
     x, k = gt.vector("x", "float64"), gt.iscalar("k")
     source = graphc.function([x, k], x.at[k:].add(1.0)).source
     assert "x.at[k_size:].add(" in source
@@ -144,7 +145,7 @@ def test_a_write_into_an_argument_is_printed_as_users_write_it():
 @pytest.mark.parametrize("index", [(), ..., None], ids=str)
 @pytest.mark.parametrize("how", ["set", "add", "multiply", "min", "max"])
 def test_a_constant_of_no_axes_is_updated_on_both_backends(how, index):
-    """JAX programs once took a number of NumPy's for an array of theirs."""
+    """JAX programs once took a NumPy number for a JAX array."""
     x = gt.scalar("x", "float64")
     y = getattr(gt.constant(np.float64(2)).at[index], how)(x) * x
     outputs = [y, graphc.grad(y, x)]

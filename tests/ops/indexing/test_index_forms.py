@@ -1,4 +1,4 @@
-"""Every form of index that Hypothesis can think of, read and written, as in NumPy."""
+"""Every form of index that Hypothesis can generate, read and written as in NumPy."""
 
 import os
 import warnings
@@ -19,7 +19,7 @@ ON_JAX = settings(max_examples=AT_LENGTH or 25, deadline=None)
 
 @st.composite
 def indexed(draw):
-    """An array and an index that NumPy takes for it."""
+    """Draw an array and an index that NumPy accepts for it."""
     shape = draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=1, max_side=4))
     kinds = ["basic", "arrays", "mixed", "mask", "sprinkled"]
     kind = draw(st.sampled_from(kinds if shape else ["basic", "sprinkled"]))
@@ -38,7 +38,7 @@ def indexed(draw):
 
 @st.composite
 def mixed_index(draw, shape, only_arrays):
-    """Per axis an integer array, an integer, or a slice."""
+    """Draw an integer array, an integer or a slice for each axis."""
     points = draw(hnp.array_shapes(max_dims=2, max_side=3))
     items = []
     for n in shape:
@@ -56,14 +56,14 @@ def mixed_index(draw, shape, only_arrays):
 
 @st.composite
 def sprinkled_index(draw, shape):
-    """An index with new axes and masks of rank 0 anywhere in it."""
+    """Draw an index with new axes and masks of rank 0 at any place in it."""
     items = list(draw(mixed_index(shape, only_arrays=False)))
     items = items[: draw(st.integers(0, len(items)))]
     for item in draw(st.lists(st.sampled_from([None, True, False]), max_size=3)):
         items.insert(draw(st.integers(0, len(items))), item)
     try:
         np.empty(shape)[tuple(items)]
-    except IndexError:  # an axis of no element beside arrays of several
+    except IndexError:  # an empty axis beside longer index arrays
         reject()
     return tuple(items)
 
@@ -74,7 +74,7 @@ def variable(array, symbolic):
 
 
 def as_symbolic(index, inputs, arguments):
-    """The index with its arrays as further inputs of the function."""
+    """Return the index, each of its arrays replaced by a new input of the function."""
     items = index if isinstance(index, tuple) else (index,)
     made = []
     for item in items:
@@ -151,7 +151,7 @@ def test_masks_that_are_known_keep_known_positions():
     np.testing.assert_array_equal(read, a[mask])
     np.testing.assert_array_equal(written, np.where(mask[:, None], 0.0, a))
     assert "nonzero" not in f.source
-    g = graphc.function([x], x[mask])  # the size of the axis is asked for at the call
+    g = graphc.function([x], x[mask])  # the call checks the axis's size
     np.testing.assert_array_equal(g(a[:, 0]), a[mask, 0])
     with pytest.raises(graphc.CallError):
         g(a[:3, 0])

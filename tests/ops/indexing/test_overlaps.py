@@ -1,4 +1,4 @@
-"""Writes to a part of an array of what is read at other places of it."""
+"""Writes to one part of an array of values read from another part of the same array."""
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ UPDATES = {
     "reversed": lambda y, part: part(y)[::-1],
     "chosen": lambda y, part: part(gt.take(y, np.ones(y.type.shape[0], int), axis=0)),
 }
-RESULTS = {  # forms for which XLA would write over what it still reads
+RESULTS = {  # forms for which XLA would overwrite what it has yet to read
     "more axes": lambda y, new: new[None],
     "an axis behind": lambda y, new: new[:, None],
     "running": lambda y, new: gt.cumsum(new[None], axis=1),
@@ -24,7 +24,7 @@ RESULTS = {  # forms for which XLA would write over what it still reads
 
 
 def part_of(text):
-    """The function that takes the part that is written between brackets."""
+    """The function that reads part of an array; `text` is the index in brackets."""
     return eval(f"lambda z: z{text}")
 
 
@@ -56,7 +56,7 @@ ROWS = {
 @pytest.mark.parametrize("how", ["set", "add", "multiply", "max"])
 @pytest.mark.parametrize("rows", ROWS)
 def test_rows_with_numbers_that_are_data(rows, how):
-    """NaN stays one in extremes; numbers beyond the axis write nothing."""
+    """A NaN survives extremes; numbers beyond the axis write nothing."""
     k = gt.iscalar("k")
     index = ROWS[rows](k)
     for name, result in RESULTS.items():
@@ -100,7 +100,7 @@ def test_sizes_that_vary(length):
 
 
 def writes(function):
-    """Whether the update that a function makes of a computed array is of this kind."""
+    """Whether the update made by `function` is a write that reads other places."""
     x = gt.tensor("x", "float32", ("n", 4))
     node = function(x + 1).node
     while node.primitive.name == "reshape":  # of a write to several axes as one
@@ -153,7 +153,7 @@ def test_the_search_ends_in_long_chains():
 
 
 def test_arrays_of_one_number_are_written_as_they_are():
-    """Gradients fill them part by part, of whatever was computed."""
+    """Gradients fill such arrays part by part with computed values."""
     x = gt.tensor("x", "float32", ("n", 4))
     zeros, long = gt.zeros_like(x), x
     for _ in range(1000):

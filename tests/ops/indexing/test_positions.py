@@ -1,4 +1,4 @@
-"""Positions of triangles and diagonals, and flat positions: beyond the samples."""
+"""Positions in triangles and diagonals, and flat positions, beyond the samples."""
 
 from itertools import product
 

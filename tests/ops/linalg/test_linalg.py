@@ -1,6 +1,6 @@
 """Linear algebra: both backends against NumPy and SciPy.
 
-Decompositions are compared by what does not depend on signs and phases.
+Decompositions are compared by quantities that do not depend on signs and phases.
 """
 
 import warnings
@@ -15,10 +15,10 @@ from tests import newest_numpy as newest
 from tests.ops.comparing import BACKENDS, agree
 from tests.ops.refusing import refused
 
-DTYPES = ("float32", "complex128")  # the samples have the others
+DTYPES = ("float32", "complex128")  # samples cover the other dtypes
 ROUNDING = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-3, "complex64": 2e-3}
 L, N = gt.linalg, newest.numpy.linalg
-# XLA takes longest for these: float32 is compiled for JAX by the samples.
+# XLA takes longest for these; the samples already compile float32 for JAX.
 COMPILED = {"float32": ("numpy",), "complex128": BACKENDS}
 TALL, WIDE, SQUARE = (2, 3, 4, 2), (3, 5), (4, 4)
 
@@ -30,7 +30,7 @@ def array(*shape, dtype="float64", seed=0):
 
 
 def regular(*shape, dtype="float64"):
-    """Matrices far from singular."""
+    """Random matrices that are far from singular."""
     x = array(*shape, dtype=dtype) / 2
     return (x + 3 * np.eye(shape[-1])).astype(dtype)
 
@@ -47,12 +47,12 @@ def adjoint(g, x):
 
 
 def same(function):
-    """The same text for graphc and for NumPy."""
+    """The same expression for graphc and for NumPy."""
     return (lambda *x: function(gt, *x)), (lambda *x: function(newest.numpy, *x))
 
 
 def close(cases, *arrays, symbolic=True, static=True, backends=BACKENDS):
-    """As `agree`, but static shapes in NumPy alone: JAX would take long to compile."""
+    """Check as `agree` does, but static shapes on NumPy only: JAX compiles too long."""
     if symbolic:
         agree(cases, *arrays, rounding=ROUNDING, symbolic=(True,), backends=backends)
     if static:
@@ -87,7 +87,7 @@ def by_eigh(g, x, part):
 
 
 def by_eig(g, x):
-    """Residuals, and sums over the eigenvalues, which come in no order."""
+    """Residuals, and sums over the eigenvalues, whose order is arbitrary."""
     to = "complex64" if x.dtype in ("float32", "complex64") else "complex128"
     w, v = (part.astype(to) for part in g.linalg.eig(x))
     values = g.linalg.eigvals(x).astype(to)
@@ -382,7 +382,7 @@ def test_dependent_columns_have_no_residuals():
     }
     close(cases, a, array(5, 2), np.float64(1e-6))
     f = graphc.function([x := gt.matrix("x"), y := gt.vector("y")], L.lstsq(x, y)[0])
-    assert not f.plan.glue  # nothing is read where the residuals are not used
+    assert not f.plan.glue  # nothing is read if the residuals are unused
 
 
 # Dtypes
@@ -414,7 +414,7 @@ def test_dtypes_promote_as_in_numpy():
     close(cases, regular(3, 3, dtype="float32"), i, array(3, 2, dtype="complex64"))
 
 
-# What has no result
+# Systems without a result
 
 
 NAN = np.nan
@@ -454,7 +454,7 @@ def inputs():
 
 @pytest.fixture(scope="module")
 def without_results():
-    """What both backends give for matrices without an inverse and so on."""
+    """The results of both backends for singular matrices and the like."""
     x, v = inputs()
     outputs = {name: solver(x, v) for name, solver in SOLVERS.items()}
     functions = [graphc.function([x, v], outputs, backend=b) for b in BACKENDS]
@@ -514,7 +514,10 @@ MATRIX_ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
 
 def norm_cases(shape):
-    """Every order with every axis that NumPy takes for this shape, by turns kept."""
+    """Every order with every axis that NumPy takes for this shape.
+
+    Axes are kept and dropped by turns.
+    """
     axes = [None, 0, -1, (0,), (0, 1), (-1, 0), (-1, -2)]
     for i, o in enumerate((*VECTOR_ORDERS, "fro", "nuc")):
         for j, axis in enumerate(axes):

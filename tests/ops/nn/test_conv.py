@@ -21,7 +21,7 @@ def pair(value, count):
 
 
 def conv_reference(stride=1, padding="VALID", dilation=1, groups=1):
-    """`jax.lax.conv_general_dilated` with our forms of arguments."""
+    """`jax.lax.conv_general_dilated` with the arguments of `gt.nn.conv`."""
 
     def theirs(x, k):
         count = x.ndim - 2
@@ -112,7 +112,7 @@ def test_small_and_empty(shape):
 
 
 def test_the_definition():
-    """Cross-correlation, written out."""
+    """Convolution is cross-correlation, written out here as loops."""
     x, k = RNG.normal(size=(2, 4, 8, 7)), RNG.normal(size=(6, 2, 3, 2))
     b = RNG.normal(size=6)
 
@@ -194,7 +194,7 @@ def test_one_program_for_all_sizes():
 
 
 def vjp_reference(shape, **named):
-    """The gradient of `conv` of an array of this shape, which is its transpose."""
+    """The transpose of `conv` of an array of this shape: its gradient in the array."""
     forward = conv_reference(**named)
 
     def theirs(y, k):

@@ -1,4 +1,4 @@
-"""`gt.nn`: both backends against `jax.nn` and SciPy, at extreme values too."""
+"""`gt.nn`: both backends against `jax.nn` and SciPy, including extreme values."""
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ ROUNDING = {"float16": 5e-3, "float32": 2e-6, "float64": 1e-12, "bfloat16": 3e-2
 
 
 def same(name, **options):
-    """Ours and theirs with the same name and options."""
+    """Our function and JAX's of the same name, with the same options."""
     return (
         lambda *args: getattr(gt.nn, name)(*args, **options),
         OfJax(lambda *args: getattr(jax.nn, name)(*args, **options)),
@@ -43,7 +43,7 @@ WITH_OPTIONS = {
 def test_activations(dtype):
     x = np.concatenate([EXTREME, RNG.normal(0, 3, 100)])
     if dtype == "float16":
-        x = x[~(np.abs(x) > 20)]  # beyond, ours is the more accurate
+        x = x[~(np.abs(x) > 20)]  # beyond that range, ours is the more accurate
     cases = {n: same(n) for n in ACTIVATIONS} | WITH_OPTIONS
     with np.errstate(all="ignore"):
         agree(cases, x.astype(dtype), rounding=ROUNDING, symbolic=(False,))
@@ -72,7 +72,7 @@ def test_tails_are_accurate():
 
 
 def inputs_of(value):
-    """The variables that a value is made of."""
+    """The input variables from which a value is computed."""
     found, todo = [], [value]
     while todo:
         node = todo.pop().node
@@ -93,7 +93,7 @@ def test_log1mexp_and_glu():
 
 
 def test_gradients_are_those_of_jax():
-    """At kinks, far out, and where a branch that is not taken overflows."""
+    """The points include kinks, large numbers, and overflow in a branch not taken."""
     data = np.array([0, 1, -1, 3, -3, 6, -6, 0.5, 2, 100, -100, 1e3, -1e3, 1e30, -1e30])
 
     def slopes(name):
@@ -341,7 +341,7 @@ def test_dropout():
 
 
 def attention(**named):
-    """Ours and jax.nn's; arrays come as q, k, v, bias, mask, lengths."""
+    """Our attention and `jax.nn`'s, as functions of q, k, v, bias, mask and lengths."""
 
     def call(function, q, k, v, bias, mask, lengths):
         options = dict(named)
@@ -378,7 +378,7 @@ def test_attention(heads):
     mask = RNG.random((2, 1, 5, 6)) < 0.6
     mask[0, 0, 0] = False  # a row that attends to nothing
     lengths = np.array([3, 5], "int32")
-    named = heads == (4, 2)  # XLA compiles each for long
+    named = heads == (4, 2)  # one kind each, since XLA compiles each for long
     arrays = q, k, v, bias, mask, lengths
     agree(ATTENTION, *arrays, symbolic=(named,), rounding={"float32": 1e-5})
 
@@ -395,7 +395,7 @@ def test_attention_without_batch_and_in_double_precision():
         unused,
         unused,
         rounding={"float64": 1e-6},
-    )  # jax.nn computes its softmax in float32
+    )  # `jax.nn` computes its softmax in float32
     weights = sp.softmax(np.einsum("tnh,snh->nts", q, k) / np.sqrt(8), axis=-1)
     exact = {
         "exact": (

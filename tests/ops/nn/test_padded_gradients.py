@@ -1,7 +1,7 @@
 """Gradients of windows in padded programs: those at true sizes, in one segment.
 
-In pooling, infinities tie with what is around the elements and in windows with them:
-the gradient is that of the first element all the same.
+In pooling, infinite elements tie with the infinities that pad the array. The gradient
+still goes to the first of the elements.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ WORST = {"max": -np.inf, "min": np.inf}
 
 
 def of_ties(shape, worst):
-    """Arrays in which much ties, some of them with what is around."""
+    """Arrays with many ties, some of them with the fill around the array."""
     x = RNG.normal(size=shape).astype("float32")
     yield x.round()
     yield np.where(x > 0.5, x.round(), np.float32(worst))
@@ -49,7 +49,7 @@ def test_positions_are_those_at_true_sizes(how, padding):
         assert len(padded.plan.segments) == 1
 
 
-CONVOLVED = [  # channels, results, and how they are convolved
+CONVOLVED = [  # channels, results, options of the convolution
     (2, 3, {"stride": 2, "padding": "SAME"}),
     (2, 3, {"stride": 3, "padding": "VALID"}),
     (1, 2, {"stride": 2, "padding": ((1, 2),), "dilation": 2}),

@@ -13,11 +13,11 @@ from tests import newest_numpy as newest
 from tests.ops.comparing import BACKENDS, agree
 from tests.ops.refusing import refused
 
-DTYPES = ("complex128", "uint16")  # the samples have the others
+DTYPES = ("complex128", "uint16")  # samples cover the other dtypes
 
 
 def array(*shape, dtype="float64", seed=0):
-    """Random numbers; small ones where the dtype is an integer."""
+    """Random numbers; small ones for integer dtypes."""
     rng = np.random.default_rng([seed, *shape])
     if np.dtype(dtype).kind in "biu":
         return rng.integers(0, 5, shape).astype(dtype)
@@ -26,7 +26,7 @@ def array(*shape, dtype="float64", seed=0):
 
 
 def same(function):
-    """The same text for graphc and for NumPy."""
+    """The same expression for graphc and for NumPy."""
     return (lambda *x: function(gt, *x)), (lambda *x: function(newest.numpy, *x))
 
 
@@ -124,7 +124,7 @@ def test_cross_products():
 
 
 def lifted(x):
-    """NumPy has no vectors in the plane since 2.5: the third element is 0."""
+    """Append a third component of 0: NumPy takes no vectors in the plane since 2.5."""
     return np.pad(x, ((0, 0), (0, 3 - x.shape[1])))
 
 

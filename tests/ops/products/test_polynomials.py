@@ -1,4 +1,4 @@
-"""Vectors moved over each other, and polynomials: where the samples do not reach."""
+"""Convolutions and correlations of vectors, and polynomials, beyond the samples."""
 
 from itertools import product
 

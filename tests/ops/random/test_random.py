@@ -1,4 +1,4 @@
-"""Random draws against `jax.random`: on JAX bit for bit, on NumPy as far as promised.
+"""Random draws against `jax.random`: equal bits on JAX; on NumPy, as far as promised.
 
 A draw is one line that runs with `graphc.tensor.random` and with `jax.random`.
 """
@@ -110,7 +110,7 @@ AS_PRINTED = {
     for name, draw in (SAME_BITS | SAME_ROUNDED | OWN_STREAM).items()
     if name not in PRINTED_OTHERWISE
 }
-# What is compiled too: all kinds of draws, and each shuffles or rejects in its way.
+# The draws that are compiled too: every kind, including each way to shuffle or reject.
 COMPILED = {
     name: (SAME_BITS | SAME_ROUNDED | OWN_STREAM | COMPOSED)[name]
     for name in (
@@ -148,7 +148,7 @@ def compiled_draws(draws, t):
 
 
 def mixed_draws(draws):
-    """Draws of both dtypes in one program, which so has 64-bit arrays."""
+    """Draws of both dtypes in one program, which therefore has 64-bit arrays."""
     key = key_variable()
     outputs = {}
     for t in ints:
@@ -158,7 +158,7 @@ def mixed_draws(draws):
 
 @pytest.mark.usefixtures("compiled_quickly")
 def test_draws_of_both_dtypes_in_one_program_are_those_of_jax():
-    """One test: the program takes long to compile, and each worker would do so."""
+    """This is one test, since each worker would have to compile the long program."""
     tried = dict(share(list(COMPILED.items()), turn=0))
     mixed = mixed_draws(tried)
     for t in ints:
@@ -196,7 +196,7 @@ def test_numpy_draws_the_same_up_to_rounding(t):
 
 
 def exact(r, k):
-    """Draws of all widths, keys and edges of ranges."""
+    """Draws of every width and key, and at the edges of ranges."""
     found = {f"key {s}": r.PRNGKey(s) for s in (0, 42, 2**31, 2**32 - 1, -1, 2**40 + 7)}
     found |= {"split": r.split(k, 3), "split shape": r.split(k, (2, 3))}
     found |= {f"fold_in {n}": r.fold_in(k, n) for n in (0, 2**32 - 1)}
@@ -319,7 +319,7 @@ def test_sizes_may_be_integers_formulas_and_vectors(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_drawn_size_agrees_with_the_drawn_number(backend):
-    """NumPy draws another number: the size must not be worked out on the host."""
+    """NumPy draws another number: the host must not compute the size with it."""
     keys = gt.random.split(gt.random.key(1), 2)
     x = gt.vector("x", "float32")
     n = gt.random.poisson(keys[0], 6.0)
@@ -346,7 +346,7 @@ def test_a_call_is_repeatable_and_keys_are_independent(backend):
     key = key_variable()
     keys = gt.random.split(key, 2)
     made = [gt.random.normal(k, 4000) for k in (key, keys[0], keys[1])]
-    # In JAX, fold_in(key, i) for i = 0 and 1 gives the very keys of split(key, 2).
+    # In JAX, fold_in(key, i) for i = 0 and 1 gives exactly the keys of split(key, 2).
     made += [gt.random.normal(gt.random.fold_in(key, i), 4000) for i in (7, 8)]
     made += [gt.random.gamma(k, 2.0, 4000) for k in (keys[0], keys[1])]
     f = graphc.function([key], gt.stack(made), backend=backend)

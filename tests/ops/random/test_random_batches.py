@@ -1,7 +1,7 @@
-"""`vmap` of random functions gives what a loop over examples does, and gradients too.
+"""`vmap` of random functions, and its gradients, against a loop over examples.
 
-Bits and what is moved are compared bit by bit, also on JAX; functions of them on NumPy
-only, since XLA rounds otherwise in a larger program.
+Bits, and values that are only moved, are compared bit by bit, also on JAX. Functions of
+them are compared only on NumPy, since XLA rounds differently in a larger program.
 """
 
 import jax
@@ -53,20 +53,24 @@ def run(inputs, outputs, arrays, backend):
 
 
 def alone(function, params, backend):
-    """A compiled function of one example."""
+    """Compile the function for one example."""
     inputs = variables([KEYS[0], *(np.asarray(x[0]) for x in params)])
     return graphc.function(inputs, function(*inputs), backend=backend)
 
 
 def looped(one, arrays, mapped):
-    """Each example by itself, stacked."""
+    """Run each example by itself and stack the results."""
     pairs = list(zip(arrays, mapped, strict=True))
     found = [one(*(x[i] if m else x for x, m in pairs)) for i in range(3)]
     return np.stack([np.asarray(x) for x in found])
 
 
 def check(function, params, backend):
-    """All is mapped; on NumPy, which compiles nothing, keys or parameters alone too."""
+    """Compare `vmap` over all arguments with a loop over examples.
+
+    On NumPy, which compiles nothing, mapping only the keys or only the parameters is
+    tried too.
+    """
     one = alone(function, params, backend)
     ways = [(True, True), (True, False), (False, True)]
     for mapped in ways if backend == "numpy" else ways[:1]:
@@ -97,7 +101,7 @@ def test_each_example_draws_as_alone_on_numpy(name):
 
 
 def nested():
-    """A normal draw per key (axis 0) and parameter (axis 1)."""
+    """Log-normal draws for each key (axis 0) and each parameter (axis 1)."""
     keys, scale = variables([KEYS, numbers(2)])
 
     def of_key(k):
@@ -148,7 +152,7 @@ SMOOTH = {
 
 @pytest.mark.parametrize("name", SMOOTH)
 def test_gradients_are_those_of_jax(name):
-    """Of draws for each key, all with the same parameters."""
+    """Each key has draws of its own; all share the same parameters."""
     arrays = [KEYS, numbers(2), numbers(2) + 1]
     inputs = variables(arrays)
     made = graphc.vmap(SMOOTH[name], in_axes=(0, None, None))(*inputs)

@@ -1,6 +1,7 @@
-"""NumPy's draws have the distributions that they should; keys are fixed.
+"""NumPy's draws at fixed keys have the distributions that they should.
 
-JAX's are those of `jax.random` (see `test_random`), so one of each kind is enough.
+JAX's draws are those of `jax.random` (see `test_random`), so one of each kind is
+enough.
 """
 
 import numpy as np
@@ -119,7 +120,7 @@ def test_discrete_draws_follow_their_distribution(name):
 
 
 def goodness(found, distribution):
-    """The p-value of a chi-square test; rare numbers are counted together."""
+    """The p-value of a chi-square test that counts rare numbers together."""
     numbers = np.arange(found.min(), found.max() + 1)
     expected = N * distribution.pmf(numbers)
     counts = np.bincount(found - found.min(), minlength=numbers.size)

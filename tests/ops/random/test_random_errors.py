@@ -1,4 +1,4 @@
-"""Bad input to `gt.random`: what the messages say, at building and at the call."""
+"""Messages for bad input to `gt.random`, when the graph is built and at the call."""
 
 import re
 
@@ -138,7 +138,7 @@ DRAWS = [
 
 @pytest.mark.parametrize("draw", DRAWS)
 def test_draws_that_no_machine_holds(draw):
-    """Where the number is known, when the graph is built; else at the call."""
+    """A known number raises when the graph is built, any other at the call."""
     limit = "is too large for graphc.config.max_bytes = 274877906944"
     with pytest.raises(graphc.GraphError, match=limit):
         draw(2**40)

@@ -1,4 +1,4 @@
-"""`gt.special`: both backends against SciPy, at ordinary and at special values."""
+"""`gt.special`: both backends against SciPy, at ordinary and special values."""
 
 import ml_dtypes
 import numpy as np
@@ -72,7 +72,7 @@ def test_two_arguments():
 
 def test_two_arguments_in_single_precision():
     x, y = POSITIVE[:300].astype("float32"), OTHER[:300].astype("float32")
-    names = without(ON_POSITIVE, "beta")  # beta loses what its logarithm does
+    names = without(ON_POSITIVE, "beta")  # beta is as imprecise as its logarithm
     cases = {n: (getattr(gt.special, n), single(getattr(sp, n))) for n in names}
     agree(cases, x, y, rounding={"float32": 1e-4}, symbolic=(False,))
 
@@ -98,7 +98,7 @@ def test_beta_of_negative_arguments():
 
 
 def test_incomplete_gamma_of_large_shape():
-    """Where the plain series of JAX are wrong in the second digit."""
+    """Here JAX's plain series are wrong in the second digit."""
     a = np.repeat([30.0, 300, 2e3, 3e4, 1e6, 1e8], 41)
     x = a + np.tile(np.linspace(-4, 4, 41), 6) * np.sqrt(a)
     cases = table(["gammainc", "gammaincc"])
@@ -329,7 +329,7 @@ def test_numpy_programs_call_scipy_and_jax_programs_jax():
 
 
 def test_hyp2f1_in_a_compiled_loop_is_that_of_scipy():
-    """JAX casts what it hands to the host: all bits arrive nevertheless."""
+    """All bits reach the host, although JAX casts the values that it sends there."""
     x = gt.tensor("x", "float64", ("n",))
     total = gt.scan(
         lambda c, v: (c + gt.special.hyp2f1(1.25, 1.5, 2.5, v), []), np.float64(0), x

@@ -1,7 +1,8 @@
-"""Makes the models here, a few per format of files, with the graphc at hand.
+"""Makes the models kept here, a few per file format, with the installed graphc.
 
-Each was made by the code that wrote its format: it is not made again. For a new format,
-run `PYTHONPATH=. python tests/runtime/kept_models/make.py` and add the files.
+Each model was made by the code that introduced its format, and is not made again. For a
+new format, run `PYTHONPATH=. python tests/runtime/kept_models/make.py` and add the
+files.
 """
 
 import sys
@@ -17,7 +18,7 @@ COUNT = "count"
 
 
 def main(folder: Path, number: int) -> None:
-    """Write all; files of floats of sizes there are since format 5."""
+    """Write all models; floats computed from sizes exist since format 5."""
     x = gt.tensor("x", "float32", ("n", 3))
     k = gt.tensor("k", "int32", ())
     start = gt.zeros((100,))

@@ -12,12 +12,12 @@ SIZES = (0, 1, 2, 3, 5, 8, 17, 64)
 
 
 def linear(a, b):
-    """Steps h = factor*h + term, composed; order counts."""
+    """The composition of two steps h = factor*h + term, which does not commute."""
     return {"h": [a["h"][0] * b["h"][0], a["h"][1] * b["h"][0] + b["h"][1]]}
 
 
 def program(reverse, **options):
-    """Values and gradients of a scan over the last axis but one."""
+    """A function of the values and gradients of a scan over the last axis but one."""
     factor, term = (gt.tensor(name, "float64", ("n", 2)) for name in ("factor", "term"))
     given = {"h": [factor, term]}
     found = gt.associative_scan(linear, given, reverse=reverse, axis=-2)["h"]
@@ -27,7 +27,7 @@ def program(reverse, **options):
 
 
 def step_by_step(factor, term, reverse):
-    """All factors and terms of the composed steps, one step after another."""
+    """The factors and terms of the composed steps, computed one step after another."""
     some = factor[..., :0, :].sum(-2)
     ends = some + 1, some
     found = np.empty_like(factor), np.empty_like(term)
@@ -41,7 +41,7 @@ def step_by_step(factor, term, reverse):
 
 
 def by_steps(factor, term, reverse):
-    """The same outputs; derivatives as the imaginary parts of tiny imaginary steps."""
+    """The same outputs; derivatives are imaginary parts after tiny imaginary steps."""
     given = np.stack([factor, term])
     steps = 1e-30j * np.eye(given.size).reshape(given.size, *given.shape)
     moved = given + steps
@@ -79,7 +79,7 @@ def test_values_and_gradients_are_those_of_single_steps(dims, reverse):
     f = program(reverse, backend="numpy", dims=dims)
     for n in SIZES:
         assert_close(f(*steps_of(n)), by_steps(*steps_of(n), reverse))
-    assert f.source.count("def body") == 2  # forwards, and backwards
+    assert f.source.count("def body") == 2  # forward and backward
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -1,4 +1,4 @@
-"""Relations of sizes that a branch needs: errors in calls that take it, no others."""
+"""Relations of sizes that a branch needs: only calls that take it raise errors."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ LEAVES = (
 
 
 def generated(rng, depth=2):
-    """A function of branches in branches: what they need may hold or not."""
+    """A function of nested branches, whose needs may or may not hold."""
     if not depth:
         return LEAVES[rng.integers(len(LEAVES))]
     branches = [generated(rng, depth - 1) for _ in range(rng.integers(2, 4))]
@@ -46,7 +46,7 @@ def arguments(rng):
 
 
 def told(f, given):
-    """The results, or that the call is refused."""
+    """The results, or the start of the message if the call is refused."""
     try:
         return [np.asarray(v) for v in f(*given)]
     except graphc.CallError as error:
@@ -91,7 +91,7 @@ def test_the_line_and_the_sizes_of_the_branch_that_is_taken(dims):
 
 
 def test_a_program_built_twice_is_the_same():
-    """Nodes of the first are alive: the branches of the second are no less lazy."""
+    """Nodes of the first one are alive, yet the second one's branches are as lazy."""
     first, second = (graphc.function([X, Z, K], y) for y in [cases(), cases()])
     assert first.source == second.source
     assert second(np.ones(3, "float32"), np.ones(3, "float32"), 0.0) == 6
@@ -105,7 +105,7 @@ def test_what_is_needed_outside_too_is_always_checked():
 
 
 def test_sizes_that_fit_cost_nothing():
-    """No flag leaves the program, and a call that has failed compiles nothing more."""
+    """No flag leaves the program, and a call after a failure compiles nothing."""
     f = graphc.function([X, Z, K], cases(), dims="specialize")
     five = np.ones(5, "float32")
     assert f(five, five, 2.0) == 1
@@ -136,7 +136,7 @@ def test_exports_of_sizes_that_fit_all_branches(tmp_path):
 
 
 def test_programs_of_the_caller():
-    """Without jit the branch is known; where it is traced, all have to fit."""
+    """Without jit, the branch is known; if the caller traces it, all must fit."""
     f = graphc.function([X, Z, K], cases(), jit=False)
     three = np.ones(3, "float32")
     assert f(three, three, np.float32(0)) == 6
@@ -156,7 +156,7 @@ def test_a_count_of_data_is_checked_in_a_padded_branch():
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("dims", ["specialize", "pad"])
 def test_sizes_of_0_divide_nothing_where_no_branch_is_taken(dims, backend):
-    """Neither as numbers nor as sizes, nor in loops; where one is taken, they do."""
+    """They raise only in a branch that is taken: as numbers, as sizes, and in loops."""
     n, m = X.shape[0], Z.shape[0]
 
     def step(carry, v):

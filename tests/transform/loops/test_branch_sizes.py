@@ -79,7 +79,7 @@ def test_switch_among_many_sizes(backend):
 
 @BACKENDS
 def test_sizes_that_depend_on_operands(backend):
-    """They are computed outside, before the choice, as those of closures."""
+    """As with closures, such sizes are computed outside, before the choice."""
     kept = lambda v, k: gt.cumsum(v[v > 0.6])[:k]
     z = gt.cond(gt.sum(X) > 0, kept, lambda v, k: v * k, X, K)
     f = graphc.function([X, K], with_gradient(z, [X]), backend=backend)
@@ -89,7 +89,7 @@ def test_sizes_that_depend_on_operands(backend):
 
 @BACKENDS
 def test_sizes_within_that_depend_on_data(backend):
-    """A branch whose result has one size may need others, which are read before."""
+    """A branch whose result has a fixed size may need others, which are read first."""
     top = lambda: gt.sum(gt.sort(X[X > 0.6])[-2:])
     z = gt.cond(K > 0, top, lambda: X[0])
     f = graphc.function([X, K], with_gradient(z, [X]), backend=backend)
@@ -129,7 +129,7 @@ def test_examples_that_choose_together(backend):
 
 @BACKENDS
 def test_in_a_loop_that_chooses_anew_in_each_step(backend):
-    """It is compiled as a whole, at the larger of both sizes."""
+    """The loop is compiled as a whole, with room for the larger of both sizes."""
     grown = lambda c, v: gt.sum(gt.cond(c > 5, lambda: X * v, lambda: Y + v))
     start = gt.asarray(np.float64(0))
     total = gt.scan(lambda c, v: (c + grown(c, v), None), start, X)[0]
@@ -204,7 +204,7 @@ ASKING = {"zeros": gt.zeros, "arange": gt.arange, "tril": lambda m: gt.tril(gt.e
 
 
 def test_who_asks_for_a_size_first_depends_on_the_program_alone():
-    """Which nodes other programs have left, and in what order, is not to be seen."""
+    """Nodes that other programs left behind, in whatever order, have no effect."""
     texts = set()
     for names in permutations(ASKING):
         x = gt.tensor("x", "float64", ("n",))
@@ -218,7 +218,7 @@ def test_who_asks_for_a_size_first_depends_on_the_program_alone():
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_sizes_of_branches_are_exact(backend):
-    """They are integers of 64 bits, as all sizes are."""
+    """Like all sizes, they are 64-bit integers."""
     x = gt.tensor("x", "int8", ("n",))
     k, c = gt.tensor("k", "int64", ()), gt.tensor("c", "bool", ())
     y = gt.cond(c, lambda: gt.broadcast_to(x[0], (k,)), lambda: x)

@@ -1,4 +1,4 @@
-"""Loops and branches of unknown length, in each other, and what is around them."""
+"""Loops and branches of unknown length, within each other, and what surrounds them."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def with_gradient(y, wrt):
 
 
 def theirs(function, *arguments):
-    """A number and its gradient, by JAX."""
+    """A number and its gradient, computed by JAX."""
     places = tuple(range(len(arguments)))
     y, slopes = jax.jit(jax.value_and_grad(function, places))(*arguments)
     return [y, *slopes]
@@ -70,7 +70,7 @@ def test_forward_mode_of_branches(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_only_one_branch_is_computed(backend):
-    """The other would not end."""
+    """The other branch would never end."""
     forever = lambda: gt.while_loop(lambda c: c > -1, lambda c: gt.abs(c), A)
     y = gt.cond(A > 0, lambda: A * 2, forever)
     assert values({A: np.float64(3)}, y, backend) == 6
@@ -100,7 +100,7 @@ def test_numbers_of_branches_adapt():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_vmap_of_branches(backend):
-    """Each example takes its own, also backwards."""
+    """Each example takes its own branch, also in the gradient."""
     one = lambda v: gt.cond(v > 0, lambda: gt.sqrt(v) * A, lambda: gt.sin(v))
     y = gt.sum(graphc.vmap(one)(X))
     pick = lambda x: jnp.where(x > 0, jnp.sqrt(jnp.where(x > 0, x, 1)), 0)
@@ -176,7 +176,7 @@ def test_examples_stop_at_different_times(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_steps_behind_the_end_count_for_nothing(backend):
-    """Where they are NaN or inf, neither values nor gradients are."""
+    """Their values may be NaN or inf, but the results and gradients are not."""
     step = lambda c: gt.sqrt(c - 1)
     y = gt.while_loop(lambda c: c > 1, step, A, max_steps=6)
     f = graphc.function([A], with_gradient(y, [A]), backend=backend)
@@ -184,11 +184,11 @@ def test_steps_behind_the_end_count_for_nothing(backend):
         alike(f(5.0), [np.sqrt(2.0 - 1), np.float64(0.25 / 2)])
 
 
-# Loops in loops, and what bodies take from outside.
+# Loops in loops, and captures of their bodies.
 
 
 def nested(x, a, np, scan, fori):
-    """Bodies that use outer values, and the variables of the loops around them."""
+    """Nested loops; bodies use outer values and variables of the loops around them."""
 
     def outer(c, v):
         inner = lambda d, w: (d * np.cos(w + v) + a * c, d + w)
@@ -234,7 +234,7 @@ def test_loops_in_branches_in_loops(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_sizes_that_are_values_too(backend):
-    """An integer that a body takes as a number and as a size, in nested loops."""
+    """A body in nested loops takes one integer as a number and as a size."""
 
     def step(c, v):
         inner = lambda d, _: (gt.sum(gt.broadcast_to(d, (K,)) * K), None)
@@ -277,7 +277,7 @@ def test_map(backend):
     alike(values(given, slopes, backend), expected)
 
 
-# What is around them.
+# The program around loops and branches.
 
 
 @pytest.mark.parametrize("dims", ["auto", "pad", "specialize"])
@@ -369,7 +369,7 @@ def test_one_compilation_for_one_length(backend):
 
 
 def test_loops_stay_on_the_device():
-    """A check of what a loop ends with does not run it on the host once more."""
+    """A check of a loop's end does not make it run on the host a second time."""
     y = gt.while_loop(lambda c: c < A, lambda c: gt.assert_(c < 40, "no", 2 * c), 1.0)
     f = graphc.function([A], y, backend="jax")
     assert f(50.0) == 64

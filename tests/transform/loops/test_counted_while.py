@@ -1,4 +1,4 @@
-"""Loops that go on as long as a counter is below a size do so many steps."""
+"""Loops that run while a counter is below a size have a known number of steps."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ CONDITIONS = {
 
 
 def by_hand(condition, x):
-    """The states before each step, and the last one."""
+    """The last state, and the states before each step."""
     states, i = [], START
     while condition(i, len(x)):
         states.append((x.sum(), i))

@@ -1,4 +1,4 @@
-"""Loops of unknown length that keep something of each step: rows that grow."""
+"""Loops of unknown length that collect a row in each step, so that rows grow."""
 
 import math
 
@@ -20,14 +20,14 @@ K = gt.tensor("k", "int64", ())
 
 
 def damped(v, a, collect):
-    """s + sin(s) a, while it is below v; with what each step starts from."""
+    """Add sin(s) a to s while s is below v; `collect` keeps the square before it."""
     step = lambda s: s + gt.sin(s) * a
     body = (lambda s: (step(s), s * s)) if collect else step
     return gt.while_loop(lambda s: s < v, body, np.float64(0.1), collect=collect)
 
 
 def loops_of(f):
-    """The bodies of loops that grow in a compiled function."""
+    """The body of the growing loop in a compiled function."""
     (loop,) = [s.nodes[-1] for s in f.plan.segments if s.rows is not None]
     return loop.params["body"].content
 
@@ -59,7 +59,7 @@ def test_compilations_are_a_sixth_as_many_as_digits_and_two():
 
 
 def counted_rows(steps):
-    """A segment that does so many steps, and the rows of each of its pieces."""
+    """A segment that does `steps` steps, and the list of the rows of its pieces."""
     pieces = []
 
     def segment(going, i, rows):
@@ -100,7 +100,7 @@ def test_loops_that_take_more_steps_than_before_go_on_in_the_rows_there_are():
 
 
 def descending(x):
-    """The sums of what is left of integers until none is above 0."""
+    """The sums of integers that count down together until none is above 0."""
     going = lambda c: gt.max(c) > 0
     return gt.while_loop(going, lambda c: (c - 1, gt.sum(c)), x, collect=True)[1]
 
@@ -136,7 +136,7 @@ def test_rows_of_a_gradient_are_stored_at_capacities_from_the_second_size_on():
 
 
 def by_hand(v, a, x):
-    """The states before each step, and the last one."""
+    """The last state, the number of steps, and the states before each step."""
     s, b, rows = x, np.zeros(4), []
     while np.sum(s) < v:
         rows.append((s, np.max(s) > 1, b, np.int8(len(rows))))
@@ -149,7 +149,7 @@ def by_hand(v, a, x):
 
 
 def test_states_that_are_arrays():
-    """With outputs of several types, at several lengths, also of states."""
+    """There are outputs of several types, at several lengths, and states among them."""
 
     def body(c):
         s, b, i = c
@@ -181,7 +181,7 @@ def test_without_a_driver_it_is_done_twice():
 
 
 def roots(x, offset):
-    """Square roots by Newton: what opens the loop is a carry and a capture."""
+    """Square roots by Newton's method; the value that starts it is also a capture."""
     a = gt.abs(x) + offset
     going = lambda r: gt.max(gt.abs(r * r - a)) > 1e-9  # noqa: E731
     step = lambda r: ((r + a / r) / 2, gt.max(gt.abs(r - a)))  # noqa: E731
@@ -214,7 +214,7 @@ def test_what_stands_before_a_loop_is_part_of_its_program(dims):
 
 
 def test_a_loop_that_goes_on_keeps_what_its_first_piece_computed():
-    """More steps than rows: what the first piece computed is given to the next."""
+    """With more steps than rows, the next piece gets what the first one computed."""
     going = lambda c: c[0] < gt.sum(gt.abs(X))  # noqa: E731
     weights = gt.tanh(X) + V
     step = lambda c: ((c[0] + 1.0, c[1] + weights), gt.sum(c[1] * weights))  # noqa: E731

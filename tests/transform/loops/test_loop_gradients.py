@@ -1,6 +1,6 @@
-"""Gradients of loops with arrays that are written by index: right, and linear.
+"""Gradients of loops that write arrays by index: they are right and take linear time.
 
-Values are compared with `jax.grad` of `jax.lax.scan`, by the same bodies.
+Values are compared with `jax.grad` of `jax.lax.scan` with the same bodies.
 """
 
 import functools
@@ -18,20 +18,20 @@ import graphc.tensor as gt
 pytestmark = pytest.mark.usefixtures("wide")
 AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
 BACKENDS = ("numpy", "jax")
-SIZE = 6  # of the array that is carried
+SIZE = 6  # of the carried array
 
 
-# Bodies, for graphc and for JAX: of a namespace, a parameter, the number of the step,
-# what is carried, and a row. They give what is carried, and an output.
+# Bodies for graphc and for JAX: functions of a namespace, a parameter, the number of
+# the step, the carry and a row, which return the new carry and an output.
 
 
 def recurrence(np, w, i, b, x):
-    """Each element of those before."""
+    """Each element is computed from those before it."""
     return b.at[i % SIZE].set(np.sin(b[i % SIZE - 1] * w + b[i % SIZE - 2] * x)), None
 
 
 def read_after(np, w, i, b, x):
-    """Reads between writes, at the same place and at another."""
+    """Reads between writes, in the place just written and in another."""
     i = i % SIZE
     b = b.at[i].set(x * w)
     seen = b[i] * b[i - 1]
@@ -40,71 +40,71 @@ def read_after(np, w, i, b, x):
 
 
 def masked(np, w, i, b, x):
-    """Some steps write, some do not."""
+    """Some steps write, others do not."""
     new = b.at[i % SIZE].set(np.sin(b[i % SIZE - 1] * w + x))
     return np.where(x > 0, new, b), None
 
 
 def masked_twice(np, w, i, b, x):
-    """Nested masks, of several writes, the other way round too."""
+    """Nested masks around several writes, one of them with its branches swapped."""
     new = b.at[i % SIZE].add(x * w).at[0].multiply(w)
     new = np.where(x > 0.5, new, b).at[i % 2].set(b[3] * x)
     return np.where(x < -0.5, b, new), new[1]
 
 
 def one_branch(np, w, i, b, x):
-    """The other branch is another array."""
+    """The branch that does not write gives another array."""
     return np.where(x > 0, b.at[i % SIZE].set(x * x), b * w), None
 
 
 def extremes(np, w, i, b, x):
-    """Elements at most, and at least."""
+    """Writes that take minima and maxima."""
     b = b.at[i % SIZE].min(x * w)
     return b.at[(i + 1) % SIZE].max(np.sin(x)), b[0]
 
 
 def from_the_end(np, w, i, b, x):
-    """Negative indices, to write and to read."""
+    """Negative indices in writes and reads."""
     return b.at[-1 - i % SIZE].set(b[-SIZE + i % 3] * x + w), b[-2]
 
 
 def repeated(np, w, i, b, x):
-    """One index several times; it counts each time."""
+    """One index occurs several times and counts each time."""
     places = i % 3 + np.array([0, 2, 0])
     return b.at[places].add(np.sin(b[places] * x) * w), None
 
 
 def outside(np, w, i, b, x):
-    """What is out of bounds is not written, and read at the nearest element."""
+    """Writes out of bounds are dropped; reads take the nearest element."""
     i = i * 3 - 4
     return b.at[i].set(b[i] * x + w), None
 
 
 def slices(np, w, i, b, x):
-    """Parts at fixed places."""
+    """Reads and writes of parts at fixed places."""
     b = b.at[1:3].set(b[2:4] * x)
     return b.at[0].add(w * b[-1]).at[::3].multiply(x), b[::2]
 
 
 def kept_too(np, w, i, b, x):
-    """The whole array is an output."""
+    """The whole array is an output, too."""
     new = b.at[i % SIZE].set(b[0] * x + w)
     return new, new
 
 
 def before_and_after(np, w, i, b, x):
-    """Whole arrays, from before and from behind a write."""
+    """Whole arrays are read, from before and after a write."""
     new = b.at[i % SIZE].set(np.sum(b * b) * 0.1 + x)
     return new, np.dot(new, np.cos(b)) * w
 
 
 def triangular(np, w, i, b, x):
-    """All that was written counts."""
+    """A step reads everything that was written before."""
     return b.at[i % SIZE].set(np.tanh(np.dot(b, np.arange(SIZE) * w) + x)), None
 
 
 def fading(np, w, i, b, x):
-    """The whole array changes, and is read in one place."""
+    """The whole array changes, and one place of it is read."""
     b = b * 0.9
     return b.at[i % SIZE].set(np.sin(b[i % SIZE - 1]) * x), b[1] * w
 
@@ -116,7 +116,7 @@ def swapped(np, w, i, b, x):
 
 
 def pointers(np, w, i, b, x):
-    """Where to write is read from an array of integers that is written to."""
+    """The place to write is read from an integer array that is also written."""
     p, b = b
     here = p[i % SIZE]
     b = b.at[here].add(np.sin(x * b[here - 1]) * w)
@@ -124,7 +124,7 @@ def pointers(np, w, i, b, x):
 
 
 def table(np, w, i, b, x):
-    """A row of a table of the row before."""
+    """A row of a table is computed from the row before."""
     i = i % SIZE
     b = b.at[i].set(np.sin(b[i - 1] * w + x))
     return b.at[i, i % 2].multiply(x).at[:, 1].add(w), b[i - 2, 0]
@@ -194,7 +194,7 @@ def leaves(part):
 
 
 def loop(np, scan, case, w, first, xs, **options):
-    """A loop over the rows, and a number that depends on all that comes out."""
+    """A number that depends on all results of a loop over the rows."""
 
     def step(carry, x):
         after, out = BODIES[case](np, w, carry[0], carry[1], x)
@@ -210,7 +210,7 @@ def theirs(case, w, first, xs, **options):
 
 
 class Ours:
-    """The loop by graphc, its inputs, and those that gradients are of."""
+    """The loop in graphc, its inputs, and the inputs to differentiate in."""
 
     def __init__(self, case, dtype="float64", **options):
         given = [np.asarray(v) for v in leaves(start(case))]
@@ -218,7 +218,7 @@ class Ours:
         self.xs = gt.vector("xs", dtype)
         kinds = [dtype if v.dtype.kind == "f" else str(v.dtype) for v in given]
         pairs = zip(given, kinds, strict=True)
-        # A size that may be large: of what is known to be small, all is kept.
+        # A symbolic size may be large: if it is known to be small, all is kept.
         first = [gt.tensor("first", kind, ("m", *v.shape[1:])) for v, kind in pairs]
         self.inputs = [self.w, self.xs, *first]
         self.wrt = [v for v in self.inputs if v.dtype.kind == "f"]
@@ -227,7 +227,7 @@ class Ours:
 
 
 def arguments(case, n, dtype="float64"):
-    """A parameter, rows, and what is carried first."""
+    """A parameter, rows, and the init."""
     rows = np.sin(np.arange(n) * 2.1 + 0.3) * 1.2
     values = [np.asarray(0.7), rows, *map(np.asarray, leaves(start(case)))]
     return [v.astype(dtype) if v.dtype.kind == "f" else v for v in values]
@@ -235,7 +235,7 @@ def arguments(case, n, dtype="float64"):
 
 @functools.cache
 def gradients(case, places, reverse):
-    """JAX's function of all arguments: the cost, and its gradients in some."""
+    """JAX's function of all arguments: the cost, and its gradients in some of them."""
 
     def cost(w, xs, *first):
         parts = list(first) if isinstance(start(case), list) else first[0]
@@ -245,9 +245,9 @@ def gradients(case, places, reverse):
 
 
 def expected(case, given, reverse=False):
-    """The cost and its gradients by JAX."""
+    """The cost and its gradients, computed by JAX."""
     places = tuple(i for i, v in enumerate(given) if v.dtype.kind == "f")
-    with jax.disable_jit(0 < len(given[1]) < 5):  # few steps run sooner op by op
+    with jax.disable_jit(0 < len(given[1]) < 5):  # a few steps run faster op by op
         value, slopes = gradients(case, places, reverse)(*map(jnp.asarray, given))
     return [value, *slopes]
 
@@ -304,7 +304,7 @@ def test_short_floats(backend):
 )
 def test_second_derivatives(case, backend):
     ours = Ours(case)
-    given = arguments(case, 9)  # as above: JAX has compiled its gradient for them
+    given = arguments(case, 9)  # JAX has compiled for these sizes above
     along = [gt.cos(v * 3) for v in ours.wrt]
     f = graphc.function(
         ours.inputs, graphc.hvp(ours.cost, ours.wrt, along), backend=backend
@@ -341,7 +341,7 @@ def test_many_at_once(case):
 
 
 def alignment(np, scan, w, xs, ys):
-    """A table in which each element depends on three before: two nested loops."""
+    """Two nested loops over a table; each element depends on three earlier ones."""
     first = np.zeros((xs.shape[0] + 1, 4), xs.dtype)
 
     def row(carry, x):
@@ -375,11 +375,11 @@ def test_nested_loops_that_fill_a_table():
         close(f(*given), [value, *slopes])
 
 
-# What XLA makes of them: memory that is linear, and no copy of a whole array per step.
+# XLA's executables: memory is linear, and no step copies a whole array.
 
 
 def filling(step):
-    """The sum of an array that is filled by a step, and of what the step puts out."""
+    """The sum of an array that `step` fills, and of the outputs of `step`."""
 
     def cost(w, xs):
         def body(c, x):
@@ -405,7 +405,7 @@ def up_to_a_bound(w, xs):
 
 
 def looked_up(w, xs):
-    """Reads by index of what is not carried."""
+    """A loop that reads a captured array by index."""
 
     def step(i, c):
         return gt.sin(c * w + xs[i] * xs[-1 - i])
@@ -437,7 +437,7 @@ def step_over_all(np, w, i, b, x):
 
 
 def aligned(w, xs):
-    """Nested loops."""
+    """The nested loops of `alignment`."""
     ys = gt.cos(gt.arange(3, dtype="float32"))
     return alignment(gt, gt.scan, w, xs, ys)
 
@@ -454,7 +454,7 @@ FILLED = {
 
 
 def run(cost, n, order=1):
-    """A cost and its gradient, for so many rows."""
+    """Run a cost and its gradient for `n` rows."""
     w, xs = gt.scalar("w", "float32"), gt.vector("xs", "float32")
     loss = cost(w, xs)
     wrt = [w, xs]
@@ -465,7 +465,7 @@ def run(cost, n, order=1):
 
 
 def copies_in_loops(program, n):
-    """Where a step copies an array of `n` or more elements."""
+    """The lines where a step copies an array of `n` or more elements."""
     found, outside = [], False
     for line in program.as_text().splitlines():
         if not line.startswith(" "):
@@ -478,13 +478,13 @@ def copies_in_loops(program, n):
 
 
 def is_linear(programs, cost, order=1, in_place=True):
-    """Memory is that of few arrays of the rows, and no step copies one of them."""
+    """Check that memory is that of few arrays of rows, and that no step copies one."""
     n = 600
     run(cost, n, order)
     used = sum(p.memory_analysis().temp_size_in_bytes for p in programs)
     if in_place:
         assert not any(copies_in_loops(program, n) for program in programs)
-    flags = n * n  # bytes, of n elements for each step
+    flags = n * n  # bytes for n elements per step
     assert 0 < used < flags / 4
 
 
@@ -505,7 +505,7 @@ CHECKPOINTS = [1, 2, 3, 10, "sqrt", "all"]
 
 
 def checkpointed(checkpoint, reverse=False, **options):
-    """A loop with stacked outputs, a weight, and sequences; and its gradients."""
+    """A loop with stacked outputs, a weight and sequences, and its gradients."""
     w, xs = gt.scalar("w", "float64"), gt.matrix("xs", "float64")
     first = gt.zeros(xs.shape[1:], "float64")
 
@@ -518,7 +518,7 @@ def checkpointed(checkpoint, reverse=False, **options):
     return [w, xs], [cost, out, *graphc.grad(cost, [w, xs])]
 
 
-# On NumPy all of them in both directions; on JAX, each checkpoint and each direction.
+# NumPy runs all of them in both directions; JAX runs each once, in one direction.
 DIRECTIONS = [(c, reverse, "numpy") for c in CHECKPOINTS for reverse in (False, True)]
 DIRECTIONS += [
     (c, reverse, "jax")
@@ -534,7 +534,7 @@ def few_rows(n):
 
 @functools.cache
 def without_checkpoints(reverse):
-    """A loop that keeps all that its gradient reads."""
+    """A loop that keeps everything that its gradient reads."""
     made = checkpointed(None, reverse)
     return graphc.function(*made, backend="numpy", dims="specialize")
 

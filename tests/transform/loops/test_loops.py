@@ -22,13 +22,13 @@ def tensor(name, *shape, dtype="float64"):
 
 
 def values(outputs, given, backend, **options):
-    """The outputs, for a dict from inputs to arrays."""
+    """The values of the outputs for a dict from inputs to arrays."""
     f = graphc.function(list(given), outputs, backend=backend, **options)
     return f(*given.values())
 
 
 def leaves(part):
-    """What a structure holds; None holds nothing."""
+    """The leaves of a structure; None has none."""
     if isinstance(part, dict):
         return [leaf for key in sorted(part) for leaf in leaves(part[key])]
     if isinstance(part, (list, tuple)):
@@ -46,7 +46,7 @@ def cost_of(found, np):
     return functools.reduce(operator.add, terms)
 
 
-# Bodies, for graphc and for JAX: what they carry, their rows, and one step.
+# Bodies for graphc and for JAX: what they carry, their rows, and one step.
 
 
 def decay(np, w, c, x):
@@ -113,7 +113,7 @@ CASES = {
 
 
 def rows(shapes, n, make):
-    """Sequences of `n` rows of these shapes, in their structure."""
+    """Sequences of `n` rows of these shapes, structured as the shapes are."""
     if isinstance(shapes, dict):
         return {k: make(k, (n, *s)) for k, s in shapes.items()}
     return make("x", (n, *shapes))
@@ -125,7 +125,7 @@ def array(name, shape):
 
 
 class Scan:
-    """A scan by graphc, and the same by JAX."""
+    """A scan by graphc, and the same scan by JAX."""
 
     def __init__(self, case, reverse=False, n="n"):
         self.body, self.init, self.shapes = CASES[case]
@@ -145,7 +145,7 @@ class Scan:
         return [np.float64(1.5), *leaves(self.init), *leaves(xs)]
 
     def theirs(self, *arguments):
-        """JAX's side, for the same arguments."""
+        """The results of JAX for the same arguments."""
         w, *rest = arguments
         tree = jax.tree.structure((self.init, self._like()))
         init, xs = jax.tree.unflatten(tree, rest)
@@ -164,9 +164,10 @@ class Scan:
 
 @functools.cache
 def expected(case, reverse, n):
-    """What JAX's scan gives, and the gradient of its cost; one step has no direction.
+    """The results of JAX's scan and the gradient of its cost.
 
-    Compiled as a whole: op by op, JAX compiles each.
+    A scan of one step has no direction. The scan is compiled as a whole, since JAX
+    would otherwise compile each op.
     """
     if reverse and n < 2:
         return expected(case, False, n)
@@ -182,7 +183,7 @@ def expected(case, reverse, n):
 
 
 LENGTHS = {("numpy", False): (0, 1, 2, 7), ("numpy", True): (0, 1, 7)}
-FEW = ("several", "written")  # with whatever is carried, and read in steps
+FEW = ("several", "written")  # with any carry, and read in steps
 ON_JAX = [(c, False, "jax") for c in CASES] + [(c, True, "jax") for c in FEW]
 
 
@@ -275,7 +276,7 @@ def test_jacobians_of_recomputed_parts():
     ("case", "backend"), [(c, "numpy") for c in CASES] + FEW_ON_JAX
 )
 def test_vmap_of_scans(case, backend):
-    """Over the sequences alone: what is carried first is the same for all."""
+    """Only the sequences are mapped; all examples share the init."""
     body, init, shapes = CASES[case]
     ours = Scan(case)
     many = [tensor("many", 3, *v.type.shape) for v in leaves(ours.xs)]
@@ -333,7 +334,7 @@ def test_vmap_leaves_what_is_the_same_for_all_examples():
 @pytest.mark.parametrize("options", [{}, {"dims": "pad"}])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_bodies_that_read_and_write_where_nothing_is(backend, options):
-    """They are not run then; JAX traces them all the same. And an update is dropped."""
+    """Without rows, bodies do not run, though JAX traces them; an update is dropped."""
     x, k = tensor("x", "n"), tensor("k", dtype="int64")
     pi = np.float64(np.pi)
 

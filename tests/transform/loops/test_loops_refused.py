@@ -1,4 +1,4 @@
-"""What loops and branches refuse, in words that say where and what to do."""
+"""Errors of loops and branches, which say where the problem is and what to do."""
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ FIVE = np.arange(1.0, 6)
 
 
 def refusal(call):
-    """The message without the line of the user's, which it must name."""
+    """The message without its last line, which must quote this file."""
     with pytest.raises(graphc.GraphError) as caught:
         call()
     lines = caught.value.args[0].splitlines()
@@ -164,7 +164,7 @@ def test_too_few_steps_are_never_silent(use, backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_checks_inside_of_bodies(backend):
-    """They are made, in loops in loops and branches in loops too."""
+    """They run also in nested loops and in branches inside loops."""
 
     def positive(c, v):
         return gt.assert_(v > 0, "not positive", c + v), None
@@ -198,7 +198,7 @@ def test_checks_in_a_condition(backend):
     held = lambda c: gt.assert_(c < 40, "too large", c < A)
     y = gt.while_loop(held, lambda c: 2 * c, A / 8)
     assert graphc.function([A], y, backend=backend)(16.0) == 16
-    for a in (400.0, 100.0):  # before the first step, and behind the second
+    for a in (400.0, 100.0):  # before the first step, and after the second
         text = at_the_call([A], y, a, backend=backend)
         assert text.startswith("too large\n")
 
@@ -221,7 +221,7 @@ def test_gradients_that_need_the_number_of_steps():
 
 
 def test_sizes_that_depend_on_the_step():
-    """Nothing bounds the number of elements; those of a slice of `X` are bounded."""
+    """Nothing bounds the number of elements; a slice of `X` is bounded by `X`."""
     y = gt.scan(lambda i, v: (i + gt.sum(gt.arange(i)), None), N, X)[0]
     text = refusal(lambda: graphc.function([N, X], y, jit=True))
     assert "needs the size k, which differs from step to step: the steps are" in text
@@ -232,14 +232,14 @@ def test_sizes_that_depend_on_the_step():
 
 
 def line_of(text):
-    """Where this file has a text for the first time."""
+    """The first line of this file that contains a text."""
     with open(__file__, encoding="utf-8") as file:
         found = [i for i, line in enumerate(file, 1) if text in line]
     return f"test_loops_refused.py:{found[0]}"
 
 
 def test_variables_of_a_body_are_its_own():
-    """The message names the loop they are of, and the one that takes them."""
+    """The message names the loop that they belong to and the loop that uses them."""
     kept = []
 
     def step(c, v):
@@ -262,7 +262,7 @@ def test_variables_of_a_body_are_its_own():
 
 @pytest.mark.parametrize("jit", ["auto", False])
 def test_an_op_that_a_backend_has_not(jit):
-    """It cannot run beside the loop either: it is in each step."""
+    """Nor can it run next to the loop, since it is part of each step."""
     bessel = lambda v: gt.special.kv(0.5, v)
     inner = lambda c, v: (gt.scan(lambda d, w: (bessel(d), None), c, X)[0], None)
     for y in (gt.map(bessel, X), gt.scan(inner, A, X)[0]):

@@ -1,6 +1,7 @@
 """Loops whose writes move to the next step, and whose reads move before the writes.
 
-JAX runs such loops; what moves is the graph, so NumPy tells as well what it gives.
+JAX runs such loops. Since it is the graph that changes, NumPy shows the results as
+well.
 """
 
 import itertools
@@ -21,7 +22,7 @@ ROWS = gt.tensor("rows", "int64", ("n", 3))
 
 
 def between(how):
-    """An element is read before a write, and another one after it."""
+    """One element is read before a write, and another one after it."""
 
     def step(c, row):
         i, j, k = row[0], row[1], row[2]
@@ -54,7 +55,7 @@ def both_indices(c, row):
 
 
 def columns_after_rows(c, row):
-    """The read crosses what is written: it stays where it stands."""
+    """The read crosses the rows that are written, so it stays where it is."""
     before = c[row[0]]
     c = c.at[row[1]].set(before + 1)
     return c.at[row[0]].add(c[:, row[2] % 2][:2] / 4), before

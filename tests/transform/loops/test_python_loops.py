@@ -1,4 +1,4 @@
-"""Loops in Python: their bodies have sizes that differ and that nothing bounds."""
+"""Loops run by Python: sizes in their bodies vary by step, and nothing bounds them."""
 
 import jax
 import jax.numpy as jnp
@@ -20,24 +20,24 @@ FOUR = np.array([0.3, 0.1, 0.3, 0.5])
 
 
 def step(xp, c, few):
-    """What all of the few elements count for, in their order."""
+    """A step whose result depends on all elements of `few` and on their order."""
     s = xp.sort(few)
     return c * 0.5 + xp.sum(xp.cumsum(xp.sin(s)) * c), xp.sum(s**2 * c)
 
 
 def scanned(**options):
-    """Nothing is known of how many elements there are."""
+    """A scan in which nothing is known about the number of elements."""
     few = lambda v: gt.sort(X)[gt.arange(gt.sum(v >= X))]
     return gt.scan(lambda c, v: step(gt, c, few(v)), A, X, **options)
 
 
 def selected():
-    """The same; there are no more elements than in the array."""
+    """The same scan, with at most as many elements as the array has."""
     return gt.scan(lambda c, v: step(gt, c, X[v >= X]), A, X)
 
 
 def by_hand(x, a, order):
-    """The last carry and the rows, by JAX; which elements count is known before."""
+    """The last carry and the rows, by JAX; the selected elements are known before."""
     c, rows = a, {}
     for i in order:
         chosen = [j for j in range(len(order)) if float(FOUR[j]) <= float(FOUR[i])]
@@ -76,7 +76,7 @@ def test_values_and_gradients(backend, reverse):
     [("numpy", {}), ("numpy", {"max_steps": 9}), ("jax", {})],
 )
 def test_while_loops(backend, options):
-    """Also as states that are kept, in rows that double; against differences."""
+    """States are also collected, in rows that double; gradients are by differences."""
     body = lambda s: s * 1.5 + gt.sum(gt.cumsum(gt.sort(X[s > X])))
     end, ys = gt.while_loop(
         lambda s: s < V, lambda s: (body(s), X * s), A, collect=True, **options
@@ -99,7 +99,7 @@ def test_while_loops(backend, options):
 
 
 def test_sizes_that_are_carried():
-    """And sizes of the body from outside, and a loop in the loop."""
+    """The body also uses sizes from outside, and contains another loop."""
     inner = lambda i, v: gt.scan(lambda d, u: (d + gt.sum(X[:i] < u), u), 0, X)[0] + v
     c, ys = gt.scan(lambda i, v: (i + 1, inner(i, v) + gt.sum(gt.arange(K))), K, X)
     fs = [graphc.function([K, X], [c, ys], backend=b) for b in BACKENDS]
@@ -143,7 +143,7 @@ def test_sizes_in_steps_that_cannot_be_padded():
 
 
 def test_loops_that_are_counted_in_a_body_become_one():
-    """What they keep is summed up in them: the whole is compiled."""
+    """Their outputs are summed inside them, so the whole is compiled."""
     double = lambda s: (2 * s, s)
     powers = lambda v: gt.while_loop(lambda s: s < V, double, v, collect=True)[1]
     ys = gt.scan(lambda c, v: (c, gt.sum(powers(v))), A, X)[1]

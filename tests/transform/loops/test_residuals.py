@@ -1,4 +1,4 @@
-"""Gradients of scans keep what takes longer to compute again, and nothing twice."""
+"""Gradients of scans keep what takes longer to recompute, and keep nothing twice."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 
 def backward(cost, wrt):
-    """The last scan that a gradient makes, and the shapes of rows that it reads."""
+    """The shapes of the rows that a gradient's last scan reads, and the scan's ops."""
     wrt = wrt if isinstance(wrt, list) else [wrt]
     nodes = ancestors(graphc.grad(cost, wrt))
     scan = [n for n in nodes if n.primitive is OP.scan][-1]
@@ -33,7 +33,7 @@ def inputs(batch=B, width=W, dtype="float32"):
 
 
 def net(x, u, w, **options):
-    """A recurrent net: the sum of two products is one value to keep."""
+    """A recurrent net, in which the sum of two products is one value to keep."""
 
     def step(h, row):
         h = gt.tanh(row @ u + h @ w)
@@ -45,7 +45,7 @@ def net(x, u, w, **options):
 def test_of_products_their_last_use_alone_is_kept():
     x, u, w = inputs()
     rows, ops = backward(gt.sum(net(x, u, w) ** 2), [u, w])
-    # The carry before the step and after it, a sequence, and the cotangents.
+    # The carries before and after the step, a sequence, and the cotangents.
     assert rows == [(B, W)] * 4
     assert ops.count(OP.matmul) == 3 and OP.tanh not in ops
 
@@ -71,8 +71,8 @@ def gates(x, w):
     ("batch", "costs", "again"),
     [
         (64, CPU, False),
-        (2, CPU, True),  # a row is read no faster than it is computed
-        (2**14, CPU, True),  # no cache holds those of all steps
+        (2, CPU, True),  # reading a row is no faster than computing it
+        (2**14, CPU, True),  # no cache holds the rows of all steps
         (64, GPU, True),
         (64, TPU, True),
     ],
@@ -106,7 +106,7 @@ def values(rng, *wanted):
 
 
 def solving(xp, x, w):
-    """Small systems of equations, a maximum, and a loop in the step."""
+    """A scan with small systems of equations, a maximum, and a loop in each step."""
 
     def inner(h, _):
         return xp.tanh(h @ w), None

@@ -47,7 +47,7 @@ START = np.array([0.3, -1, 0.5, 2, 0.1])
 
 @functools.cache
 def regressed(n):
-    """The outputs for so many rows, and the slopes of a cost."""
+    """The outputs for `n` rows, and the gradients of a cost."""
     at = MANY[:n], np.float64(0.7), START
     cost = lambda *given: jnp.sum(jnp.cos(regression_by_hand(*given, np=jnp)))
     return [regression_by_hand(*at), *jax.grad(cost, (0, 1, 2))(*at)]
@@ -79,7 +79,7 @@ def test_fibonacci(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_window_over_sequences(backend):
-    """Of two sequences, at one time; of one, one element each."""
+    """The window covers several rows of one sequence and single rows of another."""
     window = {"input": X, "taps": [-1, 0, 2]}
     pair = lambda p, q, r, row: (p * q + r, gt.sum(row) * A)
     found = gt.scan_taps(pair, [None, None], [window, {"input": W}])
@@ -101,7 +101,7 @@ def test_a_window_over_sequences(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_several_outputs(backend):
-    """Fed back, fed back over steps of rows, and not at all; each of its own shape."""
+    """One is fed back, one is fed back over several steps, and one is not fed back."""
     rows = {"initial": W[:3], "taps": (-3, -1)}
 
     def step(v, c, r3, r1):

@@ -1,4 +1,4 @@
-"""`TensorArray` against lists."""
+"""`TensorArray` compared with lists."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ ROWS = np.cos(np.arange(6) * 1.7) * 1.5
 
 
 def kept(np, a, x, signs):
-    """What a list holds where some rows are appended, some written again."""
+    """The rows of a list to which some are appended and in which some are rewritten."""
     rows = [a * 1.0]
     for v, sign in zip(x, signs, strict=True):
         if sign > 0:
@@ -63,7 +63,7 @@ def test_rows_and_gradients_are_those_of_lists(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_that_are_read_and_written_by_number(backend):
-    """Each call is as a list would do it, or raises where that has no such row."""
+    """Each call does what a list would do, or raises if the list has no such row."""
     start = gt.TensorArray(4, like=X[:2]).append(X[:2]).append(X[2:4])
     written = start.write(K, X[4:6])
     outputs = [start[K], written, written.count, start.write(3, X[:2]).stack()]
@@ -88,7 +88,7 @@ def test_rows_that_are_read_and_written_by_number(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_many_at_once(backend):
-    """Loops that take a number of steps of their own, each with an array."""
+    """Each example's loop has a number of steps and an array of its own."""
     ks = gt.tensor("ks", "int64", ("m",))
 
     def one(k):
@@ -140,7 +140,7 @@ def test_writes_are_in_place_and_memory_is_linear(programs):
 
 
 def test_outputs_and_arguments():
-    """It stands in lists and dicts; an empty one has no row."""
+    """A `TensorArray` may be in lists and dicts; an empty one has no row."""
     rows = gt.TensorArray(3, (2,), "float64")
     f = graphc.function([X], {"none": rows, "one": [rows.append(X)]}, backend="numpy")
     found = f(ROWS[:2])
@@ -151,7 +151,7 @@ def test_outputs_and_arguments():
 
 
 def test_gradients_in_an_array():
-    """They are an array of as many rows."""
+    """Gradients are an array with the same number of rows."""
     rows = gt.TensorArray(3, dtype="float64").append(A).append(A * 2)
     found = graphc.grad(gt.sum(rows.stack() ** 2), {"rows": rows})["rows"]
     f = graphc.function([A], [found, found.buffer], backend="numpy")

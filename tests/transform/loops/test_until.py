@@ -1,4 +1,4 @@
-"""Scans that stop early, and scans that are done in other ways."""
+"""Scans that stop early, and scans that run in other ways."""
 
 import functools
 
@@ -36,7 +36,7 @@ def stopped(x, a, limit, reverse, **options):
 
 
 def by_hand(x, a, limit, reverse):
-    """The state behind the last step, and the rows up to it, in the order of `x`."""
+    """The state after the last step, and the rows up to it, in the order of `x`."""
     c, rows = np.float64(a), []
     for v in x[::-1] if reverse else x:
         c, y = step(np, a, c, v)
@@ -47,7 +47,7 @@ def by_hand(x, a, limit, reverse):
 
 
 def smooth(count, reverse):
-    """A cost of so many steps, by JAX."""
+    """A JAX function of the cost of `count` steps."""
 
     def cost(x, a):
         c, total = a, 0.0
@@ -64,7 +64,7 @@ LIMITS = (-5.0, 0.7, 100.0)  # one step, some, all
 
 @functools.cache
 def expected(n, limit, reverse):
-    """The end, the rows and the slopes; and how these change along (cos x, a)."""
+    """The end, rows and gradients, and the gradients' derivatives along (cos x, a)."""
     x = MANY[:n]
     end, rows = by_hand(x, 1.1, limit, reverse)
     gradient = jax.grad(smooth(len(rows), reverse), (0, 1))
@@ -97,7 +97,7 @@ def test_until(backend, reverse, dims):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_steps_behind_are_not_run(backend):
-    """They would not end."""
+    """These steps would never end."""
 
     def body(c, v):
         forever = lambda: gt.while_loop(lambda s: s > -1, lambda s: gt.abs(s), c)
@@ -140,7 +140,7 @@ def test_rows_of_examples_that_stop_have_no_one_size():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_until_in_a_loop(backend):
-    """Of which nothing is stacked: inside of a body there is no size from data."""
+    """The inner loop stacks nothing, as a body has no sizes that depend on data."""
     inner = lambda c, v: stopped(X, c, L, False)[0] + v
     y = gt.scan(lambda c, v: (inner(c, v), None), A, X)[0]
     f = graphc.function([X, A, L], [y, graphc.grad(y, A)], backend=backend)
@@ -180,7 +180,7 @@ def test_unroll(unroll):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_no_padded_step_is_run(backend):
-    """It would not end: there are zeros in the padding."""
+    """A padded step would never end, since the padding holds zeros."""
 
     def body(c, v):
         halved = gt.while_loop(lambda s: gt.abs(s) < 1, lambda s: s * 2, v)
@@ -195,7 +195,7 @@ def test_no_padded_step_is_run(backend):
 
 
 def filled(c, v):
-    """A table of earlier results, written to in place."""
+    """A step that writes its result in place into a table of earlier results."""
     i, table = c
     new = table[i - 1] * 0.5 + gt.sin(v) * A + table[0] * 0.1
     return (i + 1, table.at[i].set(new)), new
@@ -216,7 +216,7 @@ def filled_by_hand(x, a, limit):
 @pytest.mark.parametrize("by", ["output", "table"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_until_with_a_table(backend, by, dims):
-    """Its end is told by what was written, or by what the step gives."""
+    """The end depends on what was written, or on the output of the step."""
     start = (1, gt.zeros(16, "float64").at[0].set(A))
     tests = {"output": lambda c, y: y > L, "table": lambda c, y: c[1][c[0] - 1] > L}
     (_, table), ys = gt.scan(filled, start, X, until=tests[by])

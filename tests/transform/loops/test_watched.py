@@ -1,4 +1,4 @@
-"""`check=True` sees indices inside of loops and branches too."""
+"""`check=True` also sees indices inside loops and branches."""
 
 import numpy as np
 import pytest
@@ -126,7 +126,7 @@ def test_indices_that_are_known_to_lie_in_their_axis_are_not_checked(backend):
 
 
 def test_an_index_that_may_wrap_around_is_checked():
-    """Sizes bound `n * 2**40 // 2**40`, but not what 64 bits hold of the product."""
+    """Sizes bound `n * 2**40 // 2**40`, but the product may overflow 64 bits."""
     x = gt.vector("x")
     steps, checks = gt.arange(x.shape[0]), []
     for factor in (2**40, 4):
@@ -137,7 +137,7 @@ def test_an_index_that_may_wrap_around_is_checked():
 
 
 def test_an_index_computed_in_32_bits_is_checked():
-    """The remainder is below 2**33, and in 32 bits it may be below 0."""
+    """The remainder is below 2**33, but cast to 32 bits it may be negative."""
 
     def picked(x, i):
         index = np.minimum((i % 2**33).astype("int32"), x.shape[0] - 1)

@@ -1,4 +1,4 @@
-"""Carries and results of branches that are Python numbers, as those of `jax.lax`."""
+"""Carries and results of branches that are Python numbers behave as in `jax.lax`."""
 
 import operator
 
@@ -46,7 +46,7 @@ LOOPS = {
 
 
 def of_jax(dtype, number):
-    """The types of what JAX gives, by loop; of those that it refuses, nothing."""
+    """The types of JAX's results by loop, without those that it refuses."""
     x = jax.ShapeDtypeStruct((3,), dtype)
     types = {}
     for name, loop in LOOPS.items():
@@ -73,8 +73,8 @@ def test_loops_have_the_dtypes_of_jax(dtype, number):
             assert all(own.dtype == theirs.dtype for own, theirs in pairs), name
 
 
-# Each dtype with one of the numbers, and each number with several dtypes: values are
-# computed in the dtypes that all pairs are asked for above. JAX refuses most of True.
+# Each dtype with one of the numbers, and each number with several dtypes, since all
+# pairs are tested for their types above. JAX refuses most of True.
 VALUES = [(d, NUMBERS[i % 3]) for i, d in enumerate(DTYPES)]
 VALUES += [("int8", True), ("float32", True)]
 

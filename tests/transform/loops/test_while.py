@@ -24,7 +24,7 @@ def compiled(inputs, outputs, backend, **options):
     return graphc.function(inputs, outputs, backend=backend, **options)
 
 
-# s -> s^2 / 8 + sin(a) / 2 while it is above 1: what each step starts with is needed.
+# s -> s^2 / 8 + sin(a) / 2 while above 1. Its gradient needs the start of each step.
 
 
 def shrinking(v, a, np=gt, **options):
@@ -35,7 +35,7 @@ def shrinking(v, a, np=gt, **options):
 
 
 def steps_of(v, a):
-    """The states before each step, and the last one."""
+    """The states before each step, followed by the last state."""
     states = [v]
     while states[-1] > 1:
         states.append(states[-1] ** 2 / 8 + np.sin(a) / 2)
@@ -43,7 +43,7 @@ def steps_of(v, a):
 
 
 def smooth(steps):
-    """The same for a known number of steps, by JAX."""
+    """The loop as a JAX function with a known number of steps."""
 
     def end(v, a):
         for _ in range(steps):
@@ -55,7 +55,7 @@ def smooth(steps):
 
 @functools.cache
 def with_derivatives(v, a):
-    """The end, its gradient, and what is along (cos v, a) of both."""
+    """The end, its gradient, and the derivatives of both along (cos v, a)."""
     end = smooth(len(steps_of(v, a)) - 1)
     at, along = (np.float64(v), np.float64(a)), (np.cos(v), np.float64(a))
     gradient = jax.grad(end, (0, 1))
@@ -64,7 +64,7 @@ def with_derivatives(v, a):
     return [value, slope, *slopes, *curvature]
 
 
-STARTS = (0.5, 1.5, 3.0, 6.0, 7.4)  # of no step, of one, and of more
+STARTS = (0.5, 1.5, 3.0, 6.0, 7.4)  # no step, one step, and more
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -84,7 +84,7 @@ def test_derivatives(backend, options):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_of_examples(backend):
-    """Each with a number of steps of its own."""
+    """Each example has a number of steps of its own."""
     starts = np.array(STARTS)
     one = lambda v: graphc.grad(shrinking(v, A), [v, A])
     f = compiled([X, A], list(graphc.vmap(one)(X)), backend)
@@ -102,7 +102,7 @@ def test_gradients_of_examples(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_where_no_step_has_to_be_kept(backend):
-    """A linear step: nothing is read on the host, nor compiled again."""
+    """The step is linear, so nothing is read on the host and nothing compiled again."""
     y = gt.while_loop(lambda s: s > 1, lambda s: s * 0.5 + gt.sin(A), V * V)
     f = compiled([V, A], graphc.grad(y, [V, A]), backend, jit=True)
     for v in (0.5, 2.0, 5.0):
@@ -189,7 +189,7 @@ def test_a_flag_where_steps_were_too_few(backend):
         most(6.0, 1.2, 2)
 
 
-# A number of steps that is an argument.
+# The number of steps is an argument.
 
 
 def powers(k, x):
@@ -230,7 +230,7 @@ def test_derivatives_of_fori_loop(backend):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_fori_loops_of_examples(backend):
-    """Bounds that differ, also of loops that depend on each other."""
+    """Their bounds differ, also in loops that depend on each other."""
     counts = gt.tensor("counts", "int64", ("n",))
     one = lambda k, x: (powers(k, x), graphc.grad(powers(k, x), x))
     f = compiled([counts, X], list(graphc.vmap(one)(counts, X)), backend)

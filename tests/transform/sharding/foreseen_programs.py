@@ -1,4 +1,4 @@
-"""Messages that rules foresee, and those of XLA: run on eight devices."""
+"""Messages that rules foresee, compared with XLA's: run on eight devices."""
 
 from functools import cache
 
@@ -12,12 +12,12 @@ ROWS = {"batch": graphc.Shard("data")}
 
 @cache
 def mesh_of_all():
-    """The mesh of all devices, of which there are few where tests are collected."""
+    """The mesh of all devices; made late, as there are few when tests are collected."""
     return graphc.mesh(data=4)
 
 
 def perceptron():
-    """Blocks that are alike, which are printed as one function, and their momentum."""
+    """A perceptron of equal blocks, printed as one function, and their momentum."""
     x = gt.tensor("x", "float32", ("batch", 8))
     t = gt.tensor("t", "float32", ("batch",))
     weights = [gt.tensor(f"w{i}", "float32", (8, 8)) for i in range(6)]
@@ -64,7 +64,7 @@ def attending():
 
 
 def convolved():
-    """Images through a convolution, and the gradient of its kernel."""
+    """A convolution of images, and the gradient of its kernel."""
     x = gt.tensor("x", "float32", ("batch", 3, 8, 8))
     w = gt.tensor("w", "float32", (4, 3, 3, 3))
     d = gt.tensor("d", "float32", (4, 2))
@@ -74,7 +74,7 @@ def convolved():
 
 
 def row_by_row():
-    """Ops whose devices work on their rows: no messages but of sums and places."""
+    """Ops that devices do on their own rows; only sums and positions are sent."""
     x = gt.tensor("x", "float32", ("batch", 6, 6))
     rows, kinds = x[:, 0], gt.tensor("kinds", "int32", ("batch",))
     columns = gt.tensor("columns", "int32", ("batch", "batch"))
@@ -94,7 +94,7 @@ def row_by_row():
 
 
 def picking():
-    """Elements and places of each row, by numbers of the row: nothing of it is sent."""
+    """Elements and positions chosen in each row by its own numbers; no row is sent."""
     x = gt.tensor("x", "float32", ("batch", 6))
     y = gt.tensor("y", "float32", ("batch", 5, 6))
     labels = gt.tensor("labels", "int32", ("batch",))
@@ -112,7 +112,7 @@ def picking():
 
 
 def along_rows():
-    """Ops along the batch that devices do on their parts, and then combine."""
+    """Ops along the batch that devices do on their parts and then combine."""
     x = gt.tensor("x", "float32", ("batch", 3))
     running = gt.cumsum(x, axis=0), gt.cumprod(x, axis=0), gt.cummax(x, axis=0)
     later = gt.cumsum(x, axis=0, reverse=True), gt.cumlogsumexp(x, axis=0)
@@ -124,7 +124,7 @@ def along_rows():
 
 
 def beside():
-    """Rows beside others, in both directions: each device takes few of neighbours."""
+    """Neighbouring rows in both directions: each device takes few from neighbours."""
     x = gt.tensor("x", "float32", ("batch", 3))
     before = gt.concatenate([gt.zeros((2, 3), "float32"), x])
     curved = before[2:] - 2 * before[1:-1] + before[:-2]
@@ -134,7 +134,7 @@ def beside():
 
 
 def windows():
-    """Convolutions and pools along a spread axis."""
+    """Convolutions and pooling along a sharded axis."""
     x = gt.tensor("x", "float32", (2, 3, "batch", 8))
     w = gt.tensor("w", "float32", (4, 3, 3, 3))
     same, plain = gt.nn.conv(x, w, padding="SAME"), gt.nn.conv(x, w)
@@ -144,7 +144,7 @@ def windows():
 
 
 def in_groups():
-    """A convolution for each channel alone, which gathers its images."""
+    """A convolution of each channel alone, which gathers its images."""
     x = gt.tensor("x", "float32", (2, 3, "batch"))
     w = gt.tensor("w", "float32", (3, 1, 4))
     return [x, w], gt.nn.conv(x, w, groups=3)
@@ -157,7 +157,7 @@ def compiled(program, dims=ROWS, mesh=None):
 
 
 def tiled():
-    """Temporaries that one device would compute in tiles, where a batch is large."""
+    """Temporaries that one device would compute in tiles if the batch is large."""
     x = gt.tensor("x", "float32", ("batch", 3))
     w, v = gt.tensor("w", "float32", (3, 64)), gt.tensor("v", "float32", (64,))
     loss = gt.mean((gt.tanh(x @ w) @ v) ** 2)
@@ -165,7 +165,7 @@ def tiled():
 
 
 def meeting():
-    """Attention along a spread axis, a factor of covariances, elements by index."""
+    """Attention along a sharded axis, a factor of covariances, elements by index."""
     x = gt.tensor("x", "float32", ("batch", 1, 64))
     places = gt.tensor("places", "int32", (5,))
     mixed = gt.nn.dot_product_attention(gt.sin(x), gt.cos(x), x)
@@ -176,7 +176,7 @@ def meeting():
 
 
 def stepping():
-    """Steps that need all of their carry, or leave it whole; rows behind others."""
+    """Steps that need all of their carry or leave it whole; a padded reversed array."""
     x = gt.tensor("x", "float32", ("batch",))
 
     def step(c, _):
@@ -189,14 +189,14 @@ def stepping():
 
 
 def attended():
-    """Gradients of attention: its mask is taken whole, and by rows."""
+    """Gradients of attention, whose mask is used whole and by rows."""
     x = gt.tensor("x", "float32", (1, "batch", 1, 2))
     mixed = gt.nn.dot_product_attention(gt.cos(x), x, x)
     return [x], graphc.grad(gt.sum(gt.sin(mixed)), x)
 
 
 def looping():
-    """Ops per element whose loops end on all devices at once."""
+    """Elementwise ops with loops that end on all devices at once."""
     x, y = (gt.tensor(n, "float32", ("batch",)) for n in "xy")
     special = gt.special
     results = [f(x, y) for f in (special.gammainc, special.gammaincinv)]
@@ -208,22 +208,22 @@ def looping():
 
 
 def shared():
-    """What is gathered for some nodes, and stays for others; repeated and odd rows."""
+    """Values gathered for some nodes but not for others; repeated and odd rows."""
     x, w = gt.tensor("x", "float32", ("batch", 3)), gt.tensor("w", "float32", (3,))
     up, down = gt.sin(x), gt.cos(x)
-    scaled = down / gt.sqrt(gt.sum(down**2, axis=0))  # of which a device computes all
+    scaled = down / gt.sqrt(gt.sum(down**2, axis=0))  # a device computes all of it
     results = [up[::-1] + gt.sum(up**2, axis=0), gt.linalg.qr(scaled)[1]]
     return [x, w], [*results, *gt.meshgrid(x[:, 0], x[:, 1]), gt.append(x, w[None], 0)]
 
 
 def searching():
-    """Masks that devices take by parts, and whole where they compute all of it."""
+    """Masks that devices use by parts, and whole where they compute everything."""
     x, w = gt.tensor("x", "float32", ("batch",)), gt.tensor("w", "float32", (3,))
     return [x, w], [gt.searchsorted(gt.sort(x), w)]
 
 
 def both_ways():
-    """Masks and numbers of rows that are taken whole and by parts, in other shapes."""
+    """Masks and row numbers used both whole and by parts, in other shapes."""
     x = gt.tensor("x", "float32", ("batch", 3))
     y = gt.tensor("y", "float32", ("batch",))
     rolled, total = gt.roll(y, 1), gt.sum(x, axis=0)
@@ -233,13 +233,13 @@ def both_ways():
 
 
 def highest():
-    """The largest of rows, without their places, or only the places."""
+    """The largest elements without their positions, or only the positions."""
     x = gt.tensor("x", "float32", ("batch", 3))
     return [x], [gt.top_k(x, 2, axis=0)[0], gt.top_k(gt.sin(x), 3, axis=0)[1]]
 
 
 def over_both():
-    """Along two axes of a mesh, XLA sums and gathers along the one, then the other."""
+    """Over two mesh axes, XLA sums and gathers along one axis, then along the other."""
     x = gt.tensor("x", "float32", ("batch", "others"))
     y = gt.tensor("y", "float32", ("others", 3, "batch"))
     sums = gt.sum(x), gt.mean(y, axis=(0, 2)), gt.tensordot(y, x, ([0, 2], [1, 0]))
@@ -247,7 +247,7 @@ def over_both():
 
 
 def undecided():
-    """Programs of which XLA decides what is gathered or made, and one of the host."""
+    """Programs in which XLA decides what is gathered or made, and one for the host."""
     x = gt.tensor("x", "float32", ("batch", 2))
     (q, _), left = gt.linalg.qr(x), gt.linalg.svd(x, full_matrices=False)[0]
     spectrum = gt.abs(gt.fft.fftn(x, s=(5, 3)))
@@ -263,10 +263,10 @@ def undecided():
     yield [x], graphc.grad(gt.sum(gt.cummax(x, axis=0) ** 2), x)
     even = gt.arange(x.shape[0]) // 2
     yield [x], gt.scan(lambda c, _: (c.at[even].add(c), None), x, None, length=3)[0]
-    yield [x], x[: x.shape[0] // 3]  # rows of devices that are ever farther
+    yield [x], x[: x.shape[0] // 3]  # rows of devices that are ever farther away
     t = gt.take_along_axis(x, gt.argsort(x, axis=0), axis=0)
     slope = graphc.grad(gt.sum(gt.diff(t, axis=0) ** 2), x)
-    yield [x], [t, slope]  # rows are added to zeros that are whole, and to their parts
+    yield [x], [t, slope]  # rows are added to whole zeros and to their parts
     inserted = gt.insert(x[:, 0], 1, 5.0)  # whole, and given in parts
     yield [x], gt.cumsum(inserted)
     products = gt.transpose(x) @ gt.roll(gt.sort(x @ gt.transpose(x), axis=0), 1)
@@ -274,7 +274,7 @@ def undecided():
 
 
 def compared(function, batch=13, **others):
-    """Compare the bytes for a batch, which is uneven."""
+    """Compare the bytes sent with those foreseen, for a batch that is uneven."""
     read = function.collectives({"batch": batch, **others})
     assert read and all(one.count for one in read), [*map(str, read)]
     for one in read:
@@ -285,7 +285,7 @@ def compared(function, batch=13, **others):
 
 
 def held(function, batch=13):
-    """Compare the bytes on a device with those of XLA, which counts 8 more a result."""
+    """Compare the bytes on a device with XLA's, which counts 8 more per result."""
     memory = function.plan.forecast({"batch": batch}).memory
     lowered = function.lower({"batch": batch})
     pairs = zip(memory, lowered, function.plan.segments, strict=True)
@@ -317,7 +317,7 @@ if __name__ == "__main__":
         f = compiled(lambda program=program: program)
         assert "    no rule for " in f.explain(), f.explain()
         assert {one.predicted for one in f.collectives({"batch": 13})} == {None}
-    compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered
+    compared(compiled(tiled), batch=2**17)  # sharded rows are not gathered
     mesh = laid_by_hand.mesh_of_all()
     compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, mesh))
     x = gt.tensor("x", "complex64", ("batch", 3))

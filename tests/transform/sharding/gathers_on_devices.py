@@ -1,4 +1,4 @@
-"""Ops that need all of a sharded size, told and refused: run on four devices."""
+"""Ops that need all of a sharded size, reported and refused: run on four devices."""
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_all_that_an_op_gathers_is_told():
 
 
 def test_what_is_cut_of_a_whole_array_may_be_gathered():
-    """XLA may spread the sums that all devices have: that is told, and not refused."""
+    """XLA may shard sums that all devices hold; this is reported, not refused."""
     x = gt.tensor("x", "float32", ("batch", "batch"))
     lines = planned([x], gt.sum(x, axis=0)[1:]).explain().splitlines()
     (line,) = [line for line in lines if "no rule for" in line]

@@ -2,7 +2,7 @@
 
     XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m THIS FIRST COUNT
 
-Sizes of 0 to 4 leave most devices without a true element. What is refused is printed.
+With sizes of 0 to 4, most devices have no true element. Refused programs are printed.
 """
 
 import sys
@@ -21,14 +21,14 @@ REFUSED = (*REFUSALS, "both are sharded over", "are sharded in different ways")
 
 
 def policies(program, mesh):
-    """A size of some arguments for each axis of the mesh, each of another argument."""
+    """A size of some argument for each mesh axis, each of a different argument."""
     varying = [[n for n in v.type.shape if isinstance(n, Dim)] for v in program.inputs]
     names = [str(sizes[-1]) for sizes in varying if sizes]
     return {n: graphc.Shard(axis) for n, axis in zip(names, mesh, strict=False)}
 
 
 def compared(seed):
-    """How many values of the program of a seed were compared; None if it is refused."""
+    """The number of values compared for a seed's program; None if it is refused."""
     axes = MESHES[seed % len(MESHES)]
     program = generate(seed, MORE)
     dims = policies(program, axes)
@@ -45,7 +45,7 @@ def compared(seed):
     for step, known, got in steps:
         where = f"seed {seed}, {axes}, {dims}, {step}, of {program.steps}"
         if step.startswith(("signbit", "isreal", "iscomplex")):
-            continue  # of NaN, and of what is rounded: libraries leave that open
+            continue  # of NaN or rounded numbers: left open by libraries
         assert (got.dtype, got.shape) == (known.array.dtype, known.array.shape), where
         np.testing.assert_allclose(
             got, known.array, **tolerance(known), equal_nan=True, err_msg=where

@@ -1,4 +1,4 @@
-"""Shardings chosen by hand against one device: run on eight devices."""
+"""Shardings chosen by hand, compared with one device: run on eight devices."""
 
 import pickle
 from functools import cache
@@ -14,12 +14,12 @@ ROWS = {"batch": graphc.Shard("data")}
 
 @cache
 def mesh_of_all():
-    """The mesh of all devices, of which there are few where tests are collected."""
+    """The mesh of all devices; made late, as there are few when tests are collected."""
     return graphc.mesh(data=2, model=4)
 
 
 def trained():
-    """A net of two layers, its parameters over "model", and updates of them."""
+    """A net of two layers with its parameters along "model", and their updates."""
     x = gt.tensor("x", "float32", ("batch", 3))
     w = gt.tensor("w", "float32", (3, 8))
     v = gt.tensor("v", "float32", (8, 2))
@@ -32,7 +32,7 @@ def trained():
 
 
 def looped():
-    """Choices in the body of a loop and of a branch, and under `vmap`."""
+    """Shardings chosen in the bodies of a loop and a branch, and under `vmap`."""
     x = gt.tensor("x", "float32", ("batch", 8))
     w = gt.tensor("w", "float32", (8, 8))
 
@@ -49,7 +49,7 @@ def looped():
 
 
 def moved():
-    """Axes of a padded array that change places, also without elements."""
+    """Axes of a padded array that change places, also if it has no elements."""
     x = gt.tensor("x", "float32", ("batch", 8))
     columns = gt.with_sharding(x, (None, "model"))
     both = gt.with_sharding(columns.T, ("model", "data"))
@@ -77,7 +77,7 @@ if __name__ == "__main__":
     for program in (looped, moved):
         compared(program, ROWS, (0, 1, 5, 8, 13))
     f, (x, *parameters) = compared(trained, ROWS, (0, 1, 5, 8, 13))
-    for _ in range(2):  # what has been updated lies where it did, and stays there
+    for _ in range(2):  # updated parameters stay where they were
         _, *parameters = f(x, *parameters)
         places = [p.sharding for p in parameters]
         axes = (None, "model"), ("model", None)
@@ -86,7 +86,7 @@ if __name__ == "__main__":
             for p, a in zip(places, axes, strict=True)
         )
     assert {c.kind for c in f.collectives({"batch": 13})} == {"all-reduce"}
-    # Without a size that varies, and on a mesh that is set.
+    # Without a size that varies, and on a mesh that was set in JAX.
     w = trained()[0][1]
     array = np.ones((3, 8), "float32")
     with jax.set_mesh(mesh_of_all()):

@@ -1,4 +1,4 @@
-"""An epoch of the character model on a mesh, of one process or of several."""
+"""An epoch of the character model on a mesh of one process or of several."""
 
 import runpy
 from pathlib import Path
@@ -15,7 +15,7 @@ BATCH, STEPS = 21, 6
 
 
 def training(devices):
-    """The example, its batches of lines, and cost and gradient over the devices."""
+    """The example, its cost and gradient over the devices, and batches of lines."""
     example = SimpleNamespace(**runpy.run_path(str(EXAMPLE)))
     p = {n: gt.tensor(n, "float32", shape) for n, shape in example.SHAPES.items()}
     codes = gt.tensor("codes", "int32", ("n",))
@@ -44,7 +44,7 @@ def start(example):
 
 
 def trained(batch, parts, p, first, last):
-    """The parameters after these steps, and the losses before each."""
+    """The parameters after steps `first` to `last`, and the loss before each step."""
     losses = []
     for lines in parts[first:last]:
         value, slopes = batch(*p.values(), lines)
@@ -55,7 +55,7 @@ def trained(batch, parts, p, first, last):
 
 
 def main(folder, first, last):
-    """Train from the parameters of step `first`, which some processes wrote."""
+    """Train from the parameters of step `first`, which some processes have written."""
     folder = Path(folder)
     example, batch, parts = training(jax.device_count())
     p = start(example) if not first else dict(np.load(folder / f"{first}.npz"))

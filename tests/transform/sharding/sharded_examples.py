@@ -1,11 +1,11 @@
-"""Programs of the examples on meshes against one device: run on eight devices.
+"""Programs of the examples on meshes, compared with one device: run on eight devices.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m THIS MESH [NAME ...]
 
 MESH is the number of one, or "all".
 
 The sizes of their data are sharded: birds, letters of a line, recordings, nodes and
-edges. Others have no size that varies, or are models of PyMC.
+edges. The other examples have no size that varies, or are PyMC models.
 """
 
 import runpy
@@ -141,14 +141,14 @@ REFUSED = {penguins: "sum: the size n cannot be padded here: "}
 
 
 def along(dims, inputs):
-    """The policies of those sizes that the inputs of a graph have."""
+    """The policies for those sizes that occur in the inputs of a graph."""
     sizes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
     present = {s.name for n in sizes for s in n.symbols}
     return {name: policy for name, policy in dims.items() if name in present}
 
 
 def sharded(run, axes):
-    """Within it, sizes of an example are sharded over a mesh with these axes."""
+    """A context in which the sizes of an example are sharded over such a mesh."""
     names = EXAMPLES[run]
     over = [*axes, "data"][: len(names)]
     dims = {n: graphc.Shard(axis) for n, axis in zip(names, over, strict=True)}
@@ -169,7 +169,7 @@ def sharded(run, axes):
 
 
 def compared(run, axes):
-    """The sharded programs of an example, whose results are those of one device."""
+    """The sharded programs of an example, after comparing results with one device."""
     example = SimpleNamespace(**runpy.run_path(str(FOLDER / f"{run.__name__}.py")))
     try:
         with sharded(run, axes):

@@ -2,7 +2,7 @@
 
     XLA_FLAGS=--xla_force_host_platform_device_count=4 python -m THIS TURN OF FAMILY ...
 
-Each equals NumPy, or is refused when it is compiled; these are printed.
+Each gives NumPy's results or is refused when it is compiled; refusals are printed.
 """
 
 import sys
@@ -16,7 +16,7 @@ REFUSALS = "cannot be sharded", "cannot be padded here"
 
 
 def tried(sample):
-    """The problems of a sample, and what is refused."""
+    """The problems of a sample, and the refusals."""
     dtype = "float32" if "float32" in sample.dtypes else sample.dtypes[0]
     batch = Batch(dtype, symbolic=True)
     batch.add(trial(sample, telling(sample).calls[0], dtype, "jax"))

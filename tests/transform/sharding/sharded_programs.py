@@ -1,4 +1,4 @@
-"""Programs on meshes against one device, for sizes from 0 on: run on eight devices.
+"""Programs on meshes compared with one device, for sizes from 0: run on eight devices.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m THIS NUMBER
 
@@ -21,7 +21,7 @@ if "GRAPHC_EXAMPLES" in os.environ:
 
 
 def regression():
-    """A masked loss over a batch, and its gradients for replicated parameters."""
+    """A masked loss over a batch, and its gradients in replicated parameters."""
     x = gt.tensor("x", "float32", ("batch", 3))
     t = gt.tensor("t", "float32", ("batch", 2))
     w = gt.tensor("w", "float32", (3, 2))
@@ -34,7 +34,7 @@ def regression():
 
 
 def statistics():
-    """Reductions, and ops that need their neighbours."""
+    """Reductions, and ops that need neighbouring rows."""
     x = gt.tensor("x", "float32", ("batch", 3))
     results = [
         *(gt.sum(x, axis=0), gt.cumsum(x, axis=0), gt.sort(x, axis=0), x[::-1]),
@@ -45,7 +45,7 @@ def statistics():
 
 
 def row_by_row():
-    """Fourier transforms of rows and of columns, and what else is done row by row."""
+    """Fourier transforms of rows and columns, and other ops that work row by row."""
     x = gt.tensor("x", "float32", ("batch", 4))
     rows = gt.fft.fft(x, axis=1)
     both = gt.fft.irfft(gt.fft.rfft(rows.real, axis=1), axis=1)
@@ -62,7 +62,7 @@ def row_by_row():
 
 
 def recurrence():
-    """A scan over rows, and over columns with a batch in its carry, with gradients."""
+    """A scan over rows, one over columns with a batch in its carry, and gradients."""
     x = gt.tensor("x", "float32", ("batch", 3))
     w = gt.tensor("w", "float32", (3,))
     zeros = gt.zeros((3,), "float32")
@@ -74,7 +74,7 @@ def recurrence():
 
 
 def transforms():
-    """Fourier transforms, which need axes whole, in a loop and before a slice too."""
+    """Fourier transforms, which need whole axes, also in a loop and before a slice."""
     x = gt.tensor("x", "float32", ("batch", 4))
     w = gt.tensor("w", "float32", (3,))
     real = lambda y: gt.real(gt.fft.fft(y, axis=0))
@@ -84,9 +84,9 @@ def transforms():
 
 
 def branches():
-    """Branches of which one needs sizes that are equal: here some are not.
+    """A branch that needs equal sizes, some of which are not equal.
 
-    And no rows, of which JAX has parts of wrong shapes.
+    There is also an array of no rows, for which JAX has parts of wrong shapes.
     """
     x = gt.tensor("x", "float32", ("batch",))
     y = gt.tensor("y", "float32", (9,))
@@ -104,7 +104,7 @@ def of_data():
 
 
 def draws():
-    """Draws by keys, along a batch and for each of its rows: those of one device."""
+    """Draws by keys, along a batch and for each row, equal to those of one device."""
     x = gt.tensor("x", "float32", ("batch", 3))
     w = gt.tensor("w", "float32", (3,))
     keys = gt.random.split(gt.random.key(3), 4)
@@ -122,20 +122,20 @@ def draws():
 def along_rows():
     """Ops along the batch that devices do on their parts."""
     x = gt.tensor("x", "float32", ("batch", 3))
-    y = gt.round(gt.abs(x) * 2)  # has elements that are equal
+    y = gt.round(gt.abs(x) * 2)  # has equal elements
     results = [
         *(gt.cumsum(x, axis=0), gt.cumprod(x, axis=0), gt.cummax(y, axis=0)),
         *(gt.cumsum(x, axis=0, reverse=True), gt.cummin(y, axis=0, reverse=True)),
         *(gt.cumlogsumexp(x, axis=0), gt.argsort(y, axis=0), gt.sort(x[:, 0])),
     ]
     either = gt.concatenate([y, y])
-    holes = gt.where(x > 0.8, np.nan, x)  # which JAX passes over, between devices
+    holes = gt.where(x > 0.8, np.nan, x)  # JAX overlooks these between devices
     results += [gt.max(holes, axis=0), gt.min(holes), gt.max(holes, initial=0)]
     return [x], [*results, *gt.top_k(either, 2, axis=0), gt.argmax(either, axis=0)]
 
 
 def along_rows_gradients():
-    """Gradients of these."""
+    """Gradients of ops along the batch."""
     x = gt.tensor("x", "float32", ("batch", 2))
     loss = gt.sum(gt.cumprod(gt.tanh(x), axis=0) ** 2) + gt.sum(gt.sort(x, axis=0)[:1])
     loss = loss + gt.sum(gt.cumsum(x, axis=0) ** 2) + gt.sum(gt.cummax(x, axis=0))
@@ -143,7 +143,7 @@ def along_rows_gradients():
 
 
 def picking():
-    """Elements of each row, by its number, for reading and writing."""
+    """Elements of each row, read and written by the row's number."""
     x = gt.tensor("x", "float32", ("batch", 6))
     y = gt.tensor("y", "float32", ("batch", 2, 6))
     labels = gt.astype(gt.abs(x[:, 0]) * 3, "int32")
@@ -160,7 +160,7 @@ def picking():
 
 
 def holes():
-    """Extremes with NaN where XLA joins those of devices: it passes over NaN there."""
+    """Extremes with NaN where XLA joins those of devices and would overlook NaN."""
     x = gt.tensor("x", "float32", ("batch", 3))
     some = gt.where(x > 0.8, np.nan, x)
     kinds = gt.astype(gt.abs(x[:, 1]) * 2, "int32")
@@ -189,7 +189,7 @@ def written_twice():
 
 
 def neighbours():
-    """Rows beside others: slices, differences, padding, arrays put together."""
+    """Neighbouring rows: slices, differences, padding, concatenated arrays."""
     x = gt.tensor("x", "float32", ("batch", 3))
     steps = gt.diff(x, axis=0)
     before = gt.concatenate([gt.zeros((2, 3), "float32"), x])
@@ -203,7 +203,7 @@ def neighbours():
 
 
 def meeting():
-    """Rows against rows; elements by index, and some rows, of any device."""
+    """Rows combined with rows; elements by index, and a few rows, from any device."""
     x = gt.tensor("x", "float32", ("batch", 3))
     apart = gt.sum((x[:, None] - x[None]) ** 2, axis=2)
     covariance = gt.exp(-apart) + 2 * gt.eye(x.shape[0])
@@ -241,7 +241,7 @@ def outcome(function, args):
 
 
 def compared(program):
-    """Compare a program on meshes with itself on one device: its compilations, too."""
+    """Compare a program on meshes with itself on one device, compilations included."""
     inputs, outputs = program()
     pad = graphc.Pad(minimum=8)
     one = graphc.function(inputs, outputs, dims={"batch": pad})
@@ -264,5 +264,5 @@ def compared(program):
 
 if __name__ == "__main__":
     for number in map(int, sys.argv[1:]):
-        print(PROGRAMS[number].__name__, flush=True)  # the last one is that which fails
+        print(PROGRAMS[number].__name__, flush=True)  # if one fails, it is the last
         compared(PROGRAMS[number])

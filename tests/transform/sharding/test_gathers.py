@@ -1,4 +1,4 @@
-"""What is gathered, in words and as errors."""
+"""Gathered values are reported, or refused with errors."""
 
 from tests.on_devices import on_devices
 

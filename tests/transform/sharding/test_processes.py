@@ -1,4 +1,4 @@
-"""Several processes that share a mesh: results of one, and errors in bounded time."""
+"""Several processes that share a mesh: one's results, and errors in bounded time."""
 
 import os
 import re
@@ -136,9 +136,10 @@ if RANK == 0:
 
 
 def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_path):
-    """Functions of JAX and saved texts too; sizes, replicated arguments, programs.
+    """They run JAX functions and saved texts too, and differ in many ways.
 
-    And a call that one alone makes. All by one start of the processes.
+    These are sizes, replicated arguments, programs, and a call that one process makes
+    alone. The processes start only once for all of this.
     """
     sizes = "process 0 has x: float32[5, 3], and process 1 has x: float32[6, 3]"
     whole = "process 0 has v: float32[3], and process 1 has v: float32[4]"
@@ -179,7 +180,7 @@ while True:
 
 
 def test_one_killed_process_ends_the_others():
-    """Within `process_wait`, and what JAX itself waits for processes that left."""
+    """They end within `process_wait` plus JAX's own wait for processes that left."""
     start = time.monotonic()
     ended = processes_ended([SHORT + STEP + KILLED] * 3)
     assert time.monotonic() - start < 60

@@ -1,4 +1,4 @@
-"""Sharded sizes: results of one device, the text that runs, and what is refused."""
+"""Sharded sizes: results equal one device's, the text that runs, and refusals."""
 
 import math
 import os
@@ -25,7 +25,7 @@ OPS = sorted(FAMILIES)
 
 @pytest.mark.parametrize("start", range(4))
 def test_programs_on_meshes(start):
-    """Several programs share a start, which takes as long as one of them."""
+    """Several programs share one start, which takes as long as one of them."""
     numbers = range(start, len(sharded_programs.PROGRAMS), 4)
     on_devices(8, "-m", f"{HERE}.sharded_programs", *map(str, numbers))
 
@@ -269,7 +269,7 @@ def test_devices_of_other_processes(monkeypatch):
 
 
 def test_a_mesh_over_several_processes_without_sizes_that_are_sharded(monkeypatch):
-    """Their programs are not padded, and so not agreed on before a call."""
+    """Their programs are not padded, so they are not agreed on before a call."""
     several = DeviceMesh(("data",), (2,), (0, 1), processes=(0, 1))
     monkeypatch.setattr(shards, "device_mesh", lambda mesh: several)
     x = gt.tensor("x", "float32", (4,))
@@ -390,10 +390,10 @@ else:
 
 
 def test_collectives_meshes_and_arrays_that_were_given_away():
-    """By one start, which takes as long as each of them.
+    """All run in one start, which takes as long as each of them.
 
-    JAX ends the process where a function takes an array that is gone from one of
-    several devices.
+    JAX ends the process if a function takes an array that is gone from one of several
+    devices.
     """
     on_devices(4, "-c", COLLECTIVES + SPECTRA + MESHES + GIVEN_AWAY)
 

@@ -1,4 +1,4 @@
-"""`checkpoint="log"`: a few carries kept, of loops of whatever length."""
+"""`checkpoint="log"`: few carries are kept, whatever the length of the loop."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def rows(n):
 
 
 def step(np, w, carry, x):
-    """A carry of floats and integers, in dicts and tuples, and an output."""
+    """A step with a carry of floats and integers in dicts and tuples, and an output."""
     h, (i, sign) = carry["h"], carry["place"]
     h = np.tanh(0.9 * h + w * x + 0.1 * sign * h[::-1])
     after = {"h": h, "place": (i + 1, np.where(i % 3 == 1, -sign, sign))}
@@ -60,7 +60,7 @@ def test_scan(backend, reverse):
 
 
 def countdown(checkpoint, **options):
-    """As many steps as are asked for, and two more."""
+    """A loop with two steps more than `N`."""
     body = lambda c: (c[0] - 1, gt.sin(c[1] * W + XS[c[0] % 5, 0]))
     found = gt.while_loop(
         lambda c: c[0] >= -1, body, (N, W), checkpoint=checkpoint, **options
@@ -93,7 +93,7 @@ def test_while_loop_is_compiled_once(backend):
 @pytest.mark.parametrize("checkpoint", ["log", 3, "sqrt"])
 @pytest.mark.parametrize("collect", [False, True], ids=["plain", "collect"])
 def test_while_loop_with_a_bound(checkpoint, collect):
-    """The number of steps may be none, the bound, and more than that."""
+    """Zero steps, exactly the bound, and more than the bound are tried."""
 
     def loop(checkpoint):
         body = lambda h: gt.sin(h * W) + XS[0, 0] * h
@@ -146,7 +146,7 @@ def test_scan_up_to_a_step(backend, checkpoint):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_other_derivatives(backend):
-    """Second ones, forward mode, and gradients of examples, of many steps each."""
+    """Second derivatives, forward mode, and gradients under `vmap`, of many steps."""
     ks = gt.tensor("ks", "int64", ("m",))
     two = lambda f, k: (f(k, "log"), f(k, None))
 
@@ -168,7 +168,7 @@ def test_other_derivatives(backend):
 
 @pytest.mark.parametrize("steps", [0, 1, 8, 9, 20, 200])
 def test_lengths_that_are_numbers(steps):
-    """There is less room for fewer steps."""
+    """There is less room if there are fewer steps."""
 
     def end(checkpoint):
         step = lambda i, h: gt.tanh(h * W + i * 0.1) * 1.2
@@ -192,7 +192,7 @@ def test_a_length_that_is_padded():
 
 
 def times_done(steps, capsys):
-    """How often a step is computed in all, for a value and its gradient."""
+    """The number of steps computed in all, for a value and its gradient."""
     step = lambda i, h: gt.debug_print("step", gt.sin(h * W))
     y = gt.fori_loop(0, N, step, W, checkpoint="log")
     f = graphc.function([W, N], with_slopes(y, [W]), backend="numpy")
@@ -202,7 +202,7 @@ def times_done(steps, capsys):
 
 @pytest.mark.parametrize(("steps", "most"), [(64, 0.0), (1000, 1.0), (3000, 2.0)])
 def test_how_often_steps_are_done_again(steps, most, capsys):
-    """Beside the two times that any gradient takes: forth, and back."""
+    """Any gradient takes each step twice, forward and back; this counts the rest."""
     assert times_done(steps, capsys) <= (2 + most) * steps
 
 
@@ -217,7 +217,7 @@ def test_memory_does_not_grow(programs):
 
 @pytest.mark.parametrize("checkpoint", ["log", "sqrt"])
 def test_losses_of_stacked_outputs_are_hoisted(checkpoint, programs):
-    """No array of all steps is left, of whatever number of them."""
+    """No array of all steps is left, however many steps there are."""
     x, t = (gt.tensor(name, "float32", ("n", 32)) for name in "xt")
     w = gt.scalar("w", "float32")
 

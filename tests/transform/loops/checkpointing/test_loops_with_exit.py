@@ -1,4 +1,4 @@
-"""Gradients of loops of unknown length that keep few carries: those of JAX."""
+"""Gradients of loops of unknown length that keep few carries equal JAX's."""
 
 import functools
 
@@ -36,7 +36,7 @@ def start(n):
 
 @functools.cache
 def by_jax(n, k):
-    """The cost and its gradient, for all of what may be kept."""
+    """The cost and its gradient, the same however many carries are kept."""
 
     @jax.jit
     def cost(state):
@@ -48,7 +48,7 @@ def by_jax(n, k):
 
 
 KEPT = (None, 1, 2, 4, "log", "all")
-# What is kept is decided before there is a backend: on JAX the policies take turns.
+# The backend does not affect which carries are kept: on JAX, policies take turns.
 WAYS = [(kept, "numpy", dims) for kept in KEPT for dims in (None, "pad")]
 WAYS += [(kept, "jax", (None, "pad")[i % 2]) for i, kept in enumerate(KEPT)]
 

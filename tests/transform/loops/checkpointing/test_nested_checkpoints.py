@@ -1,4 +1,4 @@
-"""Gradients of gradients of loops with checkpoints: as without, and little memory."""
+"""Higher gradients of loops with checkpoints: equal values, and little memory."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import graphc.tensor as gt
 
 
 def slopes_of(checkpoint, order, reverse=False):
-    """A loop with stacked outputs, a weight and sequences; and a derivative."""
+    """A derivative of a loop with stacked outputs, in a weight and in sequences."""
     w, xs = inputs = gt.vector("w", "float64"), gt.matrix("xs", "float64")
 
     def step(h, x):
