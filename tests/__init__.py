@@ -1,4 +1,4 @@
-"""Tests, whose arrays are small: more threads of OpenBLAS would wait, awake."""
+"""The tests. Their arrays are small, so more OpenBLAS threads would only busy-wait."""
 
 import os
 

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax._src.interpreters import mlir
 
-# Most programs are run once or twice: compiling them well takes longer than that saves.
+# Most programs run once or twice: compiling them well costs more than it saves.
 QUICK = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
@@ -19,21 +19,22 @@ USUAL = {
     "xla_llvm_disable_expensive_passes": False,
     "xla_cpu_parallel_codegen_split_count": 32,
 }
-if jax.__version_info__ < (0, 11):  # newer ones have one way only
+if jax.__version_info__ < (0, 11):  # newer versions have no choice here
     QUICK["xla_cpu_use_fusion_emitters"] = False
     USUAL["xla_cpu_use_fusion_emitters"] = True
 
 
 def compile_quickly() -> None:
-    """Have all programs of this process, and of those that it starts, compiled so."""
+    """Let this process, and those that it starts, compile all programs with `QUICK`."""
     flags = [f"--{name}={value}".lower() for name, value in QUICK.items()]
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
 
 
 def compile_once() -> str:
-    """Have this process, and those that it starts, share what they compile.
+    """Share compiled programs between this process and those that it starts.
 
-    Many tests compile the same programs, and all workers do. They are in a new folder.
+    Many tests compile the same programs, and so do all workers. Returns the new folder
+    that holds the programs.
     """
     folder = tempfile.mkdtemp(prefix="graphc-tests-")
     shared: dict[str, str | int] = {
@@ -48,13 +49,14 @@ def compile_once() -> str:
 
 
 class Contexts(threading.local):
-    """MLIR contexts of a thread: each serves many programs, and is then replaced.
+    """The MLIR contexts of a thread, each replaced after it has served many programs.
 
     JAX makes one per program, which takes longer than lowering a small one. A context
-    keeps the types and constants of all programs that it served.
+    isn't kept for ever, since it holds the types and constants of all programs that it
+    served.
     """
 
-    most = 200  # programs of a context
+    most = 200  # programs per context
 
     def __init__(self, make: Any) -> None:
         self._make, self._context, self._served = make, None, self.most
@@ -67,11 +69,11 @@ class Contexts(threading.local):
 
 
 def lower_quickly() -> None:
-    """Have JAX lower many programs in one context, where it still makes them so."""
+    """Let JAX lower many programs in one context, if this version makes contexts so."""
     if hasattr(mlir, "make_ir_context"):
         mlir.make_ir_context = Contexts(mlir.make_ir_context)
 
 
 def compiled_well(lowered: jax.stages.Lowered) -> Any:
-    """A program as users have it, for what its text or memory tells."""
+    """Compile a program as it is for users, for tests of its text or memory."""
     return lowered.compile(compiler_options=USUAL)

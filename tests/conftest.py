@@ -1,4 +1,4 @@
-"""What tests of several parts share."""
+"""Fixtures and hooks that tests of several parts share."""
 
 import gc
 import itertools
@@ -18,46 +18,47 @@ from tests.compiling import (
 )
 from tests.show.browser import MISSING, Browser, executable
 
-sys.argv.append("--smallest")  # for the modules of benchmarks, whoever imports them
+sys.argv.append("--smallest")  # for the benchmark modules, whichever test imports them
 
-if "GRAPHC_EXAMPLES" not in os.environ:  # at length, they are what users have
+if "GRAPHC_EXAMPLES" not in os.environ:  # long runs use the programs that users have
     compile_quickly()
     lower_quickly()
 
 COMPILED = None if jax.config.jax_compilation_cache_dir else compile_once()
 
-# PyTensor's own functions run in Python: its compilers are slow to start. To be said
-# before it is imported; changed later, PyTensor 3.0 gives wrong numbers of loops.
+# PyTensor's own functions run in Python, since its compilers are slow to start. Set
+# this before the import: if it is changed later, PyTensor 3.0 gives wrong results of
+# loops.
 os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
 
-# Graphs and traces are many small objects that live: looking through all of them for
-# garbage as often as Python does takes a tenth of the time.
+# Graphs and traces are many small objects that stay alive: searching them for garbage
+# as often as Python does by default takes a tenth of the time.
 gc.set_threshold(50_000, 20, 20)
 MODULES = itertools.count(1)
 
 
 def pytest_unconfigure():
-    """The process that made the folder of compiled programs removes it."""
+    """Remove the folder of compiled programs, in the process that made it."""
     if COMPILED is not None:
         shutil.rmtree(COMPILED, ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
-    """Tests have no examples in docstrings: to look for some takes seconds."""
+    """Drop doctest collectors: tests have no examples, and searching takes seconds."""
     collectors = yield
     return [one for one in collectors if type(one) is pytest.Module]
 
 
 def pytest_collection_finish():
-    """What is imported is no garbage."""
+    """Exempt what is imported from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def what_is_left_is_no_garbage():
-    """Caches, of JAX above all, live to the end: to search them would take seconds."""
+    """Freeze what caches keep to the end, JAX's above all: searching it takes long."""
     yield
     if next(MODULES) % 8 == 0:
         gc.collect()
@@ -66,7 +67,7 @@ def what_is_left_is_no_garbage():
 
 @pytest.fixture(autouse=True)
 def mode_of_jax():
-    """A test leaves JAX with numbers of 32 bits; PyTensor changes that when asked."""
+    """Turn JAX's 64-bit mode off after each test; PyTensor may have turned it on."""
     yield
     if jax.config.jax_enable_x64:
         jax.config.update("jax_enable_x64", False)
@@ -84,7 +85,7 @@ def browser():
 
 @pytest.fixture
 def compiled_quickly():
-    """Programs are run only once: compiling them well takes longer than they do."""
+    """Turn most optimisations off: programs run once, so good code doesn't pay."""
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
@@ -92,11 +93,11 @@ def compiled_quickly():
 
 @pytest.fixture
 def compiled_as_users(monkeypatch):
-    """For what only XLA's optimisations may spoil: programs are those of users."""
+    """Compile as for users, for errors that only XLA's optimisations can cause."""
     jit = jax.jit
 
     def well(function, **options):
-        if function.__name__.startswith("segment"):  # JAX refuses it of inner ones
+        if function.__name__.startswith("segment"):  # refused for inner functions
             options["compiler_options"] = USUAL
         return jit(function, **options)
 
@@ -105,14 +106,14 @@ def compiled_as_users(monkeypatch):
 
 @pytest.fixture
 def wide():
-    """JAX has 64-bit numbers, for what is compared with it."""
+    """Give JAX 64-bit numbers, for comparisons with it."""
     with jax.enable_x64(True):
         yield
 
 
 @pytest.fixture
 def programs(monkeypatch):
-    """All that XLA compiles for a function of graphc."""
+    """Collect all programs that XLA compiles for functions of graphc."""
     found, jit = [], jax.jit
 
     def recording(function, **options):

@@ -2,12 +2,12 @@
 
     python tests/jax_suite.py FOLDER [names...]
 
-FOLDER holds modules `*_test.py` of unittest or absltest, as those of JAX; nothing is
-fetched. A name is that of a module, class or test, as `api_test.JitTest`; patterns as
-those of the shell are taken, too. Each module runs in four processes: under `jax.jit`
-and under `graphc.jit`, once as it is and once with each jitted function called at
-another size first. A test differs where it passes under `jax.jit` and not here. Those
-that `jax_suite_known.toml` names have a reason; any other makes the exit status 1.
+FOLDER holds modules `*_test.py` of unittest or absltest, like JAX's; nothing is
+downloaded. A name is that of a module, class or test, like `api_test.JitTest`, and may
+be a shell pattern. Each module runs in four processes: under `jax.jit` and under
+`graphc.jit`, once as it is and once with each jitted function called at another size
+first. A test differs if it passes under `jax.jit` but not under `graphc.jit`. The tests
+named in `jax_suite_known.toml` differ for a reason; any other makes the exit status 1.
 """
 
 import argparse
@@ -31,7 +31,7 @@ COLUMNS = "jax.jit", "graphc.jit", "known", "new"
 
 @dataclass(frozen=True)
 class Way:
-    """How a module is run: by which `jit`, and whether at another size first."""
+    """A way to run a module: the `jit`, and whether another size comes first."""
 
     jit: str
     resized: bool
@@ -50,7 +50,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Difference:
-    """A test that passes under `jax.jit` and not here."""
+    """A test that passes under `jax.jit` but not under `graphc.jit`."""
 
     test: str
     resized: bool
@@ -59,7 +59,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Known:
-    """Tests whose difference has a reason."""
+    """Tests that differ for a known reason."""
 
     tests: tuple[str, ...]
     reason: str
@@ -74,20 +74,20 @@ def known_differences(path: Path) -> list[Known]:
 
 
 class Suite:
-    """The modules of a folder, run in processes of their own."""
+    """The modules of a folder, each run in its own processes."""
 
     def __init__(self, folder: Path, names: list[str], seconds: float) -> None:
         self._folder, self._names, self._seconds = folder, names, seconds
 
     def modules(self) -> Iterator[Path]:
-        """The modules that the names are about."""
+        """Yield the modules that the names refer to."""
         for path in sorted(self._folder.glob("*_test.py")):
             firsts = [name.split(".")[0] for name in self._names] or ["*"]
             if any(fnmatch(path.stem, first) for first in firsts):
                 yield path
 
     def outcomes(self, module: Path, way: Way) -> dict[str, Outcome]:
-        """How each test of a module ends. Raises RuntimeError if it has no tests."""
+        """How each test of a module ended. Raises RuntimeError if it has no tests."""
         with tempfile.TemporaryDirectory() as folder:
             notes = Path(folder, "notes")
             notes.touch()
@@ -105,7 +105,7 @@ class Suite:
     ) -> "subprocess.CompletedProcess[str]":
         how = [way.jit, str(int(way.resized)), str(self._seconds)]
         told = [sys.executable, str(RUNNER), str(module), *how, str(notes)]
-        own = {**os.environ, "PYTHONHASHSEED": "0"}  # tests may be named in some order
+        own = {**os.environ, "PYTHONHASHSEED": "0"}  # names of tests may depend on it
         command = [*told, *self._names]
         return subprocess.run(command, capture_output=True, text=True, env=own)
 
@@ -124,7 +124,7 @@ def _note(notes: Path, test: str, outcome: Outcome) -> None:
 
 
 def _read(notes: Path) -> tuple[dict[str, Outcome], str | None]:
-    """The outcomes in a file of notes, and the test that has begun and not ended."""
+    """The outcomes in a file of notes, and the test that began but did not end."""
     found, begun = {}, None
     for row in map(json.loads, notes.read_text().splitlines()):
         if row["state"] == "begun":
@@ -137,7 +137,7 @@ def _read(notes: Path) -> tuple[dict[str, Outcome], str | None]:
 def differences(
     by_jax: dict[str, Outcome], here: dict[str, Outcome], resized: bool
 ) -> Iterator[Difference]:
-    """The tests that pass under `jax.jit` alone."""
+    """Yield the tests that pass only under `jax.jit`."""
     missing = Outcome("failed", "there is no such test here")
     for test, outcome in by_jax.items():
         own = here.get(test, missing)
@@ -146,12 +146,12 @@ def differences(
 
 
 def class_of(test: str) -> str:
-    """The class of a test, whose parameters, after a space, may have points, too."""
+    """The class of a test, whose parameters (after a space) may contain dots."""
     return test.partition(" ")[0].rpartition(".")[0]
 
 
 class Report:
-    """Tests by class: how many pass under each `jit`, and what differs."""
+    """Counts tests by class: how many pass under each `jit`, and which differ."""
 
     def __init__(self, known: list[Known]) -> None:
         self._known = known
@@ -160,7 +160,7 @@ class Report:
         self.failed_modules: list[str] = []
 
     def add(self, by_jax: set[str], differing: Iterable[Difference]) -> None:
-        """Tests that pass under `jax.jit`, and the differences among them."""
+        """Add tests that pass under `jax.jit`, and the differences among them."""
         rows = list(differing)
         known = {row.test for row in rows if any(k.has(row.test) for k in self._known)}
         new = {row.test for row in rows} - known
@@ -184,7 +184,7 @@ class Report:
 
 
 def run(suite: Suite, report: Report) -> None:
-    """Run all modules in all ways."""
+    """Run all modules in all ways, and add the results to the report."""
     for module in suite.modules():
         passed: set[str] = set()
         differing: list[Difference] = []
@@ -201,7 +201,7 @@ def run(suite: Suite, report: Report) -> None:
 
 
 def main() -> int:
-    """Run the suite that the command line tells of; 1 where something new differs."""
+    """Run the suite given on the command line; return 1 if a new test differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")

@@ -1,7 +1,7 @@
-"""One module of tests, in this process, with another `jit` in place of `jax.jit`.
+"""Run one module of tests in this process, with another `jit` for `jax.jit`.
 
-Import statements of the modules in the folder, and of nothing else, find the other one:
-JAX and graphc keep theirs. `jax_suite.py` starts this, and reads the notes it leaves.
+Only import statements of the modules in the folder find the other `jit`: JAX and graphc
+keep theirs. `jax_suite.py` starts this, and reads the notes that it writes.
 """
 
 import builtins
@@ -37,7 +37,7 @@ RENAMED_IN = "jax", "jax._src", "jax._src.api"
 
 
 class StandIn(ModuleType):
-    """A module, but for some names that stand for something else."""
+    """A module in which some names stand for something else."""
 
     def __init__(self, module: ModuleType, names: dict[str, Any]) -> None:
         vars_of(self).update(module=module, names=names)
@@ -60,7 +60,7 @@ def vars_of(item: Any) -> dict[str, Any]:
 
 
 def stand_ins(jit: Any) -> dict[str, ModuleType]:
-    """The modules that tests know `jit` from."""
+    """Stand-ins for the modules from which tests take `jit`."""
     inner = StandIn(api, {"jit": jit})
     source = StandIn(sys.modules["jax._src"], {"api": inner})
     outer = StandIn(jax, {"jit": jit, "_src": source})
@@ -68,7 +68,7 @@ def stand_ins(jit: Any) -> dict[str, ModuleType]:
 
 
 def importing(instead: dict[str, ModuleType]) -> Callable[..., Any]:
-    """`__import__` for modules of tests."""
+    """Return an `__import__` for modules of tests, which finds the stand-ins."""
 
     def find(name: str, *how: Any, **named: Any) -> Any:
         module = builtins.__import__(name, *how, **named)
@@ -78,7 +78,7 @@ def importing(instead: dict[str, ModuleType]) -> Callable[..., Any]:
 
 
 class Loader(SourceFileLoader):
-    """Loads a module whose imports find other modules."""
+    """Loads a module whose import statements use another `__import__`."""
 
     def __init__(self, name: str, path: str, find: Callable[..., Any]) -> None:
         super().__init__(name, path)
@@ -92,7 +92,7 @@ class Loader(SourceFileLoader):
 
 @dataclass
 class Finder:
-    """Finds the modules of a folder."""
+    """Finds modules in a folder."""
 
     folder: Path
     find: Callable[..., Any]
@@ -106,7 +106,7 @@ class Finder:
 
 
 class Resized:
-    """A jitted function whose first call is preceded by one at other sizes."""
+    """A jitted function that makes a call at other sizes before its first call."""
 
     def __init__(self, jitted: Any) -> None:
         self._jitted, self._is_new = jitted, True
@@ -119,7 +119,7 @@ class Resized:
         return self._jitted(*args, **named)
 
     def _call_at_other_sizes(self, args: Any, named: Any) -> None:
-        """Call it for the first other sizes that it takes."""
+        """Call the function at the first other sizes that it accepts."""
         for resize in (longer_everywhere, longer_at_first, FirstLonger()):
             try:
                 other, others = jax.tree.map(resize, (args, named))
@@ -136,7 +136,7 @@ class Resized:
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether it is an array of numbers that has axes, on one device."""
+    """Whether a leaf is an array of numbers with axes, on one device."""
     if isinstance(leaf, jax.Array):
         numbers = not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended)
         return numbers and leaf.ndim > 0 and len(leaf.sharding.device_set) == 1
@@ -144,7 +144,7 @@ def is_array(leaf: Any) -> bool:
 
 
 def is_concrete(args: Any, named: Any) -> bool:
-    """Whether there are arrays, and none that is traced or lost."""
+    """Whether the arguments include arrays, none of them traced or deleted."""
     leaves = jax.tree.leaves((args, named))
     if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
         return False
@@ -153,7 +153,7 @@ def is_concrete(args: Any, named: Any) -> bool:
 
 
 def repeated(leaf: Any, axes: int) -> Any:
-    """The array with the first element of the first axes once more."""
+    """Append the first element of each of the first `axes` axes once more."""
     found = np.asarray(leaf)
     for axis in range(min(axes, found.ndim)):
         if found.shape[axis]:
@@ -171,7 +171,7 @@ def longer_at_first(leaf: Any) -> Any:
 
 @dataclass
 class FirstLonger:
-    """Makes the first array longer, and leaves the others."""
+    """Makes the first array longer and leaves the others alone."""
 
     is_done: bool = False
 
@@ -183,7 +183,7 @@ class FirstLonger:
 
 
 def resizing(jit: Any, function: Any = None, **options: Any) -> Any:
-    """`jit`, of functions that are called at other sizes first."""
+    """A `jit` whose functions are called at other sizes first."""
     if function is None:
         return partial(resizing, jit, **options)
     return Resized(jit(function, **options))
@@ -198,14 +198,14 @@ def all_tests(suite: Any) -> Iterator[unittest.TestCase]:
 
 
 def is_named(test: str, names: list[str]) -> bool:
-    """Whether a test, its class or module is one of some names."""
+    """Whether a test, its class or its module has one of the names."""
     if not names:
         return True
     return any(fnmatch(test, name) or fnmatch(test, f"{name}.*") for name in names)
 
 
 def outcome(test: unittest.TestCase) -> dict[str, str]:
-    """Run a test: its state, and why it did not pass."""
+    """Run a test; return its state, and why it did not pass."""
     result = unittest.TestResult()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", graphc.FallbackWarning)
@@ -220,7 +220,7 @@ def outcome(test: unittest.TestCase) -> dict[str, str]:
 
 
 def shortened(text: str) -> str:
-    """The line of a traceback that says what was raised."""
+    """The line of a traceback that names the exception."""
     lines = [line for line in text.splitlines() if line.strip()]
     raised = [i for i, row in enumerate(lines) if _RAISED.match(row)]
     return " ".join(lines[raised[-1] :] if raised else lines[-1:])[:300]
@@ -234,10 +234,10 @@ def run(module: Path, notes: Path, seconds: float, names: list[str]) -> None:
     )
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(sys.argv[:1])
-    jax.jit(abs)(1)  # a cache on disk is opened now, which tests may not do
+    jax.jit(abs)(1)  # opens a cache on disk, which tests may not do
     with notes.open("a", buffering=1) as file:
         for test in all_tests(suite):
-            name = _ADDRESS.sub("", test.id())  # that of a parameter differs by process
+            name = _ADDRESS.sub("", test.id())  # addresses differ by process
             if name in begun or not is_named(name, names):
                 continue
             file.write(json.dumps({"test": name, "state": "begun"}) + "\n")
@@ -248,7 +248,7 @@ def run(module: Path, notes: Path, seconds: float, names: list[str]) -> None:
 
 
 def main() -> None:
-    """Run one module as the command line tells; see `jax_suite.Suite`."""
+    """Run one module as the command line says; see `jax_suite.Suite`."""
     module, kind, resized, seconds, notes, *names = sys.argv[1:]
     jit = {"jax": jax.jit, "graphc": graphc.jit}[kind]
     instead = stand_ins(partial(resizing, jit) if int(resized) else jit)

@@ -1,10 +1,10 @@
-"""One-token mistakes in the rules that may be silently wrong: would the tests notice?
+"""Put one-token mistakes into rules that may be silently wrong: do tests notice?
 
     python -m tests.mutants --count 100 --seed 0
 
-makes so many of them, each in a process that is forked when all is loaded, and runs the
-tests that are named for its module. It prints the change of each mutant that lives;
-that gets a test, unless it alters the plan or the speed only, or nothing.
+makes that many mutants, each in a process forked after all modules are loaded, and runs
+the tests listed for its module. It prints the change of each mutant that survives; that
+change needs a test, unless it alters only the plan or the speed, or nothing.
 """
 
 import argparse
@@ -33,9 +33,9 @@ from hypothesis import Phase, settings
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("graphc", "graphc_serving", "tests", "docs", "examples", "pyproject.toml")
-SECONDS = 120  # of work
+SECONDS = 120  # of CPU time
 HANGS = 1800  # seconds of waiting
-# In this order: what is quick, and likely to fail, goes first. Each takes seconds.
+# In this order: quick tests that are likely to fail come first. Each takes seconds.
 RULES = "tests/transform/test_padding_rules.py"
 HOSTILE = "tests/transform/test_hostile_padding.py::test_programs"
 PADDING = "tests/transform/test_padding.py"
@@ -43,7 +43,7 @@ DTYPES = ("float64", "int64")
 
 
 def samples(*families: str) -> tuple[str, ...]:
-    """Tests of families of ops: padded, and their gradients."""
+    """The tests of families of ops, padded, and of their gradients."""
     padded = f"{RULES}::test_anything_in_the_padding"
     return (
         *(f"{padded}[{family}-{dtype}]" for family in families for dtype in DTYPES),
@@ -52,7 +52,7 @@ def samples(*families: str) -> tuple[str, ...]:
 
 
 def orders(*names: str) -> tuple[str, ...]:
-    """Tests of all that has to do with order, of a dtype and a rank."""
+    """The tests of everything about sorting, each for a dtype and a rank."""
     test = "tests/ops/test_orders.py::test_padding_comes_last_for_every_bit_pattern"
     return tuple(f"{test}[{name}]" for name in names)
 
@@ -87,7 +87,7 @@ SAME_STEPS = tuple(
     f"tests/importers/jax/test_associative.py::test_one_program_serves_all_sizes[{n}]"
     for n in ("searches", "products", "in_a_function", "in_order")
 ) + ("tests/importers/jax/test_associative.py::test_traces_by_others_are_those_of_jax",)
-# The modules that are changed, and the tests that are about each.
+# The modules that are changed, each with its tests.
 TESTS: dict[str, tuple[str, ...]] = {
     "graphc/ops/common/padding.py": PADDED,
     "graphc/ops/common/monoids.py": (*orders("bool-2"), *REDUCED),
@@ -146,14 +146,14 @@ SWAPPED = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """A module with one of its tokens changed."""
+    """A module in which one token is changed."""
 
     module: str
     text: str
     line: int
 
     def difference(self) -> str:
-        """What is changed, as a patch without context."""
+        """The change, as a patch without context."""
         before = (ROOT / self.module).read_text().splitlines()
         after = self.text.splitlines()
         lines = list(difflib.unified_diff(before, after, lineterm="", n=0))[3:]
@@ -161,7 +161,7 @@ class Mutant:
 
 
 class Source:
-    """The text of a module, in which parts are replaced."""
+    """The text of a module, whose parts can be replaced."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -171,13 +171,13 @@ class Source:
         self._starts = [sum(lengths[:i]) for i in range(len(lengths))]
 
     def mutants(self) -> list[Mutant]:
-        """All of them, in the order of the text."""
+        """All mutants of the module, in the order of the text."""
         written = self._in_text()
         return [m for node in ast.walk(self.tree) if node not in written
                 for m in self._of(node)]
 
     def _in_text(self) -> set[ast.AST]:
-        """Docstrings and messages, and types: no value depends on them."""
+        """The nodes of docstrings, messages and types, on which no value depends."""
         found: set[ast.AST] = set()
         for node in ast.walk(self.tree):
             parts: list[ast.AST | None] = []
@@ -234,7 +234,7 @@ class Source:
         return self.text.encode()[start:stop].decode()
 
     def _between(self, left: ast.expr, right: ast.expr, new: str) -> Mutant:
-        """The operator between two operands replaced, brackets around them aside."""
+        """Replace the operator between two operands, but not brackets around it."""
         start, stop = self._span(left)[1], self._span(right)[0]
         middle = self.text.encode()[start:stop].decode()
         core = middle.strip(" ()\n\\")
@@ -250,7 +250,7 @@ class Source:
 
 
 def compiles(mutant: Mutant) -> bool:
-    """Whether the changed text is Python, and other Python than before."""
+    """Whether the changed text is Python, and differs from the old code."""
     try:
         new = ast.dump(ast.parse(mutant.text))
     except SyntaxError:
@@ -259,7 +259,7 @@ def compiles(mutant: Mutant) -> bool:
 
 
 def chosen(modules: list[str], count: int, seed: int) -> list[Mutant]:
-    """So many mutants, from each module in turn."""
+    """Choose `count` mutants, taking the modules in turn."""
     rng = random.Random(seed)
     waiting = {module: Source(module).mutants() for module in modules}
     for mutants in waiting.values():
@@ -274,9 +274,9 @@ def chosen(modules: list[str], count: int, seed: int) -> list[Mutant]:
 
 
 class Swap:
-    """The functions of a mutant, in the place of those that are loaded already.
+    """The functions of a mutant, to replace those that are already loaded.
 
-    Compiling a module twice, as it is and changed, tells which of its code is other.
+    The module is compiled twice, as it is and changed, to see which code differs.
     """
 
     def __init__(self, mutant: Mutant) -> None:
@@ -289,8 +289,8 @@ class Swap:
         self.of_functions = _outermost(before) == _outermost(after)
 
     def make(self) -> None:
-        """Change this process: its functions, and the text that it prints them from."""
-        gc.unfreeze()  # what is frozen is in no list
+        """Replace the functions in this process, and the text they are printed from."""
+        gc.unfreeze()  # frozen objects are in no list
         for function in gc.get_objects():
             if isinstance(function, FunctionType) and function.__code__ in self._codes:
                 function.__code__ = self._codes[function.__code__]
@@ -299,7 +299,7 @@ class Swap:
 
 
 def _pair(before: CodeType, after: CodeType, pairs: dict[CodeType, CodeType]) -> None:
-    """Code within code, as it was and as it is."""
+    """Pair the inner code objects of both versions."""
     inner = [
         [c for c in code.co_consts if isinstance(c, CodeType)]
         for code in (before, after)
@@ -310,18 +310,18 @@ def _pair(before: CodeType, after: CodeType, pairs: dict[CodeType, CodeType]) ->
 
 
 def _outermost(code: CodeType) -> list[object]:
-    """What a module does when it is imported, functions that it defines aside."""
+    """The code that runs when a module is imported, without inner functions."""
     values = [c for c in code.co_consts if not isinstance(c, CodeType)]
     return [code.co_code, code.co_names, values]
 
 
 def limit_work() -> None:
-    """This process ends when it has worked for too long, however slowly."""
+    """Limit the CPU time of this process."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
 
 def run_tests(tests: tuple[str, ...], swap: Swap | None) -> None:
-    """In a process of its own, which ends with 0 where all pass."""
+    """Run tests in this process, then exit: with 0 if all pass."""
     limit_work()
     if swap is not None:
         swap.make()
@@ -333,7 +333,7 @@ def run_tests(tests: tuple[str, ...], swap: Swap | None) -> None:
 
 
 def failed(tests: tuple[str, ...], swap: Swap | None = None) -> str:
-    """Why tests do not pass, "" where they do. All modules are loaded once, before."""
+    """Why tests fail, or "" if they pass. A fork has all modules loaded."""
     child = os.fork()
     if not child:
         try:
@@ -347,14 +347,14 @@ def failed(tests: tuple[str, ...], swap: Swap | None = None) -> str:
 
 
 def _told(status: int, tests: tuple[str, ...]) -> str:
-    """What the exit status of pytest says; some say that there are no such tests."""
+    """Interpret pytest's exit status; exit if there are no such tests."""
     if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
         sys.exit(f"some of these are no tests: {' '.join(tests)}")
     return "killed" if status else ""
 
 
 def _waited(child: int) -> tuple[bool, int]:
-    """Whether a process ends, and how: one that waits for ever is killed."""
+    """Wait for a process; return whether and how it ended, killing one that hangs."""
     for _ in range(HANGS):
         ended, how = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -366,7 +366,7 @@ def _waited(child: int) -> tuple[bool, int]:
 
 
 def failed_anew(mutant: Mutant, tests: tuple[str, ...]) -> str:
-    """The same where what a module does at its import is changed: in a copy."""
+    """Like `failed`, in a copy, for changes in what a module does when imported."""
     with tempfile.TemporaryDirectory() as folder:
         for name in COPIED:
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -385,7 +385,7 @@ def failed_anew(mutant: Mutant, tests: tuple[str, ...]) -> str:
 
 
 def fate(mutant: Mutant) -> str:
-    """Killed by a test, or by the time that its tests take; or it lived."""
+    """How a mutant ended: killed by a test, killed by the time limit, or lived."""
     tests, swap = TESTS[mutant.module], Swap(mutant)
     if swap.of_functions:
         return failed(tests, swap) or "lived"
@@ -393,9 +393,9 @@ def fate(mutant: Mutant) -> str:
 
 
 def load(modules: list[str]) -> None:
-    """Import these modules and all that their tests import, JAX's devices aside.
+    """Import modules and all that their tests import, without starting JAX's devices.
 
-    An example that fails is enough: it is not made smaller.
+    One failing example is enough, so Hypothesis does not shrink it.
     """
     phases = (Phase.explicit, Phase.generate)
     settings.register_profile("mutants", phases=phases, report_multiple_bugs=False)
@@ -408,7 +408,7 @@ def load(modules: list[str]) -> None:
 
 
 def main() -> None:
-    """Make mutants, and tell which live."""
+    """Make mutants, and print those that live."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,5 +1,7 @@
-"""NumPy as its newest version is, for references: an older one lacks some functions, or
-does otherwise what was put right since. With the newest, all of it is NumPy's own.
+"""NumPy as its newest version is, for expected values.
+
+Older versions lack some functions, or have bugs that were fixed since. With the newest
+one, everything here is NumPy's own.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +14,7 @@ IS_OLD = np.lib.NumpyVersion(np.__version__) < "2.4.0"
 
 
 class Newest:
-    """A namespace of NumPy, with these functions in the place of older ones."""
+    """A namespace of NumPy in which some functions replace older ones."""
 
     def __init__(self, module: ModuleType, put_right: Mapping[str, Any]) -> None:
         self._module, self._put_right = module, put_right if IS_OLD else {}
@@ -48,7 +50,7 @@ def _vecmat(x, y):
 
 
 def _pad(x, pad_width, *args, **options):
-    """Widths may be those of some axes, in a dict."""
+    """Widths may be a dict by axis."""
     if isinstance(pad_width, dict):
         widths = [(0, 0)] * np.ndim(x)
         for axis, width in pad_width.items():
@@ -58,28 +60,28 @@ def _pad(x, pad_width, *args, **options):
 
 
 def _insert(x, places, values, axis=None):
-    """Bools are a mask; they were taken for 0 and 1."""
+    """Bools are a mask; older versions took them for 0 and 1."""
     if np.asarray(places).dtype == bool:
         places = np.flatnonzero(places)
     return np.insert(x, places, values, axis)
 
 
 def _nonzero(x):
-    """Arrays without axes were deprecated, and are refused."""
+    """Arrays without axes are refused; older versions only deprecate them."""
     if np.ndim(x) == 0:
         raise ValueError("nonzero of an array without axes")
     return np.nonzero(x)
 
 
 def _size(x, axis=None):
-    """The axis may be several."""
+    """The axis may be several axes."""
     if isinstance(axis, (list, tuple)):
         return int(np.prod([np.size(x, one) for one in axis]))
     return np.size(x, axis)
 
 
 def _sinc(x):
-    """float16 has no number as small as that which stood for 0: it was NaN there."""
+    """Older versions give NaN at 0 in float16, which lacks so small a number."""
     array = np.asarray(x)
     if array.dtype != "float16":
         return np.sinc(array)
@@ -87,7 +89,7 @@ def _sinc(x):
 
 
 def _of_nothing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The norm of no elements is 0, as of one element that is 0; it was refused."""
+    """The norm of no elements is 0, like that of one 0; older versions refuse it."""
 
     def norm(x, *args, **options):
         try:

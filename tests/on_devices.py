@@ -1,4 +1,4 @@
-"""Python run where JAX has several devices, in a process of its own."""
+"""Run Python in a process of its own, in which JAX has several devices."""
 
 import os
 import subprocess
@@ -6,10 +6,10 @@ import sys
 
 
 def on_devices(count: int, *command: str) -> str:
-    """What Python prints with these arguments, where there are so many devices.
+    """Run Python with these arguments and `count` devices; return what it prints.
 
-    JAX decomposes stacked matrices by tasks in the pool that waits for them: where as
-    many devices as it has threads do so at once, they wait forever.
+    JAX decomposes stacked matrices by tasks in the thread pool that waits for them: if
+    as many devices as the pool has threads do so at once, they wait forever.
     """
     device_flag = f"--xla_force_host_platform_device_count={count}"
     flags = " ".join([os.environ.get("XLA_FLAGS", ""), device_flag])

@@ -1,4 +1,4 @@
-"""Python run in several processes that share a mesh, over the loopback interface."""
+"""Run Python in several processes that share a mesh over the loopback interface."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-ROOM = 120  # seconds, after which all are ended and the test fails
+ROOM = 120  # seconds, after which all processes are ended and the test fails
 START = """
 import sys, jax
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -20,7 +20,7 @@ jax.distributed.initialize(
 
 
 class Ended(NamedTuple):
-    """How a process has ended, and what it printed."""
+    """The exit code of a process, and what it printed."""
 
     code: int
     out: str
@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 
 
 def on_processes(count: int, code: str, *, devices: int = 1) -> list[str]:
-    """What each of so many processes prints that run this code, each with devices."""
+    """Run `code` in `count` processes with `devices` each; return their output."""
     ended = processes_ended([code] * count, devices=devices)
     told = [f"process {i}: {one.code}\n{one.error}" for i, one in enumerate(ended)]
     assert not any(one.code for one in ended), "\n".join(told)
@@ -38,7 +38,7 @@ def on_processes(count: int, code: str, *, devices: int = 1) -> list[str]:
 def processes_ended(
     codes: Sequence[str], *, devices: int = 1, room: float = ROOM
 ) -> list[Ended]:
-    """How processes end that each run their own code, as `RANK` of them."""
+    """Run each code in a process, as its `RANK`; return how each one ended."""
     port = free_port()
     flag = f"--xla_force_host_platform_device_count={devices}"
     flags = " ".join([os.environ.get("XLA_FLAGS", ""), flag])
@@ -68,7 +68,7 @@ def processes_ended(
 
 
 def free_port() -> int:
-    """A port of the loopback interface at which nothing listens."""
+    """A port of the loopback interface on which nothing listens."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]

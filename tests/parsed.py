@@ -1,4 +1,4 @@
-"""The modules of graphc as trees: each is parsed once for all tests that read them."""
+"""The modules of graphc as trees, each parsed once for all tests that read it."""
 
 import ast
 import functools
@@ -6,11 +6,11 @@ import functools
 
 @functools.cache
 def tree(path):
-    """The tree of a file, which no test changes."""
+    """The tree of a file, which tests must not change."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @functools.cache
 def nodes(path):
-    """All nodes of a file, those of a level before the ones below."""
+    """All nodes of a file, level by level from the top."""
     return tuple(ast.walk(tree(path)))

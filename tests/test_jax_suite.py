@@ -1,4 +1,4 @@
-"""The script that runs tests for `jax.jit` with `graphc.jit` in its place."""
+"""Tests of the script that runs tests for `jax.jit` with `graphc.jit` in its place."""
 
 import pathlib
 import re
@@ -26,7 +26,7 @@ def test_classes_are_counted_and_differences_fail(tmp_path):
     )
     header, different, forms, total, *new = ran.stdout.splitlines()
     assert header.split() == "passed, by class jax.jit graphc.jit known new".split()
-    # What counts traces passes in one way under either: at no other size first.
+    # Tests that count traces pass under either `jit`, but not at another size first.
     assert forms.split() == [FORMS, "11", "11", "0", "0"]
     assert different.split() == [DIFFERENT, "3", "0", "1", "2"]
     assert total.split() == ["all", "14", "11", "1", "2"]

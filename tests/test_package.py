@@ -1,4 +1,4 @@
-"""The metadata of the package agree with the code, and say how to install all of it."""
+"""The package's metadata agree with the code, and say how to install all of it."""
 
 import re
 import tomllib
@@ -19,7 +19,7 @@ def test_the_version_is_one():
 
 
 def test_extras_that_messages_name_exist():
-    """Each `pip install 'graphc[extra]'` in the code can be typed."""
+    """Each `pip install 'graphc[extra]'` in the code works when it is typed."""
     extras = PROJECT["project"]["optional-dependencies"]
     files = [*ROOT.glob("graphc*/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"]
     named = {

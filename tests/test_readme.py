@@ -1,4 +1,4 @@
-"""README.md runs: every Python block, in order, and its output is what stands below.
+"""README.md runs: every Python block in order, with the output printed below it.
 
 A `text` block after a Python block is what that block prints. Run this file to write
 the outputs anew: python tests/test_readme.py [docs/another_page.md]
@@ -22,7 +22,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 class Block:
     language: str
     body: str
-    start: int  # where the body stands in the text
+    start: int  # index of the body in the text
     end: int
 
 
@@ -31,12 +31,12 @@ def blocks(text):
 
 
 def outputs(found, folder):
-    """What each Python block prints; they share their names, as in one session."""
+    """The output of each Python block; the blocks share names, as in a session."""
     names = {"__name__": "readme"}
     printed = {}
     for i, block in enumerate(found):
         if block.language == "python":
-            path = Path(folder, str(i), "example.py")  # errors and sources name it
+            path = Path(folder, str(i), "example.py")  # shown in errors and sources
             path.parent.mkdir()
             path.write_text(block.body)
             stream = io.StringIO()
@@ -47,7 +47,7 @@ def outputs(found, folder):
 
 
 def run(text, folder):
-    """(index of the output block, what it must hold) for each block that prints."""
+    """Run a page; return its blocks, and (output block, expected text) pairs."""
     found = blocks(text)
     before = os.getcwd()
     os.chdir(folder)
@@ -101,7 +101,7 @@ def test_linked_files_exist():
 
 
 def update(page):
-    """Write the outputs into a page, and its drawings beside it."""
+    """Write the outputs into a page, and its drawings next to it."""
     text = page.read_text()
     with tempfile.TemporaryDirectory() as folder:
         found, expected = run(text, folder)

@@ -1,4 +1,4 @@
-"""A type checker sees the types of what users write, and their mistakes."""
+"""A type checker sees the types in users' code, and reports their mistakes."""
 
 import pytest
 from mypy import api
@@ -85,7 +85,7 @@ NO_FUNCTIONS = {
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """The lines of mypy, strict as for graphc, about each line of two programs."""
+    """The messages of mypy, as strict as for graphc, by line of two programs."""
     types = (f"reveal_type({expression})" for expression in TYPES)
     programs = {
         "tensors.py": [*TENSORS.splitlines(), *NO_TENSORS],
@@ -108,14 +108,14 @@ def told(tmp_path_factory):
 
 
 def test_tensors(told):
-    """Functions, methods and dtypes: wrong lines are errors, and nothing else is."""
+    """Functions, methods and dtypes: exactly the wrong lines are errors."""
     for line, error in NO_TENSORS.items():
         assert f" error: {error}" in told["tensors.py", line][0]
     assert not any(told["tensors.py", line] for line in TENSORS.splitlines())
 
 
 def test_functions(told):
-    """Decorated ones have the types of their results and arguments."""
+    """Decorated functions keep the types of their results and arguments."""
     for expression, type in TYPES.items():
         (text,) = told["functions.py", f"reveal_type({expression})"]
         assert f'Revealed type is "{type}"' in text

@@ -1,4 +1,4 @@
-"""Results are the caller's own: who writes to them or to arguments changes no other."""
+"""Results belong to the caller: writing to them or to arguments affects no other."""
 
 import builtins
 import importlib.util
@@ -29,11 +29,11 @@ ARRAYS = ONE | {
     "z": np.arange(5, dtype="complex64") + 1j,
 }
 C = np.arange(5, dtype="float32")
-LONG = np.arange(24, dtype="float32").reshape(4, 6)  # printed by its bytes
+LONG = np.arange(24, dtype="float32").reshape(4, 6)  # long enough to print as bytes
 
 
 def either(outputs):
-    """Of a branch on `s`."""
+    """Return the first or the second output, by a branch on `s`."""
     return gt.cond(S > 0, lambda: outputs[0], lambda: outputs[1])
 
 
@@ -78,7 +78,7 @@ CASES = {
 
 
 def inputs_of(outputs):
-    """The variables that the outputs need, and arrays for them."""
+    """Return the variables that the outputs need, and arrays for them."""
     needed = {v.name for v in needed_by(outputs)}
     variables = [v for v in (X, S, M, Z) if v.name in needed]
     return variables, [ARRAYS[v.name] for v in variables]
@@ -90,7 +90,7 @@ def needed_by(outputs):
 
 
 def aligned(array):
-    """A copy that XLA takes as it is."""
+    """Copy the array to an address that XLA can use without a copy of its own."""
     room = np.zeros(array.nbytes + 64, np.uint8)
     start = -room.ctypes.data % 64
     own = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -99,7 +99,7 @@ def aligned(array):
 
 
 def unsound(result, others):
-    """Why an array is not the caller's own to write to, "" if it is."""
+    """Say why an array is not the caller's own to write to; "" if it is."""
     if not result.flags.writeable:
         return "is read-only"
     written = np.resize([1, 0], result.shape).astype(result.dtype)
@@ -111,10 +111,10 @@ def unsound(result, others):
 
 
 def disturbed(call, arguments):
-    """What a caller finds wrong or changed, who writes wherever that is possible."""
+    """List what a caller finds wrong after writing to all arguments and results."""
     given = [aligned(np.asarray(a)) for a in arguments]
     first = flat(call(*given))
-    for argument in given:  # at once: XLA may not even have begun
+    for argument in given:  # at once, when XLA may not even have begun
         argument[...] = 77
     before = [np.array(r) for r in first]
     own = [r for r in first if isinstance(r, np.ndarray)]
@@ -146,7 +146,7 @@ def test_writing_changes_nothing_else_in_saved_programs(tmp_path):
 
 
 def loaded(path):
-    """The module of a saved program."""
+    """Import a saved program and return its module."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -154,7 +154,7 @@ def loaded(path):
 
 
 def on_jax(more=()):
-    """What may be an argument itself, as outputs of JAX."""
+    """The cases in which JAX might return an argument itself, with inputs."""
     cases = ["argument", "argument_flipped", "branch_input", "loop_row", "dict"]
     outputs = [*more, *(CASES[case]() for case in cases)]
     return outputs, *inputs_of(outputs)
@@ -274,7 +274,7 @@ def test_nothing_is_copied_inside_of_jitted_programs():
 
 
 class Watched:
-    """Prints, behind each line of NumPy programs, a look at what it gave."""
+    """Makes NumPy programs check each node's outputs for undeclared views."""
 
     def __init__(self, monkeypatch):
         self.seen, self.views, self.problems = [], set(), []
@@ -304,7 +304,7 @@ class Watched:
 
 
 def batches():
-    """The most telling call of each sample, with two dtypes; with symbols, some."""
+    """Yield the most telling call of each sample, in two dtypes, some symbolic."""
     for family, samples in FAMILIES.items():
         for dtype in ("float32", "complex64"):
             yield batch_of(samples, dtype, lambda *given: Trial(*given, [], None))
@@ -313,7 +313,7 @@ def batches():
 
 
 def batch_of(samples, dtype, tried, symbolic=False):
-    """Samples that are compiled together."""
+    """Put samples into one batch, which is compiled as one function."""
     batch = Batch(dtype, symbolic)
     for sample in samples:
         if dtype in sample.dtypes and not (symbolic and sample.static):
@@ -336,7 +336,7 @@ UNSEEN = {
 
 
 def test_samples_give_what_is_the_callers_own(monkeypatch):
-    """Also, an op says of which inputs it gives views, and only if it gives some."""
+    """Each op must also declare the views it gives, and no views that it doesn't."""
     watched = Watched(monkeypatch)
     problems = []
     with warnings.catch_warnings():
@@ -356,7 +356,7 @@ def test_samples_give_what_is_the_callers_own(monkeypatch):
 
 @pytest.mark.parametrize("offset", [0, 4, 16])
 def test_small_arguments_may_be_overwritten_at_once(offset):
-    """JAX reads aligned ones after the call has returned."""
+    """JAX may read aligned arguments after the call returns, unless copied."""
     x = gt.vector("x")
     f = graphc.function([x], gt.sum(gt.sin(x) * 0 + x), dims="specialize")
     room = np.empty(4 * 3900 + 128, "uint8")

@@ -14,7 +14,7 @@ from graphc.rewriting.loops.tile import strip_mine
 
 
 def loops_on(costs, inputs, output, rules=default):
-    """How many loops the rules make of a program for a device."""
+    """Count the loops of a program after rewriting with the costs of a device."""
     names = tuple(v.name for v in inputs), ("",)
     chosen = rules.on(costs)
     early = rewritten(Graph(tuple(inputs), (output,), *names), chosen.early).graph
@@ -116,7 +116,7 @@ def test_rules_know_the_device_that_they_look_for():
     + [(4, 8, True, False), (3, 8, False, False), (4, 7, False, False)],
 )
 def test_patterns_know_the_device_that_they_are_looked_for(rows, width, on_cpu, on_gpu):
-    table = gt.tensor("t", "float32", (10_000, width))  # more than is worth a count
+    table = gt.tensor("t", "float32", (10_000, width))  # more than counting pays for
     i = gt.tensor("i", "int64", (10_000 * rows,))
     graph = Graph((table, i), (gt.sum(table[i], 0),), ("t", "i"), ("",))
     for costs, counts in ((CPU, on_cpu), (GPU, on_gpu)):

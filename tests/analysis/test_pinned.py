@@ -1,4 +1,4 @@
-"""Axes that have a name and can be one number only are told by `explain()`."""
+"""`explain()` reports named axes that can have only one size."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_a_size_that_must_be_a_number_is_told(backend):
         (("2*n",), (6,), "n must be 3"),
         (("n",), ("m",), ""),
         (("n",), ("2*m",), ""),
-        (("n",), ("n*n*n",), ""),  # a line through its values at 0, 1 and 2 is none
+        (("n",), ("n*n*n",), ""),  # not linear, whatever its values at 0, 1 and 2
     ],
 )
 def test_only_single_numbers_are_told(shape, other, told):

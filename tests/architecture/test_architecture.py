@@ -54,17 +54,17 @@ MODULES = {module_of(path) for path in FILES}
 
 
 class Facts(NamedTuple):
-    """What a file tells about itself."""
+    """The facts about one file that the tests ask for."""
 
     imports: set[str]
-    called: set[str]  # modules of the functions that it reaches through `F`
+    called: set[str]  # modules of the functions that the file reaches through `F`
     lines: int
     functions: list[tuple[str, int, bool]]  # name, lines, whether it imports inside
 
 
 @cache
 def facts(path):
-    """A file is read once, which takes longer than all questions."""
+    """Read a file once for all tests, since reading takes longer than checking."""
     text = path.read_text(encoding="utf-8")
     nodes = parsed.nodes(path)
     imports = set(imports_of(nodes)) - type_checking_only(nodes) - {module_of(path)}
@@ -82,7 +82,7 @@ def imports_inside(function):
 
 
 def imports_of(nodes):
-    """The modules of ours that a file imports, inside functions too."""
+    """Yield the modules of graphc that a file imports, also inside functions."""
     for node in nodes:
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
@@ -95,7 +95,7 @@ def imports_of(nodes):
 
 
 def type_checking_only(nodes):
-    """Imports under `if TYPE_CHECKING:` do not run."""
+    """Return the modules imported under `if TYPE_CHECKING:`, which never run."""
     found = set()
     for node in nodes:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
@@ -107,7 +107,7 @@ def type_checking_only(nodes):
 
 @cache
 def dependencies():
-    """Which module imports which."""
+    """The graph of imports, with an edge from each module to those it imports."""
     graph = nx.DiGraph()
     for path in FILES:
         graph.add_edges_from((module_of(path), name) for name in facts(path).imports)
@@ -141,14 +141,14 @@ def dotted(node):
     return node.id if isinstance(node, ast.Name) else ""
 
 
-OF_VALUES = {  # operators and attributes of values, and sizes computed with them
+OF_VALUES = {  # operators and attributes of values, and of the sizes computed with them
     *("graphc.ir.graph.operators", "graphc.ir.graph.nodes"),
     *("graphc.ir.graph.arithmetic", "graphc.ir.graph.build"),
 }
 
 
 def test_calls_through_f_point_down():
-    """Each is as good as an import of the module that defines the function."""
+    """A call through `F` is as good as an import of the module with the function."""
     upward = {
         (module_of(path), used)
         for path in FILES
@@ -171,12 +171,12 @@ SHARED = "common"  # the folder of ops/ that every family may import
 
 
 def family(module):
-    """The folder of an op module, or its own name where it stands in ops/ itself."""
+    """The folder of an op module, or its own name if it lies in ops/ itself."""
     return module.removeprefix(f"{OPS}.").split(".")[0]
 
 
 def edges_of_ops():
-    """Imports from one op module to another."""
+    """The imports from one op module to another."""
     inside = [
         (a, b)
         for a, b in dependencies().edges
@@ -203,8 +203,8 @@ def test_op_modules_are_imported_in_one_place():
     assert not any(dependencies().has_node(f) and dependencies()[f] for f in folders)
 
 
-BY_NAME = {  # patterns are written with names, and the checker asks for the registered
-    "graphc.dev.ops",  # which looks up the functions of the same names
+BY_NAME = {  # patterns contain names, and `verify` looks primitives up by name
+    "graphc.dev.ops",  # looks up the functions of the same names
     *("graphc.rewriting.match.pattern", "graphc.rewriting.match.traced"),
     *("graphc.rewriting.engine.fixpoint", "graphc.rewriting.engine.rule"),
     "graphc.ir.graph.verify",
@@ -212,7 +212,7 @@ BY_NAME = {  # patterns are written with names, and the checker asks for the reg
 
 
 def is_name_of_primitive(node):
-    """Whether an expression is the name of a primitive of ours, not of JAX."""
+    """Whether an expression is the name of a primitive of graphc, not of JAX."""
     text = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
     return text.endswith("primitive.name") and "eqn.primitive" not in text
 
@@ -231,7 +231,7 @@ def named(function):
 
 
 def names_of_primitives(path):
-    """Where the name of a primitive is compared or looked up."""
+    """Yield the places where the name of a primitive is compared or looked up."""
     for function in parsed.nodes(path):
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
@@ -252,7 +252,7 @@ def names_of_primitives(path):
 
 
 def test_ops_are_told_apart_by_identity():
-    """`node.primitive is OP.where`, a trait, or a rule in a table: never a name."""
+    """Write `node.primitive is OP.where`, a trait or a table of rules; no names."""
     uses = {module_of(path): [*names_of_primitives(path)] for path in FILES}
     found = {module: texts for module, texts in uses.items() if texts}
     by_name = {m: f for m, f in found.items() if m not in BY_NAME}
@@ -261,14 +261,14 @@ def test_ops_are_told_apart_by_identity():
 
 
 def primitives_named(path):
-    """The primitives that a file reaches as `OP.name`."""
+    """Yield the primitives that a file reaches as `OP.name`."""
     for node in parsed.nodes(path):
         if isinstance(node, ast.Attribute) and dotted(node.value) == "OP":
             yield PRIMITIVES[node.attr.removesuffix("_")]
 
 
 def test_primitives_are_told_apart_from_above():
-    """A module that tells a primitive from others stands above it, or beside it."""
+    """A module that singles out a primitive stands above it, or beside it."""
     upward = {
         (module_of(path), primitive.name)
         for path in FILES
@@ -279,7 +279,7 @@ def test_primitives_are_told_apart_from_above():
 
 
 def test_files_and_functions_stay_small():
-    """Divide what is larger: one idea per module, one thing per function."""
+    """Divide whatever is larger: one idea per module, one thing per function."""
     sizes = {path: facts(path) for path in FILES + SERVING}
     assert [path for path, has in sizes.items() if has.lines > 500] == []
     functions = [(path, *f) for path, has in sizes.items() for f in has.functions]

@@ -1,4 +1,4 @@
-"""Tests are found where the code is that they test."""
+"""The folders of tests mirror the folders of the code that they test."""
 
 import pathlib
 
@@ -7,7 +7,7 @@ import graphc
 HOUSE = pathlib.Path(graphc.__file__).parent
 TESTS = pathlib.Path(__file__).parents[1]
 
-# Folders of tests that go through all rooms, or of what is beside the house.
+# Folders of tests that concern all rooms, or something outside of the package.
 ACROSS = {
     *("architecture", "conformance", "errors", "fuzz", "samples"),
     *("benchmarks", "docs", "examples"),

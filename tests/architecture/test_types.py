@@ -1,4 +1,4 @@
-"""Few signatures say `Any`, which tells neither a checker nor an editor anything."""
+"""Few signatures say `Any`, which tells type checkers and editors nothing."""
 
 import ast
 import collections
@@ -9,18 +9,18 @@ from tests import parsed
 
 ROOT = pathlib.Path(graphc.__file__).parent
 MOST = 4.9  # per cent of the functions
-SHOWN = 12  # files
+SHOWN = 12  # files listed in the message
 
 
 def signature(function):
-    """The annotations of the arguments and of the result."""
+    """The annotations of the parameters and of the result."""
     a = function.args
     named = [*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg]
     return [arg.annotation for arg in named if arg is not None] + [function.returns]
 
 
 def says_any(annotation):
-    """Whether the name `Any` is in an annotation, also in one that is quoted."""
+    """Whether an annotation contains the name `Any`, quoted or not."""
     names = {n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)}
     texts = [n.value for n in ast.walk(annotation) if isinstance(n, ast.Constant)]
     quoted = " ".join(text for text in texts if isinstance(text, str))
@@ -28,7 +28,7 @@ def says_any(annotation):
 
 
 def functions():
-    """All functions of graphc, each with its file."""
+    """Yield all functions of graphc, each with its file."""
     for path in sorted(ROOT.rglob("*.py")):
         for node in parsed.nodes(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -36,9 +36,9 @@ def functions():
 
 
 def test_few_signatures_say_any():
-    """Types have names: see `ir/graph/accepted`, `ir/types`, `ir/params/kinds`.
+    """Use the named types of `ir/graph/accepted`, `ir/types` and `ir/params/kinds`.
 
-    `object` is what may be anything at all, and is only looked at or passed on.
+    Annotate with `object` what may be anything and is only looked at or passed on.
     """
     everything = list(functions())
     vague = collections.Counter(

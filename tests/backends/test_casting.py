@@ -1,4 +1,4 @@
-"""Arguments of other dtypes: cast once, as NumPy's rules allow, or refused."""
+"""Arguments of other dtypes are cast once, as NumPy's rules allow, or refused."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def place(name):
 @pytest.mark.parametrize("rule", ["exact", "safe", "same_kind"])
 @pytest.mark.parametrize("wanted", DTYPES)
 def test_what_is_cast_is_what_numpy_casts(wanted, rule):
-    """Every pair of dtypes: arrays, arrays of rank 0, NumPy's numbers."""
+    """Tries every pair of dtypes, on arrays, arrays of rank 0, and NumPy's numbers."""
     v, s = gt.tensor("v", wanted, ("n",)), gt.tensor("s", wanted, ())
     f = graphc.function([v, s], [v, s], backend="numpy", casting=rule)
     for given, dtype in DTYPES.items():
@@ -66,7 +66,7 @@ def test_lists_and_other_arrays(backend, dims):
             out = f(given, size)
             assert out.dtype == "float32" and np.asarray(out).tolist() == expected
         assert f.stats().calls == 4 * count
-    kinds = 1 + (dims == "pad")  # k is traced there, and a Python int is weak
+    kinds = 1 + (dims == "pad")  # padded, k is traced, and a Python int is weak
     assert len(f.stats().compilations) == kinds * (backend == "jax")
 
 

@@ -1,4 +1,4 @@
-"""The printed programs: what they look like, and that they are all there is."""
+"""The printed programs: their text, and that nothing else is needed to run them."""
 
 import ast
 import subprocess
@@ -14,7 +14,7 @@ import graphc.tensor as gt
 from graphc.backends.literals import array_text, number, typed_number
 from graphc.backends.names import sanitise
 
-NONE = graphc.rewrites.none  # the programs stand here as they are written
+NONE = graphc.rewrites.none  # no rewrites: the expected programs are printed as written
 
 MASKED_JAX = """\
 def segment_0(x, w):
@@ -104,7 +104,7 @@ total = gt.sum(kept, axis=0) * 2
 
 @pytest.fixture
 def model(tmp_path):
-    """The variables of a small model that stands in a file of its own."""
+    """The variables of a small model that has a file of its own."""
     path = tmp_path / "model.py"
     path.write_text(MODEL)
     names = {}
@@ -117,7 +117,7 @@ def body(source, start):
 
 
 def program_text(source, start):
-    """From `start` to the end of the function `program`."""
+    """Cut the source from `start` to the end of the function `program`."""
     text = body(source, start)
     end = text.index("\n\n\n", text.index("def program("))
     return text[: end + 1]
@@ -342,7 +342,7 @@ def test_outputs_come_back_in_their_structure(backend):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_a_size_that_needs_no_integer_is_traced_in_plain_jax(dtype):
-    """`static_argnums` tells which must be static, and others need not be."""
+    """`static_argnums` lists all that must be static; nothing else needs to be."""
     x, k = gt.vector("x"), gt.tensor("k", dtype, ())
     f = graphc.function([x, k], gt.sum(x[:k]))
     assert f.static_argnums == ()

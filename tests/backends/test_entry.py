@@ -1,4 +1,4 @@
-"""What padded programs do around their segments."""
+"""The steps of padded programs around their segments."""
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ def test_large_arguments_lie_where_they_are_not_copied(dtype, shape):
 
 
 def test_what_callers_write_later_is_not_seen():
-    """Of arrays of NumPy, small or large, padded or not, beside numbers."""
+    """Checked for NumPy arrays, small or large, padded or not, next to numbers."""
     x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", (3,))
     k = gt.tensor("k", "int64", ())
     f = graphc.function([x, y, k], [x * 2 + k, y + k], dims="pad")

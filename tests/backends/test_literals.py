@@ -1,7 +1,7 @@
-"""The extreme numbers of every dtype, through every way a constant reaches a program.
+"""The extreme numbers of every dtype, by every way a constant gets into a program.
 
-Constants of rank 0 and of arrays, by items and by bytes, beside values and alone, as
-NumPy's numbers and as Python's, in bodies of loops, and as what padding is filled with.
+These are constants of rank 0 and arrays, printed by items and by bytes, next to values
+and alone, as NumPy's and as Python's numbers, in bodies of loops, and as padding.
 """
 
 import warnings
@@ -20,7 +20,7 @@ BACKENDS = ("numpy", "jax")
 
 
 def extremes(dtype):
-    """The numbers of a dtype that text could lose: ends, zeros, what is not finite."""
+    """The numbers of a dtype that text might lose: limits, zeros, non-finite ones."""
     dtype = DTYPES[dtype]
     if dtype.kind == "b":
         return np.array([False, True])
@@ -41,14 +41,14 @@ def extremes(dtype):
 
 
 def complex_of(real, imag, dtype):
-    """The number of these parts; arithmetic would make NaN of infinite ones."""
+    """Join two parts; arithmetic would turn infinite ones into NaN."""
     found = np.zeros((), dtype)
     found.real, found.imag = real, imag
     return found[()]
 
 
 def subnormal(numbers):
-    """Which are nearer to zero than XLA tells from zero."""
+    """Tell which numbers are so small that XLA may treat them as zero."""
     if numbers.dtype.kind == "c":
         return subnormal(numbers.real) | subnormal(numbers.imag)
     if numbers.dtype.kind in "biu":
@@ -58,7 +58,7 @@ def subnormal(numbers):
 
 
 def same(got, wanted):
-    """Equal to the last bit, but for the payload and sign of NaN."""
+    """Whether arrays are equal bit for bit, except for payload and sign of NaN."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
     if wanted.dtype.kind == "c":
@@ -82,9 +82,9 @@ def checked(inputs, made, wanted, arguments, backend, compiled=graphc.function):
     assert not wrong, wrong
 
 
-NANS = {  # with a sign, and with a payload
+NANS = {  # one with a sign, and one with a payload
     "float16": ("00fe", "017e"),
-    "bfloat16": ("c0ff", "c0ff"),  # XLA drops its payload in `where`
+    "bfloat16": ("c0ff", "c0ff"),  # XLA drops the payload of this dtype in `where`
     "float32": ("0000c0ff", "2a00c07f"),
     "float64": ("000000000000f8ff", "2a0000000000f87f"),
     "complex64": ("0000c0ff0000803f", "0000803f2a00c07f"),
@@ -120,7 +120,7 @@ def test_constants_are_exact(dtype, backend):
         "padded": lambda n: gt.pad(x, (0, 1), constant_values=n)[1:],
     }
     forms = {"": list(numbers)}
-    if dtype != "bfloat16":  # whose item is a Python float of another dtype
+    if dtype != "bfloat16":  # its item is a Python float, hence of another dtype
         forms["Python's "] = [n.item() for n in numbers]
     made = {
         f"{form}{way}": gt.concatenate([function(n) for n in given])
@@ -185,7 +185,7 @@ def test_extremes_in_bodies_and_branches(dtype, backend):
 
 
 def orderings(x, xp):
-    """Reductions and orders, whose rules fill padding with a neutral element."""
+    """Reductions and sorts, whose rules fill padding with a neutral element."""
     some = x != x[0]
     rows = {
         "sort": xp.sort(x),

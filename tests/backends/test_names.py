@@ -1,4 +1,4 @@
-"""Names that users choose: never code in the text, and still to be recognised."""
+"""Names that users choose never act as code in the text, and stay recognisable."""
 
 import ast
 import os
@@ -52,7 +52,7 @@ TAKEN = [
 
 @pytest.fixture
 def program(request):
-    """Everything that takes a name, all of them the same one."""
+    """Return a function that builds a program with one name for everything."""
 
     def build(name, backend):
         a = gt.tensor(name, "float32", ("n",))
@@ -95,7 +95,7 @@ def checked_result(f, name):
 @both
 @pytest.mark.parametrize("name", HOSTILE + TAKEN, ids=lambda name: ascii(name)[:20])
 def test_any_name_may_be_given_to_anything(program, backend, name):
-    """To compile what differs in names alone takes most of the time; see below."""
+    """By default XLA compiles nothing here, which would take most of the time."""
     f = program(name, backend)
     with jax.disable_jit(not AT_LENGTH):
         checked_result(f, name)
@@ -183,7 +183,7 @@ def test_names_are_recognisable(given, safe):
 
 
 def test_no_name_of_the_program_itself_is_free():
-    """What the functions of a program call is never shadowed by what users name."""
+    """Names given by users never shadow what the functions of a program call."""
     for backend in ("jax", "numpy"):
         x, k = gt.vector("x"), gt.iscalar("k")
         source = graphc.function([x, k], x[x > 0][:k], backend=backend).source
@@ -268,7 +268,7 @@ assert "graphc" not in sys.modules
 
 @both
 def test_saved_programs_run_without_graphc(program, backend, tmp_path):
-    """All in one process, which takes as long to start as they take together."""
+    """One process imports all of them, since starting one takes as long as they do."""
     names = ["x", *HOSTILE[:5], "class", CYRILLIC, "\ud800"]
     for i, name in enumerate(names):
         f = program(name, backend)

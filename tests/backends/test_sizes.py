@@ -1,4 +1,4 @@
-"""Sizes as arithmetic on arrays mean what they mean as Python integers."""
+"""Sizes in arithmetic on arrays mean what they mean as Python integers."""
 
 import itertools
 
@@ -57,7 +57,7 @@ def of_carries(c, _):
     return (start, stop, total + summed(stop - start)), None
 
 
-COMPUTED = {  # integers of a step, of the program, and both
+COMPUTED = {  # from integers of a step, of the program, and of both
     "rows": gt.scan(lambda c, r: (c + summed(r[1] - r[0]), None), ZERO, (j, k))[0],
     "carries": gt.scan(of_carries, (gt.max(j), gt.max(k), ZERO), k)[0][2],
     "captured": gt.scan(lambda c, r: (c + summed(gt.max(k) - r), None), ZERO, j)[0],
@@ -76,7 +76,7 @@ def expected(j, k):
 
 
 def test_sums_of_traced_integers_do_not_wrap_around():
-    """As those of Python, also where the integers are beyond any axis."""
+    """Like Python's sums, they are exact even if the integers exceed any axis."""
     f = graphc.function([x, j, k], list(COMPUTED.values()), dims="pad")
     numbers = (1, 3, -5, LARGE, 2 * LARGE - 1, -LARGE, -2 * LARGE)
     for one, other in itertools.product(numbers, numbers):

@@ -1,4 +1,4 @@
-"""Slices of what loops stack, at places that XLA takes for unknown."""
+"""Slices of stacked outputs, at positions that XLA takes for unknown."""
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,12 @@ ROWS = np.arange(3 * COUNT, dtype="float32").reshape(COUNT, 3)
 
 @pytest.fixture(autouse=True)
 def paying(monkeypatch):
-    """A cost of compilations by which all slices pay."""
+    """Set the cost of compilations so low that all slices pay."""
     monkeypatch.setattr(cost, "LEAST_ALIKE", -cost.PLACES)
 
 
 def stacked(x=X):
-    """What a loop stacks: sums of rows, and the rows by themselves."""
+    """The stacked outputs of a loop: running sums of rows, and the rows themselves."""
     zero = gt.zeros_like(x[0])
     return gt.scan(lambda c, row: (c + row, [c + row, -row]), zero, x)[1]
 
@@ -33,7 +33,7 @@ def compiled(inputs, outputs, **how):
 
 
 def agree(f, inputs, outputs, *args):
-    """Compare a call with that on NumPy."""
+    """Require that a call gives what the same graph gives on NumPy."""
     expected = graphc.function(inputs, outputs, backend="numpy")(*args)
     for a, b in zip(f(*args), expected, strict=True):
         assert a.dtype == b.dtype
@@ -41,7 +41,7 @@ def agree(f, inputs, outputs, *args):
 
 
 def alike(f):
-    """How many slices of a program are alike."""
+    """Count the slices of a program that are printed alike."""
     return f.source.count("jax.lax.dynamic_index_in_dim(")
 
 

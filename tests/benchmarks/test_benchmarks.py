@@ -16,8 +16,8 @@ BENCHMARKS = sorted(
 @pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_it_runs_at_its_smallest_size(name, monkeypatch, capsys):
-    """Times do not matter here, so programs are compiled quickly."""
+    """Times don't matter here, so the programs are compiled quickly."""
     monkeypatch.setattr(sys, "argv", [f"benchmarks/{name}.py", "--smallest"])
     runpy.run_module(f"benchmarks.{name}", run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
-    assert any(line.split()[:1] == ["what"] for line in lines)  # the head of a table
+    assert any(line.split()[:1] == ["what"] for line in lines)  # the head of the table

@@ -1,4 +1,4 @@
-"""Every rule keeps values, types and gradients; a wrong one is found out."""
+"""Every rule keeps values, types and gradients, and the check finds wrong rules."""
 
 import os
 
@@ -19,14 +19,16 @@ from graphc.rewriting.rules.accelerators import ACCELERATORS
 from tests.rewriting.builds import BUILDS
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "1"))
-# Those for accelerators apply to nothing on a CPU.
+# On a CPU the rules for accelerators would never apply.
 RULES = [*(ALL - ACCELERATORS), *ACCELERATORS.on(GPU)]
 
 
 def stages_of(rule):
-    """At CI size, every twelfth rule runs on JAX, which compiles each op.
+    """The stages of the check that a rule goes through.
 
-    Values and gradients take turns there.
+    By default only every twelfth rule runs on JAX, since JAX compiles each op; those
+    rules take turns between values and gradients. With GRAPHC_EXAMPLES every stage
+    runs.
     """
     if "GRAPHC_EXAMPLES" in os.environ:
         return checking.STAGES
@@ -50,7 +52,7 @@ def test_the_table_of_builds_is_of_rules():
 
 
 def refused(rule, examples=50, **options):
-    """The message about a wrong rule."""
+    """Require that a check fails, and return its message."""
     with pytest.raises(graphc.GraphError) as caught:
         check(rule, examples=examples, **options)
     text = str(caught.value)
@@ -145,7 +147,7 @@ def test_a_named_size_that_must_be_another():
         shapes={"a": ("n",)},
         dtypes=["float64"],
     )
-    assert "the rule unguarded changes the gradient in a" in text  # its size
+    assert "the rule unguarded changes the gradient in a" in text  # that is, its size
     assert "shapes do not broadcast" in text
 
 

@@ -1,4 +1,4 @@
-"""The command line: what each command prints where, exit codes, and messages."""
+"""The command line: what commands print, and to which stream; exit codes; messages."""
 
 import json
 import runpy

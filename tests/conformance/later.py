@@ -1,3 +1,3 @@
-"""The cases that are left to later parts of the project, and which part owns them."""
+"""The cases left to later parts of the project, and the part that owns each."""
 
 LATER: dict[str, str] = {}

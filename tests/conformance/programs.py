@@ -16,7 +16,7 @@ PROGRAMS: dict[str, Program] = {}
 
 
 def program(function: Program) -> Program:
-    """Decorator: the program of the case that is named as the function is."""
+    """Register the program of the case that has the name of the function."""
     if function.__name__ in PROGRAMS:
         raise ValueError(f"{function.__name__} is written twice")
     PROGRAMS[function.__name__] = function
@@ -420,7 +420,7 @@ def lag_matrix_p(x, p):
 
 
 def mlp(h, W):
-    """Six layers, as the reference has them."""
+    """Apply six layers, as in the reference."""
     for _ in range(6):
         h = gt.tanh(h @ W) + 0.1 * h
     return h
@@ -527,7 +527,7 @@ def scan_n_last(x, k):
 
 
 def decaying_sums(x):
-    """0.5 times the sum before, plus the element."""
+    """Each sum is 0.5 times the previous one plus the element."""
 
     def body(s, v):
         s = 0.5 * s + v

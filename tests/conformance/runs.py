@@ -1,4 +1,4 @@
-"""Each program compiled once per backend and called with all data of its case."""
+"""Run each program: compiled once per backend, called with all data of its case."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from .cases import CASES, Case
 from .programs import PROGRAMS
 
 CHECKED = {"check_oob_take", "check_cholesky_not_pd"}  # compiled with check=True
-SEEDS = range(1, 4)  # of further data for programs whose counts depend on it
+SEEDS = range(1, 4)  # seeds of further data for programs whose counts depend on data
 Arguments = tuple[Any, ...]
 
 
@@ -32,14 +32,14 @@ jax.monitoring.register_event_duration_secs_listener(_count)
 
 @dataclass
 class Call:
-    """One call: what it was given, what came of it, and what it compiled."""
+    """One call: its arguments, its outcome, and what it compiled."""
 
     arguments: Arguments
     expected: tuple[Any, ...]
     raises: bool
     results: list[Any] | None = None
     error: graphc.GraphError | None = None
-    compiled: list[Any] = field(default_factory=list)  # what `stats` says
+    compiled: list[Any] = field(default_factory=list)  # what `stats` lists
     built: int = 0  # how often XLA ran
 
     @property
@@ -47,7 +47,7 @@ class Call:
         return tuple(np.shape(a) for a in self.arguments)
 
     def contents(self, positions: Iterable[int] | None = None) -> tuple[bytes, ...]:
-        """The bytes of the arguments, or of those at some positions."""
+        """The bytes of all arguments, or of those at some positions."""
         chosen = range(len(self.arguments)) if positions is None else positions
         return tuple(np.asarray(self.arguments[i]).tobytes() for i in chosen)
 
@@ -62,9 +62,10 @@ class Run:
 
 
 def compiled(id: str, backend: str, dims: str = "specialize") -> Any:
-    """The program of a case as one compiled function of several outputs.
+    """Compile the program of a case as one function that returns a list.
 
-    Sizes are specialized by default; test_padding.py runs the cases under others.
+    Sizes are specialized by default; test_padding.py runs the cases under other
+    policies.
     """
     inputs = [gt.tensor(*declared) for declared in CASES[id].inputs]
     outputs = PROGRAMS[id](*inputs)
@@ -84,7 +85,7 @@ def run(id: str, backend: str) -> Run:
 
 @np.errstate(all="ignore")
 def planned_calls(case: Case) -> list[Call]:
-    """Every variant, every variant again, then sizes crossed and other contents."""
+    """Each variant, each variant once more, then crossed sizes and other contents."""
     variants = case.make(np.random.default_rng(0))
     raising = len(variants) - 1 if case.check == "raises" else len(variants)
     calls = [
@@ -100,7 +101,7 @@ def planned_calls(case: Case) -> list[Call]:
 
 
 def crossed(variants: list[Arguments]) -> Iterable[Arguments]:
-    """The arrays of one variant with the integer scalars of another."""
+    """Yield the arrays of one variant with the integer scalars of another."""
     for arrays in variants:
         for numbers in variants:
             pairs = zip(arrays, numbers, strict=True)
@@ -116,7 +117,7 @@ def _is_integer(argument: Any) -> bool:
 def _where_defined(
     ref: Callable[..., tuple[Any, ...]], arguments: Iterable[Arguments]
 ) -> list[Call]:
-    """Calls with these arguments, but for those that NumPy refuses."""
+    """Return the calls with these arguments, leaving out those that NumPy refuses."""
     calls = []
     for given in arguments:
         try:

@@ -103,13 +103,13 @@ def test_a_repeated_call_compiles_nothing(id):
 
 
 def counts_of(run: Run) -> set:
-    """The sizes that are read from the device."""
+    """The symbols of the sizes that are read from the device."""
     return {s.value.symbol for s in run.function.plan.glue if isinstance(s, Read)}
 
 
 @pytest.mark.parametrize("id", PROGRAMS)
 def test_segments_recompile_only_for_what_they_depend_on(id):
-    """Once per input shape; also per integer argument where one is a key."""
+    """Once per input shape, and per value of each integer argument that is a key."""
     made = run(id, "jax")
     function = made.function
     known = defaultdict(set)

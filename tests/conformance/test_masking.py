@@ -1,4 +1,4 @@
-"""Programs of kind M, whose sizes matter to no result, need no size from the device."""
+"""Programs of kind M read no size: none of their results depends on one."""
 
 import pytest
 
@@ -9,12 +9,12 @@ from .programs import PROGRAMS
 from .runs import compiled
 
 MASKED = [id for id, case in CASES.items() if case.kind == "M"]
-# NumPy raises for the largest of no elements, and so does the program: one bool is
-# tested when all has been computed, and nothing is compiled for it.
+# NumPy raises for the maximum of no elements, and so does the program: it tests one
+# bool after everything is computed, and compiles nothing for it.
 TESTED = {"mask_pos_max": "max: axis 0 has no element to reduce: none is selected"}
 
-# Here an argument bounds a slice: a mask would have the work of all elements done at
-# each call, so it is one by policy, where sizes vary.
+# Here an argument bounds a slice. With a mask, each call would compute all elements, so
+# a mask is used only under a policy for sizes that vary.
 BOUNDED = ["slice_to_n_sum", "slice_to_n_grad"]
 
 

@@ -1,4 +1,4 @@
-"""Bodies hold no size of the graph around them, whatever is made of that."""
+"""Bodies hold no size of the graph around them, whatever is done to the graph."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_a_graph_of_many_examples_with_a_value_of_a_size_alone():
 
 
 def loops():
-    """Values of loops and branches that take sizes from outside, of each kind."""
+    """Yield loops and branches of each kind whose bodies use sizes from outside."""
     x, k = gt.tensor("x", "float64", ("n",)), gt.tensor("k", "int64", ())
     few = x[x > 0]
     s, zero = few.shape[0], gt.sum(x) * 0

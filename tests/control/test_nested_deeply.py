@@ -1,4 +1,4 @@
-"""Structures that are nested too deeply, or in themselves, at every entry point."""
+"""Structures nested too deeply, or within themselves, at every entry point."""
 
 import numpy as np
 import pytest

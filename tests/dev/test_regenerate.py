@@ -1,4 +1,4 @@
-"""The command that writes tables, stubs and texts: files in the clone are current."""
+"""The command that writes tables, stubs and texts; generated files are up to date."""
 
 import runpy
 import sys
@@ -9,7 +9,7 @@ import graphc
 from graphc.dev.clone import ROOT
 from graphc.dev.regenerate import GENERATED, command_for, main, stale_files
 
-# Others take long: their tests in tests/docs try a part of them.
+# The others take long: tests in tests/docs check a part of each.
 SHORT = ("idioms", "ops", "pytensor-ops", "rewriting", "stubs", "troubleshooting")
 
 
@@ -23,7 +23,7 @@ def test_a_generated_file_is_current(name):
 @pytest.mark.parametrize("name", GENERATED)
 def test_a_generated_file_names_its_command(name):
     if name == "help":
-        return  # it goes into docstrings, word for word
+        return  # its text goes into docstrings as it is
     target = ROOT / GENERATED[name].target
     for path in target.glob("*.pyi") if target.is_dir() else [target]:
         assert command_for(name) in path.read_text(encoding="utf-8"), path
@@ -31,7 +31,7 @@ def test_a_generated_file_names_its_command(name):
 
 @pytest.fixture
 def clone(tmp_path):
-    """A folder that has the parts of a clone, and one file out of date."""
+    """A folder with the parts of a clone, in which one file is out of date."""
     (tmp_path / "tests" / "samples").mkdir(parents=True)
     (tmp_path / "docs").mkdir()
     (tmp_path / "pyproject.toml").touch()
@@ -50,7 +50,7 @@ def test_what_is_written_is_current(clone, capsys):
     assert main(["regenerate", "ops"], clone) == 0
     assert main(["regenerate", "ops", "--check"], clone) == 0
     assert main(["regenerate", "ops"], clone) == 0
-    assert capsys.readouterr().out == "wrote docs/ops.md\n"  # once
+    assert capsys.readouterr().out == "wrote docs/ops.md\n"  # by one call
 
 
 def test_a_missing_file_is_out_of_date(clone):
@@ -99,6 +99,6 @@ def test_the_command_runs_as_it_is_typed(capsys, monkeypatch):
 
 
 def test_no_page_names_a_script_that_is_gone():
-    """Tables were scripts of docs/ once; the tour is the only program there now."""
+    """Tables once had scripts in docs/; now the tour is the only program there."""
     assert [path.name for path in ROOT.glob("docs/*.py")] == ["tour.py"]
     assert graphc.__file__ == str(ROOT / "graphc" / "__init__.py")

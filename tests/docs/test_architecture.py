@@ -1,4 +1,4 @@
-"""docs/architecture.md tells the rooms, their imports and the road as they are."""
+"""docs/architecture.md gives the rooms, their imports and the road as they are."""
 
 import ast
 import collections
@@ -20,11 +20,11 @@ ROAD, ROOMS = PAGE.split("## The rooms")
 ARROW = re.compile(r"^    ([\w/*]+)(?: +-> (.+))?$", re.MULTILINE)
 ENTRANCE = re.compile(r"^      ((?:\w+/)+\w+)(?:  |$)", re.MULTILINE)
 DOOR = re.compile(r"^In: .+\nOut: .+\nBegin at `(\w+)`", re.MULTILINE)
-MOST = 20  # files of a room
+MOST = 20  # files per room
 
 
 def room(path):
-    """The folder of a file; a file of `graphc/` itself is a room of its own."""
+    """The folder of a file; a file of `graphc/` itself counts as a room."""
     if path.parent == HOUSE:
         return path.stem
     inside = HOUSE if path.is_relative_to(HOUSE) else HOUSE.parent
@@ -32,7 +32,7 @@ def room(path):
 
 
 def statements(body):
-    """What runs when a module is imported, but functions."""
+    """Yield the statements that run at import, leaving out bodies of functions."""
     for node in body:
         if not isinstance(node, ast.If) or ast.unparse(node.test) != "TYPE_CHECKING":
             yield node
@@ -40,7 +40,7 @@ def statements(body):
 
 
 def imported(path):
-    """The files of ours that a file imports."""
+    """Yield the files of graphc that a file imports."""
     for node in statements(parsed.tree(path).body):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
@@ -51,7 +51,7 @@ def imported(path):
 
 
 def file_of(parts):
-    """The file of a module, or of the module that holds a name."""
+    """The file of a module, or of the module that contains a name."""
     path = HOUSE.parent.joinpath(*parts)
     for file in (path.with_suffix(".py"), path / "__init__.py"):
         if file.is_file():
@@ -60,7 +60,7 @@ def file_of(parts):
 
 
 def imports_of_rooms():
-    """For each import from room to room, a file that has it."""
+    """For each pair of rooms of which one imports the other, a file that does so."""
     examples = {}
     for path in FILES:
         for other in imported(path):
@@ -83,7 +83,7 @@ def arrows():
 
 
 def expanded(name):
-    """The rooms of a name: of `ops/*/`, every family."""
+    """The rooms that a name stands for; `ops/*/` stands for every family."""
     if name != "ops/*/":
         return {name}
     families = {f"ops/{p.parent.name}/" for p in HOUSE.glob("ops/*/__init__.py")}
@@ -107,7 +107,7 @@ def test_imports_follow_the_arrows():
 
 
 def packages(path):
-    """The files that run before a file is imported, from the outermost."""
+    """The `__init__` files that run before a file is imported, outermost first."""
     doors = [folder / "__init__.py" for folder in reversed(path.parents)]
     return [door for door in doors if door in BY_FILE and door != path]
 
@@ -116,9 +116,10 @@ BY_FILE = {path: i for i, path in enumerate(FILES)}
 
 
 def asked_too_early(first, imports):
-    """The files asked for a name before they have run, where `first` is imported first.
+    """The files asked for a name before they have run, if `first` is imported first.
 
-    `imports` are those of each file, in order: which run, and if a name is asked for.
+    `imports` lists for each file, in order, the files that its imports run, and whether
+    each is asked for a name.
     """
     begun, done, early = set(), set(), set()
 
@@ -156,7 +157,7 @@ def test_rooms_are_not_crowded():
 
 
 def test_a_room_has_a_door():
-    """Families of ops have one in common, that of `ops/`."""
+    """The families of ops share one door, that of `ops/`."""
     for path in FILES:
         family = path.parent.parent == HOUSE / "ops"
         if path.name == "__init__.py" and path.parent != HOUSE and not family:

@@ -1,4 +1,4 @@
-"""The guides run, block by block, in a process of their own: they add ops and rules."""
+"""The guides run, block by block, in their own process: they add ops and rules."""
 
 import pathlib
 import subprocess
@@ -16,7 +16,7 @@ GUIDES += "add_a_step", "add_a_jax_primitive", "add_a_policy", "loops"
 
 @pytest.fixture(scope="module")
 def printed():
-    """The wrong outputs of each guide; all of them share one process."""
+    """The wrong outputs of each guide, found in one process for all of them."""
     root = DOCS.parent
     command = [sys.executable, "-m", "tests.docs.test_guides"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)

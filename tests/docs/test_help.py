@@ -1,4 +1,4 @@
-"""`help` of public functions: an example comes first, and all fits a screen."""
+"""`help` of public functions: an example comes first, and the text fits a screen."""
 
 import inspect
 import warnings
@@ -8,14 +8,14 @@ import pytest
 import graphc
 import graphc.tensor as gt
 
-SCREEN = 48  # lines of 80 characters, the signature among them
+SCREEN = 48  # lines of 80 characters, including the signature
 OF_GT = ("tensor", "scan", "while_loop", "fori_loop", "map", "cond", "switch")
-WITHOUT = {"Dim", "Model", "Rows", "SavedDecisions", "Value"}  # which nobody makes
-WITHOUT |= {"stop_gradient"}  # of gt, whose help begins with dtypes and shapes
+WITHOUT = {"Dim", "Model", "Rows", "SavedDecisions", "Value"}  # users make none
+WITHOUT |= {"stop_gradient"}  # from gt, where help begins with dtypes and shapes
 
 
 def _is_met(member):
-    """Whether it is called by users: a function, or a class that is no error."""
+    """Whether users call the member: a function, or a class that is no error."""
     if inspect.isclass(member):
         return not issubclass(member, (Exception, warnings.WarningMessage))
     return inspect.isfunction(member)

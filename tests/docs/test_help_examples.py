@@ -1,4 +1,4 @@
-"""`help` of all that is public: a signature, a line, an example that runs."""
+"""`help` of all public objects: a signature, a line, an example that runs."""
 
 import doctest
 import inspect
@@ -46,13 +46,13 @@ OF_SERVING = [graphc_serving.Model, graphc_serving.ModelError, graphc_serving.lo
 
 @pytest.mark.parametrize("subject", OF_SERVING)
 def test_examples_of_serving_run(subject):
-    """Those of graphc itself are run by pytest."""
+    """Only those of graphc_serving: pytest itself runs those of graphc."""
     for test in doctest.DocTestFinder(recurse=False).find(subject, globs={}):
         assert not doctest.DocTestRunner().run(test).failed
 
 
 def test_functions_list_what_users_call():
-    """Tab completion offers no part that graphc itself calls."""
+    """Tab completion offers no attribute that only graphc itself uses."""
     x = gt.tensor("x", "float32", ("n", 3))
     f = graphc.function([x], gt.sum(x[x > 0]))
     listed = {*dir(f)}

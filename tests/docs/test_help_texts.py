@@ -1,4 +1,4 @@
-"""What `help` shows of the public functions: every part, kept current, and true."""
+"""The `help` of the public functions has every part, is up to date, and is true."""
 
 import doctest
 import inspect
@@ -17,9 +17,9 @@ from tests.newest_numpy import IS_OLD
 
 NAMES = sorted(public_names())
 ADD = f"run: {command_for('help')}"
-ANY_ERROR = {"from_dlpack", "select"}  # Python's own, for what is no array
-FLOATS_OF_OLD = set("ceil fix floor trunc".split() if IS_OLD else ())  # of integers
-NO_ARRAYS = set(  # they are about dtypes, shapes or functions
+ANY_ERROR = {"from_dlpack", "select"}  # Python's own, if the object is no array
+FLOATS_OF_OLD = set("ceil fix floor trunc".split() if IS_OLD else ())  # from integers
+NO_ARRAYS = set(  # functions of dtypes, shapes or functions
     "TensorArray can_cast cond einsum_path finfo fori_loop iinfo isdtype known map "
     "ndim result_type same_size scan scan_taps shape size switch while_loop".split()
 )
@@ -34,7 +34,7 @@ cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, \
 
 
 def doctested(function):
-    """Whether the doctests of its module run the example."""
+    """Whether the doctests of the function's module run its example."""
     if not inspect.isfunction(function):
         return False
     module = vars(sys.modules[function.__module__])
@@ -47,7 +47,7 @@ def test_every_public_function_has_a_text():
 
 
 def test_the_texts_are_the_generated_ones():
-    """Of some functions, since all of them take half a minute."""
+    """Only every twentieth function, since all of them take half a minute."""
     samples = samples_by_name()
     for names in filter(FLOATS_OF_OLD.isdisjoint, NAMES[3::20]):
         of = [s for name in names for s in samples.get(name, [])]
@@ -63,7 +63,7 @@ def test_functions_that_are_said_to_be_of_numpy_are_those():
 
 
 def test_every_help_has_all_parts():
-    """A line on what it is, dtypes of arrays, what is raised, and an example."""
+    """A summary line, the dtypes of arrays, the errors raised, and an example."""
     for names in NAMES:
         function = FUNCTIONS[names[0]]
         first, _, rest = inspect.getdoc(function).partition("\n")
@@ -76,7 +76,7 @@ def test_every_help_has_all_parts():
 
 
 def test_examples_print_what_they_say():
-    """Of functions that are made in loops; doctests of graphc run the others."""
+    """Only functions made in loops; the doctests of graphc run the others."""
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False)
     for name, text in HELP.items():
         if text and not doctested(FUNCTIONS[name]):

@@ -1,4 +1,4 @@
-"""Each idiom of the table gives, padded, what it gives at true sizes."""
+"""Each idiom of the table gives the same result padded as at true sizes."""
 
 import numpy as np
 

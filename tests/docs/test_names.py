@@ -23,9 +23,9 @@ def modules():
 
 
 def names_of_helpers(tree):
-    """The functions of a module that are printed into programs.
+    """Yield the names of functions that are printed into programs.
 
-    Printers pass them to `helper`, or their docstring begins so.
+    Printers pass these functions to `helper`, or their docstring begins so.
     """
     for node in ast.walk(tree):
         if isinstance(node, FUNCTIONS):
@@ -37,7 +37,7 @@ def names_of_helpers(tree):
 
 
 def scopes(tree, helpers, outer=""):
-    """The functions and lambdas of a module, but for helpers, by qualified name."""
+    """Yield the functions and lambdas of a module with their names, except helpers."""
     for node in ast.iter_child_nodes(tree):
         name = outer
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
@@ -50,7 +50,7 @@ def scopes(tree, helpers, outer=""):
 
 
 def variables(scope):
-    """The parameters of a function and the names that it assigns itself."""
+    """Yield the parameters of a function and the names that it assigns."""
     names = scope.args
     several = [*names.posonlyargs, *names.args, *names.kwonlyargs]
     yield from (a.arg for a in (*several, names.vararg, names.kwarg) if a)
@@ -67,7 +67,7 @@ def variables(scope):
 def test_variables_say_what_they_are():
     """A variable is `candidates` or `first_use`, not `found`; see `NAMELESS`.
 
-    Where no name comes to mind, the function does two things.
+    A variable that is hard to name is a sign that the function does two things.
     """
     trees = list(modules())
     helpers = {name for _, tree in trees for name in names_of_helpers(tree)}

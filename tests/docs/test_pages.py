@@ -42,7 +42,7 @@ def test_a_page_prints_what_it_says(name, tmp_path):
 
 
 def test_pages_that_run_are_tested():
-    """But for guides, and pages about PyTensor or Orbax, with tests of their own."""
+    """Guides and pages about PyTensor or Orbax have tests of their own."""
     elsewhere = "add_an_op", "add_a_rule", "add_a_pass", "add_a_backend"
     elsewhere += "add_a_step", "add_a_jax_primitive", "add_a_policy", "loops"
     running = {

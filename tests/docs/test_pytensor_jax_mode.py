@@ -1,4 +1,4 @@
-"""Programs that docs/pytensor_jax_mode.md says run in our mode do so."""
+"""Programs that run in graphc's mode, as docs/pytensor_jax_mode.md says they do."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_all_rows_are_of_the_script():
 
 
 def test_programs_of_the_page_run_here():
-    """On NumPy, as compiling them all takes long; the script compiles them."""
+    """On NumPy, since compiling all takes long; the page's script compiles them."""
     mode = graphc.pytensor.mode(backend="numpy")
     for program in SHOWN:
         ours = pytensor_jax_mode.compiled(program, mode)

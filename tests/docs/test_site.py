@@ -29,7 +29,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def prose(page):
-    """The text of a page without its blocks of code, where `](` is no link."""
+    """The text of a page without blocks of code, in which `](` need not be a link."""
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
     return "\n".join(x for x in text.splitlines() if not x.startswith(" " * 4))
 
@@ -42,7 +42,7 @@ def anchors(page):
 
 
 def broken_links(page):
-    """The relative links of a page that lead to no file, or to no heading of it."""
+    """Yield the relative links of a page that lead to no file or to no heading."""
     for link in LINK.findall(prose(page)):
         path, _, anchor = link.partition("#")
         if re.match(r"\w+:", path):
@@ -73,7 +73,7 @@ def test_the_site_has_all_pages_once():
 
 
 def test_the_index_for_models_has_the_pages_of_the_site():
-    """In the same order, and each in a line with words about it."""
+    """They come in the same order, each on a line that describes it."""
     text = (DOCS / "llms.txt").read_text(encoding="utf-8")
     lines = re.findall(r"^- \[[^]]+\]\(([^)]+)\): .+$", text, re.MULTILINE)
     assert len(lines) == text.count("\n- ")
@@ -86,7 +86,7 @@ def test_the_index_for_models_has_the_pages_of_the_site():
 def test_the_reference_has_every_public_name():
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     names = re.findall(r"^::: graphc\.(\S+)$", text, re.MULTILINE)
-    public = {*graphc.__all__} - {"tensor"}  # which docs/ops.md lists
+    public = {*graphc.__all__} - {"tensor"}  # docs/ops.md lists its contents
     assert len(set(names)) == len(names)
     assert public - {*names} == set(), "add them to docs/api.md"
     for name in {*names} - public:
@@ -96,7 +96,7 @@ def test_the_reference_has_every_public_name():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder in which the site is built; a warning would be an error."""
+    """Build the site in a folder, with warnings as errors."""
     packages = ("mkdocs", "material", "mkdocstrings_handlers")
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
@@ -114,7 +114,7 @@ def test_the_site_is_built_without_a_warning(site):
     assert 'href="examples/penguins_rule.html"' in (site / "plan.html").read_text()
     reference = (site / "api.html").read_text(encoding="utf-8")
     assert 'id="graphc.jit"' in reference and "&gt;&gt;&gt;" in reference
-    for html in site.rglob("*.html"):  # it can be read without a network
+    for html in site.rglob("*.html"):  # pages load nothing from the network
         loaded = re.findall(r'(?:src|<link[^>]*href)="https?:[^"]*"', html.read_text())
         assert loaded == [], html
 
@@ -129,7 +129,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def address(site):
-    """Where the site is served, as `mkdocs serve` would."""
+    """Serve the site as `mkdocs serve` would, and return its address."""
     handler = functools.partial(Quiet, directory=str(site))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -155,7 +155,7 @@ def test_pages_fit_and_load_nothing_from_elsewhere(address, browser, page, width
 
 @pytest.mark.parametrize("served", [True, False])
 def test_the_search_of_the_site_knows_its_pages(site, address, browser, served):
-    """Also where the pages are files, which browsers let load no index."""
+    """Also from `file:` pages, where browsers refuse to load a search index."""
     start = address if served else site.as_uri()
     browser.open(f"{start}/index.html", LOADED)
     browser.run(

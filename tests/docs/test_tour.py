@@ -1,4 +1,4 @@
-"""The tour runs: its asserts are its claims, its prints are its story."""
+"""The tour runs: its asserts check its claims, and it prints what it should."""
 
 import runpy
 from pathlib import Path

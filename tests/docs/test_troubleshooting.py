@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md explains messages that the code has, in its own words."""
+"""docs/troubleshooting.md quotes messages in the words that the code has."""
 
 import pathlib
 import re
@@ -15,19 +15,19 @@ SECTIONS = dict(
     for part in re.split(r"^### ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
 )
 GAP = "…"
-# Others begin with a capital letter, and tell of what kind the messages are.
+# The other titles begin with a capital letter, and describe kinds of messages.
 MESSAGES = [title for title in SECTIONS if not title[0].isupper()]
 JOINT = re.compile(r"""["']\s*\n\s*f?["']""")
 
 
 def pattern(title):
-    """A message whose first words are the title, which leaves names out."""
+    """A pattern for messages that start with the title, whose gaps stand for names."""
     return ".*".join(map(re.escape, title.split(GAP)))
 
 
 @pytest.fixture(scope="module")
 def texts():
-    """The code, with texts that stand on several lines joined."""
+    """The code files, with strings that span several lines joined."""
     return [JOINT.sub("", path.read_text(encoding="utf-8")) for path in FILES]
 
 
@@ -39,7 +39,7 @@ def test_a_title_is_the_message_that_its_block_prints(title):
 
 @pytest.mark.parametrize("title", MESSAGES)
 def test_a_title_stands_in_the_code(title, texts):
-    """Each of its parts between gaps, so that a message that changes is noticed."""
+    """Each part between gaps must occur, so that a changed message is noticed."""
     parts = [part.strip(" :,") for part in title.split(GAP)]
     for part in filter(None, parts):
         words = re.sub(r"^([a-z_]+:|axis|input|block) ?", "", part)

@@ -1,4 +1,4 @@
-"""The walks of docs/design.md go where they say; rooms that pages name are there."""
+"""The walks of docs/design.md go where they say, and rooms that pages name exist."""
 
 import pathlib
 import re
@@ -20,7 +20,7 @@ OTHERS = ("tests/", "docs/", "examples/", "benchmarks/")
 
 
 def rooms(text):
-    """The modules and folders that a text names, as `ir/sizes/dims` or `tests/docs`."""
+    """The modules and folders that a text names, like `ir/sizes/dims`."""
     return [name.removeprefix("graphc/") for name in NAME.findall(text)]
 
 
@@ -36,7 +36,7 @@ def test_rooms_that_are_named_are_there(page):
 
 
 def entered(run):
-    """The modules of graphc whose functions a run calls."""
+    """The modules of graphc whose functions are called while `run` runs."""
     found = set()
 
     def note(frame, event, _):

@@ -11,15 +11,15 @@ from tests import parsed
 ROOT = pathlib.Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 RETIRED = {"Pair", "Place", "Region", "Undone"}  # see docs/glossary.md
-# Of the parts of names: ours, where the field has words (see docs/glossary.md).
+# Parts of names that only we used, where the field has words (docs/glossary.md).
 PRIVATE = {"told", "noting", "noted", "lent", "reopened", "alarm", "alarms", "ladder"}
-# What is printed into programs, or written as JSON, stays as it is.
+# Names that are printed into programs, or written as JSON, stay as they are.
 PRINTED = {"control/fitting_branches.py", "command/doctor.py"}
 SENTENCE = re.compile(r"(?:^|[.!?:]\s+)(What|That|Those of)\b")
 
 
 def definitions():
-    """The classes and type aliases of all modules, with how each is defined."""
+    """Yield the classes and type aliases of all modules, each with its definition."""
     for path in FILES:
         module = path.relative_to(ROOT).with_suffix("").as_posix()
         for node in parsed.tree(path).body:
@@ -32,7 +32,7 @@ def definitions():
 
 
 def test_a_name_means_one_thing():
-    """An alias may be written twice where it says the same."""
+    """An alias may be defined twice if both definitions are the same."""
     meanings = collections.defaultdict(dict)
     for name, module, meaning in definitions():
         meanings[name].setdefault(meaning, module)
@@ -44,7 +44,7 @@ def test_retired_words_stay_out():
 
 
 def names_in(path):
-    """The names that a file gives or asks for."""
+    """Yield the names that a file defines or uses."""
     for node in parsed.nodes(path):
         for field in ("id", "attr", "name", "arg"):
             name = getattr(node, field, None)
@@ -71,7 +71,7 @@ def docstrings():
 
 
 def test_sentences_name_their_subject():
-    """But where texts of helpers are printed into programs, which stay as they are."""
+    """Docstrings of helpers, which are printed into programs, are exempt."""
     printed = ("backends/prelude.py", "backends/entry.py")
     found = [text for text in docstrings() if SENTENCE.search(text)]
     assert [text for text in found if not text.startswith(printed)] == []

@@ -7,7 +7,7 @@ from graphc.errors import ERROR_KINDS, CallError
 
 @pytest.fixture(autouse=True)
 def known_kinds(monkeypatch):
-    """Fails a test in which an error is made of a kind that is not in the list."""
+    """Fail a test that makes an error of an unlisted kind."""
     made, initialise = [], CallError.__init__
 
     def remembering(self, message, kind):

@@ -1,4 +1,4 @@
-"""What the tests of messages have in common."""
+"""Helpers for tests of error messages."""
 
 import inspect
 
@@ -15,13 +15,13 @@ def ones(*shape):
 
 
 def line_of(name, function):
-    """The line in which a variable is assigned, in the file of `function`."""
+    """The number of the line that assigns a variable, in the file of `function`."""
     lines = inspect.getsource(inspect.getmodule(function)).splitlines()
     return next(i for i, line in enumerate(lines, 1) if line.startswith(f"{name} = "))
 
 
 def raised(build, first, *parts, kind=graphc.GraphError):
-    """What `build` raises; its message starts so, and names the line of `build`."""
+    """Return the error of `build`, whose message starts so and names its line."""
     with pytest.raises(kind) as caught:
         build()
     text = str(caught.value)
@@ -33,7 +33,7 @@ def raised(build, first, *parts, kind=graphc.GraphError):
 
 
 def whole(build, text, kind=graphc.GraphError):
-    """What `build` raises has exactly this message, but for the line of `build`."""
+    """Require that `build` raises exactly this message, apart from its line."""
     with pytest.raises(kind) as caught:
         build()
     *lines, last, pointer = str(caught.value).splitlines()
@@ -44,10 +44,10 @@ def whole(build, text, kind=graphc.GraphError):
 
 
 def refused(call, first, *parts):
-    """As `raised`, of a call of a compiled function."""
+    """Like `raised`, for a call of a compiled function."""
     return raised(call, first, *parts, kind=graphc.CallError)
 
 
 def rows(*given):
-    """Rows of (what to do, the first line, how later lines begin)."""
+    """Parametrize a test by rows: what to call, the first line, further lines."""
     return pytest.mark.parametrize("row", given, ids=lambda row: row[1][:50])

@@ -1,4 +1,4 @@
-"""Bad input while a graph is built: what is raised, and that it says enough to act."""
+"""Bad input while a graph is built: the error raised, and that it says how to act."""
 
 import functools
 import subprocess

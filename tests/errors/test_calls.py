@@ -148,7 +148,7 @@ def test_sizes_that_only_other_axes_tell(backend, sizes, fitting, unequal):
 
 @both
 def test_a_size_that_a_later_axis_tells(backend):
-    """It is known of each axis that has it, so equal ones have equal sizes."""
+    """A size is checked on each axis that has it, so that equal sizes agree."""
     sizes = "max(p, 3)", "n + p", "max(p, 3)", "n"
     inputs = [gt.tensor(f"v{i}", "float32", (n,)) for i, n in enumerate(sizes)]
     product = inputs[0] * inputs[2]
@@ -211,7 +211,7 @@ SAME_KIND = 'hint: graphc.function(..., casting="same_kind") takes it; or numpy.
 def test_arguments_of_another_type(backend, row):
     f = graphc.function([x, y], x[:, 0] + y, backend=backend, casting="exact")
     argument, *expected = row
-    for _ in range(2):  # what a failed call did does not let the next one pass
+    for _ in range(2):  # a failed call must not let the next one pass
         error = refused(lambda: f(argument(), ones(2)), *expected)
         assert error.__cause__ is None
     assert f.stats().calls == 0 and not f.stats().compilations
@@ -231,11 +231,11 @@ def test_arrays_of_jax_and_subclasses_of_numpy_arrays_are_taken(backend):
 
 
 class Subclass(np.ndarray):
-    """As `numpy.memmap` or `numpy.matrix` are."""
+    """An array subclass, like `numpy.memmap` or `numpy.matrix`."""
 
 
 class Arrayish:
-    """Something that NumPy can read."""
+    """An object that NumPy can convert to an array."""
 
     def __array__(self, dtype=None, copy=None):
         return ones(2, 3)
@@ -344,7 +344,7 @@ def test_sizes_that_are_no_integers(backend, size, first, got):
     "three", [3, np.int64(3), np.array(3), jnp.asarray(3)], ids=lambda n: str(type(n))
 )
 def test_sizes_that_are_integers(backend, three):
-    """A weak array of JAX counts as the Python number that it was made from."""
+    """A weak JAX array counts as the Python number that it was made from."""
     f = graphc.function([k], gt.zeros(k), backend=backend, casting="exact")
     assert f(three).shape == (3,)
     if isinstance(three, jax.Array):
@@ -421,7 +421,7 @@ def test_a_mask_of_another_length(backend):
 
 @both
 def test_the_function_that_the_user_called_is_named(backend):
-    """Not the primitives that it is composed of."""
+    """The error does not name the primitives that the function is composed of."""
     low = gt.tensor("low", "float32", ("m",))
     f = graphc.function([y, low], gt.clip(y, low, 1), backend=backend)
     first = "clip: shapes do not broadcast: needs n == m; got 3 and 2"
@@ -464,7 +464,7 @@ def test_a_constant_index_that_turns_out_to_be_out_of_bounds(backend):
     ids=str,
 )
 def test_scalars_keep_their_dtype_or_raise(backend, dtype, good, bad):
-    """Python numbers fit where their kind does; NumPy's have a dtype of their own."""
+    """Python numbers fit if their kind does; NumPy's have a dtype of their own."""
     v = gt.tensor("v", dtype, ())
     outputs = [v, gt.where(v == v, v, v)]
     f = graphc.function([v], outputs, backend=backend, casting="exact")
@@ -565,7 +565,7 @@ def test_arrays_that_no_machine_holds(row):
     (lambda: gt.arange(k)[:, None] + gt.arange(k), "add: the array is too large: "),
 )
 def test_stretched_arrays_that_nothing_can_hold(row):
-    """On JAX, before anything is computed; NumPy would make the ranges first."""
+    """JAX raises before it computes anything; NumPy would make the ranges first."""
     build, first = row
     f = graphc.function([k], gt.sum(build()), backend="jax")
     with pytest.raises(graphc.CallError, match=f"^{re.escape(first)}"):
@@ -588,7 +588,7 @@ def test_stretched_arrays_that_nothing_can_hold(row):
     ),
 )
 def test_comparisons_that_no_machine_holds(backend, row):
-    """Few numbers that are compared, too: XLA ends the process for want of memory."""
+    """Even for few numbers: XLA ends the process when memory runs out."""
     build, first, needs = row
     f = graphc.function([K64], build(K64), backend=backend)
     assert f(3).size

@@ -80,7 +80,7 @@ def test_a_size_must_follow_from_the_inputs():
         f"expected: n, for zeros at {HERE}:",
         "hint: add a variable with an axis n to the inputs",
     )
-    f = graphc.function([half, y], [half + 1, y])  # another axis says what n is
+    f = graphc.function([half, y], [half + 1, y])  # y's axis tells n
     assert f(np.ones(2, "float32"), np.ones(5, "float32"))[0].shape == (2,)
     with pytest.raises(graphc.CallError, match=r"has 3 elements, not n//2 = 2"):
         f(np.ones(3, "float32"), np.ones(5, "float32"))

@@ -1,4 +1,4 @@
-"""Each error ends with an entry of docs/troubleshooting.md, and each entry is met."""
+"""Each error points to an entry of docs/troubleshooting.md, and each entry occurs."""
 
 import ast
 import pathlib
@@ -20,7 +20,7 @@ from tests import parsed
 
 HOUSE = pathlib.Path(graphc.__file__).parent
 MAKERS = {"graph_error": "entry", "GraphError": "", "CallError": "", "ForkError": ""}
-# Of other classes than those that point to their entry:
+# Entries of errors of other classes, which do not point to them.
 UNPOINTED = {"attribute"}
 
 
@@ -60,7 +60,7 @@ ELSEWHERE = {
 
 
 def sites():
-    """Each error that the code makes: its module, its maker, and a literal entry."""
+    """Yield each error that the code makes: module, maker, literal entry, and line."""
     for path in HOUSE.rglob("*.py"):
         parts = ("graphc", *path.relative_to(HOUSE).with_suffix("").parts)
         module = ".".join(parts).removesuffix(".__init__")
@@ -86,7 +86,7 @@ def test_each_error_of_the_code_has_an_entry_of_the_page(page):
     count = 0
     for module, name, entry, where in sites():
         if module == "graphc.errors":
-            continue  # which makes them for others
+            continue  # makes errors for the others
         if name == "GraphError":
             assert entry, f"{where}: say which entry"
         assert (entry or entry_of(module)) in page, where
@@ -122,7 +122,7 @@ def raised(call):
 
 
 def test_each_entry_of_the_page_is_met(page):
-    """By the output that stands in it, which tests of pages compare, or by a call."""
+    """Either tests of pages compare an output that points to it, or a call does."""
     for entry, text in page.items():
         printed = "".join(re.findall(r"```text\n(.*?)```", text, re.DOTALL))
         pointer = f"  help: graphc help {entry}\n"

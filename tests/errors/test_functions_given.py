@@ -1,4 +1,4 @@
-"""Functions that users hand over, and values where functions are meant: whole texts."""
+"""Functions that users pass, and values where functions are meant: whole messages."""
 
 import numpy as np
 import pytest
@@ -156,7 +156,7 @@ def test_conditions_that_are_no_bool(row):
 
 @pytest.mark.parametrize("pred", [s, k], ids=str)
 def test_the_predicate_of_cond_may_be_a_number_as_in_jax(pred):
-    """`jax.lax.cond` takes numbers, `jax.lax.while_loop` does not."""
+    """`jax.lax.cond` accepts numbers, `jax.lax.while_loop` does not."""
     f = graphc.function([pred], gt.cond(pred, lambda: 1, lambda: 2), backend="numpy")
     assert [int(f(0)), int(f(3))] == [2, 1]
 
@@ -187,7 +187,7 @@ def test_a_second_variable_of_a_name_is_told_as_that():
 
 
 def line_of_total():
-    """Stands for this file."""
+    """Stand for this file, for `line_of`."""
 
 
 def line_at(name):

@@ -1,4 +1,4 @@
-"""Hints that are typed back: what they say to write works."""
+"""Hints are typed as they say, and the result works."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""What kind of error a call has met, for programs that act on it; checks of users."""
+"""The kind of the error of a call, for programs that act on it; checks by users."""
 
 import copy
 import pickle
@@ -99,7 +99,7 @@ def test_the_kinds_of_ragged_calls():
 
 def test_each_kind_has_its_test():
     tried = {row[0] for row in CALLS} | {"traced", "other"}
-    tried |= {"process"}  # in tests of several processes
+    tried |= {"process"}  # covered by tests with several processes
     assert tried == set(ERROR_KINDS)
 
 
@@ -124,7 +124,7 @@ def test_errors_can_be_copied(again):
     assert (str(found), found.kind) == (str(error), "index")
 
 
-# Exceptions that users choose.
+# Exceptions that users choose themselves.
 
 
 class ScaleError(Exception):
@@ -174,7 +174,7 @@ def in_branch(value):
 
 
 def in_python(value):
-    """A loop whose steps need a size that each computes."""
+    """A loop run by Python, since each step computes a size that it needs."""
 
     def step(total, row):
         row = gt.assert_(row > 0, "a row is not positive", row, ScaleError)
@@ -247,7 +247,7 @@ def test_a_check_without_a_class_is_a_call_error(backend):
 
 
 class NeedsMore(Exception):
-    """It takes two arguments."""
+    """An exception that takes two arguments."""
 
     def __init__(self, a, b):
         super().__init__(a, b)

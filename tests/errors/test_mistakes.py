@@ -1,4 +1,4 @@
-"""Mistakes that users make at each door, and what they are told."""
+"""Mistakes that users make at each entry point, and the messages for them."""
 
 import pickle
 import traceback
@@ -213,7 +213,7 @@ def test_settings(row):
     ],
 )
 def test_variables_of_the_environment(variable, value, expected):
-    """No line is named: it is none of the user's that is wrong."""
+    """The error names no line, since no line of the user's is wrong."""
     with pytest.raises(graphc.GraphError) as caught:
         Config({variable: value})
     assert str(caught.value) == (
@@ -252,7 +252,7 @@ def test_examples_of_ragged(row):
 
 
 def told(call, kind):
-    """The first line of what a call raises; its traceback has no frame of graphc."""
+    """The first line of a call's error, whose traceback has no frame of graphc."""
     with pytest.raises(kind) as caught:
         call()
     error = caught.value
@@ -343,7 +343,7 @@ def overfull(v):
 
 
 def test_a_mistake_within_keeps_the_frames_below_the_users(monkeypatch):
-    """But not those above, which lead from the call to the user's function."""
+    """Frames above, from the call to the user's function, are still removed."""
 
     monkeypatch.setattr("graphc.importers.numpy.traced.in_place.called", None)
     with pytest.raises(TypeError) as caught:
@@ -415,7 +415,7 @@ def test_the_program_of_what_is_no_function():
     raised(lambda: graphc.pytensor.program_of(3), first, "got: 3")
 
 
-# Messages that told something wrong, or too little, before.
+# Messages that used to be wrong, or said too little.
 
 
 @rows(

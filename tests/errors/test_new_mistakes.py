@@ -1,4 +1,4 @@
-"""Mistakes of newcomers that ended in words of Python or JAX alone."""
+"""Mistakes of newcomers for which they once got messages of Python or JAX alone."""
 
 import jax
 import numpy as np

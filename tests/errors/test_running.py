@@ -1,4 +1,4 @@
-"""Errors while a program runs: indices, what a failed call leaves, and JAX's traces."""
+"""Errors while a program runs: indices, effects of failed calls, tracebacks of JAX."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ k = gt.iscalar("k")
 
 
 def raises_or_is(call, first, expected):
-    """With `check` the call raises; without, it gives what is expected."""
+    """Require an error with `check`, and the expected result without."""
     checked, unchecked = call
     refused(checked, first, f"asked for by {HERE}:")
     np.testing.assert_array_equal(np.asarray(unchecked()), expected)
@@ -56,7 +56,7 @@ def test_indices_out_of_bounds(backend, dtype):
             "index: out of bounds for axis 0 of float32[n]: index 127, size 4",
             expected,
         )
-        for n in set(given) - set(inside):  # each of them alone is found and told
+        for n in set(given) - set(inside):  # each alone is found and reported
             with pytest.raises(graphc.CallError, match=rf": index {n}, size 4\n"):
                 g(a, np.array([n], dtype))
         np.testing.assert_array_equal(g(a, np.array(inside, dtype)), at_good)
@@ -142,7 +142,7 @@ def test_reading_from_an_axis_without_elements(backend):
     assert f(ones(1), np.array([0])).tolist() == [1]
 
 
-# What a failed call leaves behind.
+# The state after a failed call.
 
 
 @both
@@ -185,11 +185,11 @@ def test_a_segment_whose_result_failed_a_check_was_compiled():
     assert len(f.stats().compilations) == 1 and f.stats().calls == 1
 
 
-# What JAX makes of errors.
+# Errors as they look when they have come through JAX.
 
 
 def shown(call):
-    """What Python prints of the exception of a call."""
+    """The traceback that Python prints for a call, and the message of the error."""
     with pytest.raises(graphc.CallError) as caught:
         call()
     return "".join(traceback.format_exception(caught.value)), str(caught.value)

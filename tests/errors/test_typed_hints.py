@@ -1,8 +1,8 @@
-"""Each hint of the code base that has code in it is typed back, and works.
+"""Each hint in the code base that contains code works when it is typed.
 
-The texts are found in the code itself: a hint that is new, or has other words, needs
-its lines in typed_hints.txt, where each stands above the code that it says to write.
-`{}` is what the message puts there.
+The hints are read from the code itself. A new or reworded hint needs lines in
+typed_hints.txt, where each hint stands above the code that it says to write.
+`{}` stands for what the message fills in.
 """
 
 import ast
@@ -30,7 +30,7 @@ NAMES = re.compile(r"\b(?:gt|graphc|np|numpy|jax)\.\w[\w.]*\w")
 
 
 def text_of(node):
-    """A text in the code, with {} for what is put into it."""
+    """The text of a string in the code, with {} for what is put into it."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -40,7 +40,7 @@ def text_of(node):
 
 
 def texts_of(node):
-    """The texts that an expression may have as its value, or is made of."""
+    """Yield the texts that an expression may evaluate to, or is put together from."""
     text = text_of(node)
     if text is not None:
         yield text
@@ -58,7 +58,7 @@ def texts_of(node):
 
 
 def hinting(node):
-    """The expressions of a statement or call whose value is a hint."""
+    """Yield the expressions in a statement or call whose value is a hint."""
     if isinstance(node, ast.Call):
         yield from (k.value for k in node.keywords if k.arg in ("hint", "remedy"))
     elif isinstance(node, ast.Assign):
@@ -70,7 +70,7 @@ def hinting(node):
 
 
 def hints():
-    """The hints of the code base that have code in them."""
+    """Yield the hints of the code base that contain code."""
     for path in FILES:
         for node in parsed.nodes(path):
             for expression in hinting(node):
@@ -78,7 +78,7 @@ def hints():
 
 
 def rows():
-    """The hints of typed_hints.txt, with the code that follows each."""
+    """Yield the hints of typed_hints.txt, each with the code below it."""
     text = TABLE.read_text(encoding="utf-8")
     for part in re.split(r"\n(?=['\"])", text.strip()):
         hint, _, code = part.partition("\n")
@@ -87,7 +87,7 @@ def rows():
 
 TABLE = pathlib.Path(__file__).with_name("typed_hints.txt")
 ROWS = dict(rows())
-# Those that need another library or process, and that tests of these follow.
+# Hints that need another library or process, with the tests that try them.
 ELSEWHERE = {
     "add --args 'float32[n]' for each, and --sizes n=8": "command",
     "call the model outside of jax.jit, jax.vmap and jax.grad: it is": "serving",
@@ -133,7 +133,7 @@ def masked_write(v):
 
 @pytest.fixture
 def names(tmp_path):
-    """All names that the lines use, made anew for each."""
+    """All names that the lines use, made anew for each test."""
     y = gt.tensor("y", "float32", ("n",))
     f = graphc.function([y], y * 2)
     exported = tmp_path / "exported.model"

@@ -1,4 +1,4 @@
-"""A symbolic value where Python or another library needs its number: the whole text."""
+"""Values used where Python or a library needs a number: the whole error message."""
 
 import math
 
@@ -88,7 +88,7 @@ def test_what_python_asks_for(row):
 
 
 def statements():
-    """Statements, of which each needs a bool."""
+    """Contain an `if`, one of the statements that need a bool."""
     if s > 0:
         pass
 
@@ -174,10 +174,10 @@ def test_functions_of_other_libraries(row):
 
 
 def test_libraries_with_a_protocol_of_their_own():
-    """As `torch.sin(x)` calls it."""
+    """The value is called as `torch.sin(x)` would call it."""
 
     def sin():
-        """A function of theirs."""
+        """A function of that library."""
 
     whole(
         lambda: type(x).__torch_function__(sin, (), (x,)),

@@ -1,4 +1,4 @@
-"""What tests of examples share."""
+"""The fixture that tests of examples share."""
 
 import runpy
 from types import SimpleNamespace
@@ -8,5 +8,5 @@ import pytest
 
 @pytest.fixture(scope="module")
 def example(request):
-    """The functions of the example that the module names as EXAMPLE."""
+    """The functions of the example at the path EXAMPLE of the test module."""
     return SimpleNamespace(**runpy.run_path(str(request.module.EXAMPLE)))

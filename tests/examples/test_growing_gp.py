@@ -1,4 +1,4 @@
-"""The Gaussian process: predictions at every size, evidence, and what is compiled."""
+"""The Gaussian process: predictions at every size, evidence, and compilations."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def padded(example):
 
 
 def by_hand(x, y):
-    """The negative evidence, without factor or mask."""
+    """The negative evidence, computed without Cholesky factor or mask."""
 
     def cost(theta):
         apart = (x[:, None] - x[None]) / jnp.exp(theta[:2])

@@ -1,4 +1,4 @@
-"""The character model: batches and single lines cost what they cost in JAX."""
+"""The character model: batches and single lines have the same cost as in JAX."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The rounds: the bits of NumPy by every way, and a text that does not grow."""
+"""The rounds: every way gives NumPy's bits, and the text does not grow."""
 
 from pathlib import Path
 

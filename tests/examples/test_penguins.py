@@ -1,4 +1,4 @@
-"""The main example: right answers on both backends, and what it compiles when."""
+"""The main example: right answers on both backends, and its compilations."""
 
 import re
 import runpy
@@ -49,14 +49,14 @@ def test_the_answers_are_those_of_plain_numpy(penguins, data, backend, island):
     x, mass, group, where = data
     keep = (where == island) | (island == "everywhere")
     f = compiled(penguins, backend)
-    for k in (0, 1, 1000) if backend == "jax" else (0, 1, 4, 1000):  # each is compiled
+    for k in (0, 1, 1000) if backend == "jax" else (0, 1, 4, 1000):  # each compiles
         arguments = (x, mass, group, keep, k)
         wanted = penguins.plain_numpy(*arguments)
         assert penguins.same(backend, f(*arguments), wanted)
 
 
 def test_what_a_new_size_compiles(penguins, data):
-    """Whether it is padded instead depends on how long compilations have taken."""
+    """Specialized here: by default, compile times decide whether to pad instead."""
     x, mass, group, where = data
     f = compiled(penguins, "jax", "specialize")
     everyone = np.ones(len(mass), dtype=bool)
@@ -69,7 +69,7 @@ def test_what_a_new_size_compiles(penguins, data):
     segments = range(len(f.plan.segments))
     sizes = [sum(map(weight, s.nodes)) for s in f.plan.segments]
     solver = sizes.index(max(sizes))
-    assert sizes[solver] > 80  # in which the steps are one loop
+    assert sizes[solver] > 80  # all steps are one loop there
     assert new(x, mass, group, everyone, 3) == list(segments)
     assert new(x, mass, group, everyone, 3) == []
     by_k = new(x, mass, group, everyone, 5)
@@ -81,7 +81,7 @@ def test_what_a_new_size_compiles(penguins, data):
 
 
 def test_it_tells_its_story(capsys, tmp_path, monkeypatch):
-    """Called from elsewhere, too."""
+    """The example also runs from another working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
     with pytest.raises(SystemExit) as stopped:

@@ -1,4 +1,4 @@
-"""The Optax fits: groups of birds, and what is compiled for them."""
+"""The Optax fits: groups of birds, and the compilations for them."""
 
 import re
 from pathlib import Path

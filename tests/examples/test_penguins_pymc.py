@@ -1,4 +1,4 @@
-"""The PyMC model: its data, and both ways to sample it, on few draws."""
+"""The PyMC model: its data, and both ways to sample it, with few draws."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "penguins_pymc.py"
 
 @pytest.fixture
 def python_only():
-    """PyTensor without its compilers, which are slow to start."""
+    """Run PyTensor without its compilers, which are slow to start."""
     with pytensor.config.change_flags(mode="FAST_COMPILE"):
         yield
 

@@ -1,4 +1,4 @@
-"""The example of a user's rule: short, right, and of consequence for the plan."""
+"""The example of a user's rule: the rule is short and right, and changes the plan."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The hierarchical regression: its data, its gradient, one optimum three times."""
+"""The hierarchical regression: its data, its gradient, three fits of one optimum."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The Equinox model: what is compiled for lines of different lengths."""
+"""The Equinox model: compilations for lines of different lengths."""
 
 import re
 from pathlib import Path

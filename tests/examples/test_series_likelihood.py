@@ -1,4 +1,4 @@
-"""The kicked pendulum: its likelihood and gradient as loops give them, and its fit."""
+"""The kicked pendulum: its likelihood and gradient agree with loops; and its fit."""
 
 import functools
 import re
@@ -26,7 +26,7 @@ def series(example):
 
 @pytest.fixture(scope="module")
 def values_and_slopes(example, series):
-    """Of each series, by JAX."""
+    """The likelihood and gradient of each series, computed by JAX."""
     with jax.enable_x64(True):
         by_hand = jax.jit(jax.value_and_grad(functools.partial(example.cost, jnp)))
         found = [by_hand(THETA, y) for y in series]

@@ -1,4 +1,4 @@
-"""The graph network: its graphs, and what is compiled for them."""
+"""The graph network: its graphs, and the compilations for them."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The ball: ranges of SciPy and of the textbook, slopes as differences say."""
+"""The ball: ranges as in SciPy and the textbook, slopes as by finite differences."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The net that learns names: cost and gradient of `jax.lax.scan`, and a picture."""
+"""The net that learns names: cost and gradient as by `jax.lax.scan`, and a picture."""
 
 import re
 import unicodedata
@@ -45,13 +45,13 @@ def test_a_batch_has_cost_and_gradient_of_its_names(example, programs):
 
 
 def test_the_loss_is_summed_within_the_loop(programs):
-    """The stack of log probabilities is not made; products are, for the gradient."""
+    """The gradient needs stacked products, but no stack of log probabilities."""
     train = programs[0].function
     forward, backward = (
         node for node in train.plan.segments[0].nodes if node.primitive.name == "scan"
     )
     summed = forward.outputs[: forward.params["carries"]]
-    assert [v.type.rank for v in summed] == [0, 2, 1]  # the step, states and sums
+    assert [v.type.rank for v in summed] == [0, 2, 1]  # the step, states, sums
     assert backward.params["reverse"]
 
 

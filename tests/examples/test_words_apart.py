@@ -1,4 +1,4 @@
-"""Beam search: no better than the best of all, and its gradient is what it took."""
+"""Beam search never beats the exact best, and its gradient is that of its choice."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_scores_and_slopes(example, data, backend):
 
 
 def test_a_wide_beam_finds_the_best(example, data, monkeypatch):
-    """In short sentences, whichever the help of this Python has."""
+    """Tries the shortest sentences, as Python versions differ in their help texts."""
     monkeypatch.setitem(example.compiled.__globals__, "WIDTH", 250)
     _, answer = example.compiled("numpy")
     weights = np.array([5.0, -8.0, -15.0, -4.0])

@@ -1,4 +1,4 @@
-"""The texts of programs: all of one, and the part that is read."""
+"""The texts of programs: the whole text, and the part meant for reading."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""What `explain()` and `stats()` say."""
+"""The texts of `explain()` and the numbers of `stats()`."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Names of sizes: no two print the same, and `dims=` takes each that is printed."""
+"""Names of sizes: no two print the same, and `dims=` accepts every printed one."""
 
 import re
 import warnings
@@ -18,7 +18,7 @@ named = gt.tensor("named", "float32", ("k",))
 k = gt.iscalar("k")
 i = gt.tensor("i", "int64", ("m",))
 kept = x[x > 0]
-PRINTED = (  # where messages and reports print the name of a size
+PRINTED = (  # places where messages and reports print a size's name
     r"dims=\{'(.*?)'",
     r"static argument (\S+)",
     r"size (\S+): padded",

@@ -1,10 +1,10 @@
 """Random typed programs: built symbolically, and interpreted directly by NumPy.
 
-A program is a list of steps; each applies one function twice, to symbolic values
-through `graphc.tensor` and to arrays through `numpy`. The arrays tell the generator
-which arguments are valid. Values that went through rounding are marked: a function
-with jumps (floor, comparisons, argmax, sorting ...) is applied to exact ones only,
-since one rounding may lead two backends to different sides of a jump.
+A program is a list of steps. Each step applies one function twice: to symbolic values
+through `graphc.tensor`, and to arrays through `numpy`. The arrays tell the generator
+which arguments are valid. Values that went through rounding are marked: a function with
+jumps (floor, comparisons, argmax, sorting ...) is applied to exact values only, since
+one rounding may put two backends on different sides of a jump.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,19 +25,19 @@ LARGEST = 1e6
 
 @dataclass
 class Known:
-    """A value in both worlds, and the function and the values that it is made by."""
+    """A value, symbolic and as an array, with the call and arguments it came from."""
 
     symbolic: Any
     array: np.ndarray
     exact: bool
-    narrow: bool = False  # whether something before was rounded to 32 bits
+    narrow: bool = False  # whether an earlier step rounded to 32 bits
     call: Any = None
     args: "tuple[Known, ...]" = ()
 
 
 @dataclass
 class Program:
-    """Inputs with their arguments, and every value that was made from them."""
+    """Inputs with their arguments, and every value made from them."""
 
     inputs: list[Any]
     arguments: list[Any]
@@ -47,13 +47,13 @@ class Program:
 
 @dataclass(frozen=True)
 class Step:
-    """A kind of step: `draw` picks arguments and returns what to call, or None."""
+    """A kind of step: `draw` picks arguments and returns the call, or None."""
 
     name: str
     draw: Callable[[np.random.Generator, list[Known]], Any]
     jumps: bool = False
     exact: bool = True
-    narrows: bool = False  # it computes with 32 bits where the arguments have no more
+    narrows: bool = False  # it computes with 32 bits unless its arguments have more
 
 
 STEPS: list[Step] = []
@@ -70,13 +70,13 @@ def step(name: str, *, jumps: bool = False, exact: bool = True) -> Any:
 
 
 def pick(rng: np.random.Generator, pool: list[Known], kinds: str, rank: int = 0) -> Any:
-    """A value whose dtype kind is one of `kinds` and whose rank is at least `rank`."""
+    """Pick a value whose dtype kind is in `kinds` and whose rank is at least `rank`."""
     fit = [k for k in pool if k.array.dtype.kind in kinds and k.array.ndim >= rank]
     return fit[rng.integers(len(fit))] if fit else None
 
 
 def unary(names: str, kinds: str, **flags: Any) -> None:
-    """Functions of one array."""
+    """Register functions of one array as steps."""
     for name in names.split():
 
         def draw(rng: Any, pool: list[Known], name: str = name) -> Any:
@@ -87,7 +87,7 @@ def unary(names: str, kinds: str, **flags: Any) -> None:
 
 
 def binary(names: str, kinds: str, **flags: Any) -> None:
-    """Functions of two arrays that broadcast, or of an array and a number."""
+    """Register functions of two broadcasting arrays, or of an array and a number."""
     for name in names.split():
 
         def draw(rng: Any, pool: list[Known], name: str = name) -> Any:
@@ -104,7 +104,7 @@ def binary(names: str, kinds: str, **flags: Any) -> None:
 
 
 def _broadcasts(a: Known, b: Known) -> bool:
-    """Whether two arrays fit without stretching an axis that is not said to be 1."""
+    """Whether two arrays broadcast, stretching only axes declared as possibly 1."""
     (ms, ss), (ns, ts) = (
         (k.array.shape[::-1], k.symbolic.type.shape[::-1]) for k in (a, b)
     )
@@ -113,7 +113,7 @@ def _broadcasts(a: Known, b: Known) -> bool:
 
 
 def _stretches(size: Any) -> bool:
-    """Whether a size is 1 since axes are that may be."""
+    """Whether a size is 1 because axes that may be 1 are."""
     if not may_be_one(size):
         return False
     ones = dict.fromkeys([s for s in size.symbols if s.name.startswith("one")], 1)
@@ -121,7 +121,7 @@ def _stretches(size: Any) -> bool:
 
 
 def reduction(names: str, kinds: str, *, nonempty: bool = False, **flags: Any) -> None:
-    """Functions over an axis, some axes or all."""
+    """Register reductions over one axis, some axes or all of them."""
     for name in names.split():
 
         def draw(rng: Any, pool: list[Known], name: str = name) -> Any:
@@ -376,7 +376,7 @@ def _arange(rng: Any, pool: list[Known]) -> Any:
 
 
 def in_space(space: str, names: str, kinds: str, rank: int = 0) -> None:
-    """Functions of a space of graphc.tensor that NumPy has under the same name."""
+    """Register functions of a space of graphc.tensor that NumPy has by that name."""
     for name in names.split():
 
         def draw(rng: Any, pool: list[Known], name: str = name) -> Any:
@@ -442,7 +442,7 @@ def new_input(
     dtypes: Sequence[str],
     stretching: bool = False,
 ) -> tuple[Any, np.ndarray]:
-    """A variable and an argument on a coarse grid, with a few special values."""
+    """A variable and an argument, on a coarse grid with a few special values."""
     dtype = str(rng.choice(dtypes))
     sizes = (*SIZES, 1, 1, 1, 3, 3) if stretching else SIZES
     shape = tuple(int(n) for n in rng.choice(sizes, rng.integers(0, 4)))
@@ -473,9 +473,9 @@ def generate(
     dtypes: Sequence[str] = DTYPES,
     stretching: bool = False,
 ) -> Program:
-    """The program of a seed, of the steps above and of `more`.
+    """Make the program of a seed from the steps above and from `more`.
 
-    Where it is `stretching`, most axes may be 1 and are declared so.
+    If it is `stretching`, most axes may be 1 and are declared so.
     """
     steps = [*STEPS, *more]
     rng = np.random.default_rng(seed)
@@ -500,11 +500,11 @@ def generate(
 def _apply(
     program: Program, pool: list[Known], kind: Step, call: Any, args: tuple[Any, ...]
 ) -> None:
-    """Run one step in both worlds; results that grow too large are left out."""
+    """Run one step symbolically and on arrays; drop results that are too large."""
     try:
         with np.errstate(all="ignore"):
             array = np.asarray(call(np, *(k.array for k in args)))
-    except (ValueError, TypeError, IndexError):  # not for arrays of this rank or size
+    except (ValueError, TypeError, IndexError):  # the rank or size does not fit
         return
     big = array.size > 200 or array.ndim > 4
     if big or (array.size and np.nanmax(np.abs(array), initial=0) > LARGEST):
@@ -523,7 +523,7 @@ def _apply(
 
 
 def arguments_at(program: Program, factor: int) -> list[np.ndarray]:
-    """Arguments whose symbolic axes are so many times as long."""
+    """The arguments with each symbolic axis `factor` times as long."""
     found = []
     for value, array in zip(program.inputs, program.arguments, strict=True):
         for axis, size in enumerate(value.type.shape):
@@ -534,9 +534,9 @@ def arguments_at(program: Program, factor: int) -> list[np.ndarray]:
 
 
 def made_of(program: Program, arguments: list[np.ndarray]) -> list[Any]:
-    """All values by NumPy, for other arguments; None where one cannot be made.
+    """Compute all values by NumPy for other arguments; None where that fails.
 
-    Those that have grown too large are left out, with all that is made of them.
+    Values that have grown too large are None too, and so is all that is made of them.
     """
     env = dict(zip(map(id, program.inputs), arguments, strict=True))
     for known in program.made:
@@ -556,13 +556,13 @@ def made_of(program: Program, arguments: list[np.ndarray]) -> list[Any]:
 
 
 def tolerance(known: Known) -> dict[str, float]:
-    """What rounding may do to a value in a dozen steps."""
+    """The error that rounding may cause in a dozen steps."""
     limit = 2e-3 if known.narrow else 1e-9
     return {"rtol": limit, "atol": limit}
 
 
 def run(program: Program, backend: str, **options: Any) -> list[np.ndarray]:
-    """All values of the program, through one compiled function."""
+    """Compute all values of the program by one compiled function."""
     outputs = [k.symbolic for k in program.made]
     f = graphc.function(program.inputs, outputs, backend=backend, **options)
     return [np.asarray(a) for a in f(*program.arguments)]

@@ -1,6 +1,6 @@
-"""Steps that are loops and branches, of bodies and of uses of their results at random.
+"""Steps that are loops and branches, with random bodies and random uses of the results.
 
-On arrays, `Plain` does them in Python.
+On arrays, `Plain` runs them in Python.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ import graphc.tensor as gt
 from tests.fuzz.generator import Known, Step, pick
 
 LOOPS: list[Step] = []
-REDUCTIONS: list[Step] = []  # loops of whose rows less is left
+REDUCTIONS: list[Step] = []  # loops of which reductions leave fewer rows
 
-# The next carry `c` of a row `r` and something from outside `w`, all of one shape.
+# The next carry, from carry `c`, row `r` and an outer value `w`, all of one shape.
 UPDATES = (
     "c * 0.5 + r",
     "xp.tanh(c + r)",
@@ -29,7 +29,7 @@ UPDATES = (
     "r",
     "c",
 )
-# What is stacked of the new carry, the row and that.
+# The stacked output, from the new carry, the row and the outer value.
 STACKED = (
     "c",
     "r * c / 9",
@@ -39,7 +39,7 @@ STACKED = (
     "w",
     "r - xp.sum(r)",
 )
-# What is made of the stacked ones `y`, in which hoisting finds something to do.
+# Uses of the stacked outputs `y` in which hoisting has something to do.
 USES = (
     "y",
     "xp.sum(y, axis=0)",
@@ -54,7 +54,7 @@ USES = (
     "xp.all(y < 1, axis=0)",
     "xp.linalg.norm(xp.reshape(y, (-1,)))",
 )
-# Of several rows at once, or of all before the first is used.
+# Uses that need several rows at once, or all rows before the first one is used.
 REDUCED = (
     "xp.sum((y[1:] - y[:-1]) ** 2)",
     "xp.sum(y[2:] * y[:-2], axis=0)",
@@ -71,7 +71,7 @@ REDUCED = (
 
 
 class Plain:
-    """Loops on arrays, in Python."""
+    """The loops of `gt`, on arrays and in Python."""
 
     @staticmethod
     def scan(
@@ -82,7 +82,7 @@ class Plain:
         until: Any = None,
         checkpoint: Any = None,
     ) -> Any:
-        """As `gt.scan`."""
+        """Like `gt.scan`."""
         c, found = first, []
         for r in rows[::-1] if reverse else rows:
             c, y = step(c, r)
@@ -96,7 +96,7 @@ class Plain:
 
     @staticmethod
     def while_loop(cond: Any, body: Any, init: Any, max_steps: Any = None) -> Any:
-        """As `gt.while_loop`."""
+        """Like `gt.while_loop`."""
         while cond(init):
             init = body(init)
         return init
@@ -105,14 +105,14 @@ class Plain:
     def fori_loop(
         lower: int, upper: int, body: Any, init: Any, checkpoint: Any = None
     ) -> Any:
-        """As `gt.fori_loop`."""
+        """Like `gt.fori_loop`."""
         for i in range(lower, upper):
             init = body(i, init)
         return init
 
     @staticmethod
     def cond(pred: Any, true_fun: Any, false_fun: Any) -> Any:
-        """As `gt.cond`."""
+        """Like `gt.cond`."""
         return true_fun() if pred else false_fun()
 
 
@@ -133,7 +133,7 @@ def _rows(rng: np.random.Generator, pool: list[Known]) -> Known | None:
 
 
 def step(name: str, steps: list[Step] = LOOPS) -> Any:
-    """Decorator: a step that is drawn by the function."""
+    """Register the decorated function, which draws a step."""
 
     def join(draw: Any) -> Any:
         def of_floats(rng: np.random.Generator, pool: list[Known]) -> Any:
@@ -151,7 +151,7 @@ def step(name: str, steps: list[Step] = LOOPS) -> Any:
 
 
 def _body(rng: np.random.Generator) -> Any:
-    """A body at random, of what it takes from outside."""
+    """Draw a function that makes a body from the outer value that it uses."""
     update, stacked = str(rng.choice(UPDATES)), str(rng.choice(STACKED))
 
     def body(xp: Any, w: Any) -> Any:
@@ -170,7 +170,7 @@ def _used(rng: np.random.Generator, uses: Sequence[str] = USES) -> Any:
 
 
 def _kept(pool: list[Known]) -> Any:
-    """What a gradient keeps, in turn."""
+    """Take turns with the checkpoint intervals of gradients."""
     return (None, "sqrt", None, "log", 2)[len(pool) % 5]
 
 
@@ -228,7 +228,7 @@ def _nested(
 
 @step("gradient of a scan")
 def _gradient(rng: np.random.Generator, pool: list[Known]) -> Any:
-    """Of one whose derivative is known: half the squares of sums of rows so far."""
+    """The known derivative of half the sum of squares of running sums of rows."""
     x = _rows(rng, pool)
     reverse = bool(rng.random() < 0.4)
 

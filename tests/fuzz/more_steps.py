@@ -1,4 +1,4 @@
-"""Steps of the wider programs: functions that the first generator does not know."""
+"""Steps of the wider programs: functions that generator.py does not have."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ MORE: list[Step] = []
 
 
 def step(name: str, *, jumps: bool = False, exact: bool = True) -> Any:
-    """Decorator: a step that is drawn by the function."""
+    """Register the decorated function, which draws a step."""
 
     def join(draw: Any) -> Any:
         MORE.append(Step(name, draw, jumps, exact))
@@ -25,7 +25,7 @@ def step(name: str, *, jumps: bool = False, exact: bool = True) -> Any:
 def one(
     names: str, kinds: str, rank: int = 0, finite: bool = True, **flags: Any
 ) -> None:
-    """Functions of one array, each written `name` or `name(x, ...)`."""
+    """Register functions of one array, each written `name` or `name(x, ...)`."""
     for text in names.split(";"):
         call = text.strip() if "(" in text else f"{text.strip()}(x)"
         function = eval(f"lambda xp, x: xp.{call}")
@@ -40,7 +40,7 @@ def one(
 
 
 def _plain(x: Known) -> bool:
-    """Not empty, and without NaN and infinities."""
+    """Whether an array is not empty and free of NaN and infinities."""
     return bool(x.array.size) and bool(np.isfinite(x.array).all())
 
 
@@ -52,8 +52,8 @@ one("argsort(x, axis=-1, stable=True)", "iu", 1)
 one("tril; triu(x, 1); diagonal; trace; rot90; swapaxes(x, 0, 1)", "iuf", 2)
 one("diag; fliplr(xp.atleast_2d(x)); column_stack((x, x))", "iuf", 1)
 one("quantile(x, 0.3); percentile(x, 60.0, axis=0)", "f", 1, jumps=True, exact=False)
-# NumPy computes cov and vander in float64 always, we in the dtype given; and it knows
-# that one variable is one, where we may not.
+# NumPy always computes cov and vander in float64, graphc in the dtype given. NumPy also
+# sees that an axis is a single variable, where graphc may not.
 one("cov(xp.concatenate((x, x)).astype('float64'))", "f", 2, exact=False)
 one("clip(x, -1, 2); ldexp(x, 2)", "f")
 one("insert(x, 1, 5, axis=0); append(x, x[:1], axis=0); delete(x, 0, axis=0)", "iu", 1)
@@ -178,7 +178,7 @@ def _solve(rng: Any, pool: list[Known]) -> Any:
 
 @step("gradient", exact=False)
 def _gradient(rng: Any, pool: list[Known]) -> Any:
-    """A gradient whose form is known: the first program under `grad`."""
+    """A gradient with a known formula, to have `grad` in programs."""
     x = pick(rng, pool, "f", 1)
     if x is None or not _plain(x):
         return None

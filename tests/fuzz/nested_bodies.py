@@ -1,7 +1,7 @@
-"""Loops and branches in each other, of which each takes sizes from around it.
+"""Nested loops and branches that each take sizes from around them.
 
-A `Nest` is drawn by Hypothesis; `cost` computes it on symbolic values as on arrays,
-there with the loops of `Plain`. It is smooth, so that differences tell its gradient.
+Hypothesis draws a `Nest`; `cost` computes it on symbolic values and on arrays, there
+with the loops of `Plain`. It is smooth, so that differences approximate its gradient.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import graphc.tensor as gt
 from tests.fuzz.loop_steps import Plain
 
-EDGE = 0.0123  # no element of an argument is as near to it as a difference
+EDGE = 0.0123  # further from each element of an argument than a difference
 WIDTH = 40
-# Known before a call, also of many examples at once; or told by data.
+# Sizes known before a call, even for many examples at once; LATE depend on data.
 EARLY = {
     "axis": "x.shape[0]",
     "argument": "k",
@@ -30,9 +30,9 @@ LATE = {
     "of a count": f"x[x[:, 0] > {EDGE}][:k].shape[0]",
     "count and axis": f"xp.count_nonzero(x[:, 1] > {EDGE}) + x.shape[0]",
 }
-# Of a step: what it is told by the row.
+# Sizes within a step that depend on its row.
 OWN = (f"r[r > {EDGE}].shape[0]", f"r[r > {EDGE}].shape[0] + s")
-# What a step does with a size `s`, a vector `v` of so many, what it carries, and a row.
+# Terms of a step with a size `s`, a vector `v` of that size, the carry and a row.
 TERMS = (
     "xp.sum(xp.tanh(xp.full((s,), c)))",
     "xp.sum(xp.sin(xp.arange(s) * c))",
@@ -44,25 +44,25 @@ TERMS = (
     "xp.sum(xp.full((s,), c * 0 + 1) * v) * xp.sin(c)",
 )
 MAPPED = ("scan", "reversed", "fori", "while", "cond", "map", "checkpoint")
-KINDS = (*MAPPED, "until")  # the last has no number of steps for many examples
+KINDS = (*MAPPED, "until")  # until: its steps differ by example
 
 
 @dataclass(frozen=True)
 class Nest:
-    """A loop or branch: its sizes, what a step does with them, and what is in it."""
+    """A loop or branch: its sizes, the terms of its step, and the nests inside."""
 
     kind: str
-    sizes: tuple[str, ...]  # code, of those around it
-    terms: tuple[str, ...]  # for each size
+    sizes: tuple[str, ...]  # code of sizes from around the nest
+    terms: tuple[str, ...]  # one for each size
     inside: tuple["Nest", ...]
-    own: str = ""  # code of a size that the step is told by its row, for its `inside`
+    own: str = ""  # code of a size that depends on the row, for `inside`
 
 
 @st.composite
 def nests(
     draw: Any, sizes: dict[str, str], depth: int = 2, kinds: tuple[str, ...] = KINDS
 ) -> Nest:
-    """A nest of loops whose sizes are of these and, within, of their steps."""
+    """Draw a nest whose loops all use sizes from `sizes`."""
     count = draw(st.integers(1, 2))
     one_size, one_term = st.sampled_from([*sizes.values()]), st.sampled_from(TERMS)
     inside: tuple[Nest, ...] = ()
@@ -78,7 +78,7 @@ def nests(
 
 @st.composite
 def told_by_rows(draw: Any) -> Nest:
-    """Scans in a scan in which a size differs from step to step of the outer one."""
+    """Draw inner loops in a scan; each outer step has its own size for them."""
     sizes = {**EARLY, **LATE}
     inside = tuple(draw(st.lists(nests(sizes, 0), min_size=1, max_size=2)))
     outer = draw(nests(sizes, 0))
@@ -87,7 +87,7 @@ def told_by_rows(draw: Any) -> Nest:
 
 
 def cost(nest: Nest, xp: Any, x: Any, k: Any, c: Any) -> Any:
-    """What a nest makes of a scalar."""
+    """Compute the scalar that a nest makes of the scalar `c`."""
     return _done(nest, xp, {"x": x, "k": k, "r": xp.sum(x, axis=0) * 0.3}, c)
 
 
@@ -109,7 +109,7 @@ def _done(nest: Nest, xp: Any, names: dict[str, Any], c: Any) -> Any:
 
 
 def _looped(kind: str, xp: Any, names: dict[str, Any], step: Any, c: Any) -> Any:
-    """A step, done as the kind of loop or branch says."""
+    """Run a step in the loop or branch that `kind` names."""
     loops, x, outside = gt if xp is gt else Plain, names["x"], names["r"]
     rows = x * 0.5
     match kind:
@@ -137,7 +137,7 @@ def _looped(kind: str, xp: Any, names: dict[str, Any], step: Any, c: Any) -> Any
 
 
 def _of_own(nest: Nest) -> Nest:
-    """The nest, of the size that the step around it has."""
+    """The nest with all sizes replaced by that of the surrounding step."""
     return Nest(nest.kind, ("own",) * len(nest.sizes), nest.terms, nest.inside)
 
 
@@ -146,20 +146,20 @@ def _made(text: str, xp: Any, names: dict[str, Any]) -> Any:
 
 
 def behind(xp: Any, x: Any, out: Any, size: Any) -> Any:
-    """A scan and a loss behind it that late rules make one loop of."""
+    """A scan followed by a loss, which late rules turn into one loop."""
     add = lambda c, r: (c * 0.5 + r, xp.tanh(r + c))  # noqa: E731
     _, ys = (gt if xp is gt else Plain).scan(add, xp.sum(x, axis=0) * 0, x)
     return xp.sum(xp.exp(xp.tanh(ys @ out))) / 99 + xp.sum(xp.arange(size)) / 9
 
 
 def variables() -> Any:
-    """The inputs of a program: rows, a size, and the weights of a loss."""
+    """The inputs of a program: rows, a size, and the weights of the loss."""
     x = gt.tensor("x", "float64", ("n", WIDTH))
     return x, gt.tensor("k", "int64", ()), gt.tensor("out", "float64", (WIDTH, 500))
 
 
 def arguments(n: int, k: int, seed: int) -> Any:
-    """Arguments for these, away from the edge."""
+    """Arguments for `variables()`, none of them close to the edge."""
     rng = np.random.default_rng(seed)
     x, out = rng.normal(size=(n, WIDTH)), rng.normal(size=(WIDTH, 500)) / 9
     x[np.abs(x - EDGE) < 1e-3] += 0.01

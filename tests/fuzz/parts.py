@@ -1,9 +1,9 @@
 """Random programs over parts of arrays: the rows that a mask or a number keeps.
 
-A program is the text of a scalar of `x` (n), `y` (m), `a` (n, m), and the number `k`;
-`F` in it holds either symbolic functions or those of NumPy. Each of its arrays has
-axes of a few lengths: `n`, `m`, `k` (the first rows), `s` (the selected rows) and `r`
-(the repeated rows, 2 m).
+A program is the text of a scalar made of `x` (n), `y` (m), `a` (n, m) and the number
+`k`; its `F` holds either symbolic functions or NumPy's. The axes of its arrays have a
+few lengths: `n`, `m`, `k` (the first rows), `s` (the selected rows) and `r` (the
+repeated rows, 2 m).
 """
 
 import random
@@ -37,7 +37,7 @@ SAME_SHAPE = [
     "F.roll({}, 1, axis=-1)",
     "F.cummax({}, axis=-1)",
     "F.softmax({}, axis=-1)",
-    "({0}) - 0.5 * F.mean({0}, axis=-1, keepdims=True)",  # sums of 1 * are rounding
+    "({0}) - 0.5 * F.mean({0}, axis=-1, keepdims=True)",  # 1.0 leaves rounding in sums
     "({0}) / (1 + F.max(F.abs({0}), axis=-1, keepdims=True, initial=0.0))",
 ]
 
@@ -47,7 +47,7 @@ def product(left: str, right: str) -> str:
 
 
 class Writer:
-    """Texts of random programs, `depth` operations deep at most."""
+    """Writes texts of random programs, at most `depth` operations deep."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -115,7 +115,7 @@ class Writer:
 
 
 def text_of(seed: int, depth: int = 4, longest: int = 900) -> str:
-    """The program of a seed: the first of its texts that is not too long."""
+    """The program of a seed: the first text drawn that is not too long."""
     writer = Writer(seed)
     while len(text := writer.scalar(depth)) > longest:
         pass
@@ -159,7 +159,7 @@ def _add_at(x: np.ndarray, where: Any, rows: np.ndarray) -> np.ndarray:
 
 
 def _softmax(x: np.ndarray, axis: int) -> np.ndarray:
-    """The one of SciPy refuses arrays without elements."""
+    """Softmax that accepts arrays without elements, as SciPy's does not."""
     return scipy.special.softmax(x, axis=axis) if x.size else x
 
 

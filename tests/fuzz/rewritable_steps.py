@@ -1,4 +1,4 @@
-"""Steps in which rewrites find something to do: forms that rules are written for."""
+"""Steps in forms that rewrite rules are written for."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ REWRITABLE: list[Step] = []
 
 
 def form(text: str, kinds: str, rank: int = 0, **flags: bool) -> None:
-    """A step that is written in terms of `xp`, `x` and its rows `r`."""
+    """Register a step written in terms of `xp`, `x` and its rows `r`."""
     function = eval(f"lambda xp, sp, x: {text}")
 
     def call(xp: Any, x: Any) -> Any:

@@ -1,6 +1,6 @@
 """Random nests of loops and branches that take sizes from around them.
 
-They give what plain NumPy does, with gradients, for many examples at once, with late
+They give what plain NumPy gives, with gradients, for many examples at once, with late
 rules and under every policy; and every body in them is closed.
 
 `GRAPHC_FUZZ=500 pytest tests/fuzz/test_bodies.py` runs that many of each kind.
@@ -43,7 +43,7 @@ ANY = st.sampled_from([*WAYS])
 
 
 def fuzzed(count, **strategies):
-    """Decorator: as many examples, the same in each run."""
+    """Run the decorated test on `count` examples, the same in each run."""
 
     def decorate(test):
         run = given(**strategies)(test)
@@ -69,7 +69,7 @@ def whole(nest, xp, x, k, out, late):
 
 
 def compiled(inputs, outputs, backend, options):
-    """The function, whose graph is sound whatever was made of it."""
+    """Compile a function and verify the graph that its rewrites left."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         f = graphc.function(
@@ -80,7 +80,7 @@ def compiled(inputs, outputs, backend, options):
 
 
 def check(nest, n, k, seed, late, way, backend="numpy"):
-    """Values and gradients are those of NumPy, and of differences."""
+    """Compare values with NumPy, and gradients with finite differences."""
     inputs, given = variables(), arguments(n, k, seed)
     symbolic = whole(nest, gt, *inputs, late)
     slopes = graphc.grad(symbolic, inputs[0], disconnected="zero")
@@ -115,7 +115,7 @@ def test_on_jax(nest, n, k, seed, late, way):
 
 @fuzzed(COUNT, nest=nests(EARLY, 2, MAPPED), graph=st.booleans(), way=ANY, **SIZES)
 def test_many_examples(nest, n, k, seed, graph, way):
-    """Of a function, and of a graph, which has sizes of its own."""
+    """By `vmap` of a function, and of a graph, which has sizes of its own."""
     many = gt.tensor("many", "float64", ("b", "m", 40))
     x, size, _ = variables()
     one = lambda x: cost(nest, gt, x, size, start(gt, x))  # noqa: E731

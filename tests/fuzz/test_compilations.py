@@ -1,4 +1,4 @@
-"""Random programs over many sizes: XLA compiles seldom, and never for sizes seen.
+"""Random programs at many sizes: XLA rarely compiles, and never for a size seen before.
 
 `GRAPHC_FUZZ=2400 pytest tests/fuzz/test_compilations.py` runs 300 programs.
 """
@@ -21,15 +21,15 @@ COUNT = int(os.environ.get("GRAPHC_FUZZ", "16")) // 8
 START = int(os.environ.get("GRAPHC_FUZZ_START", "7"))
 FACTORS = range(1, 21)
 MOST = math.ceil(math.log2(FACTORS[-1] / FACTORS[0])) + 2  # for one size
-# Of NaN, of what was rounded, or an overflow that another order of factors has not.
+# Their results vary: signs of NaN, rounding, overflow that depends on the order.
 LOOSE = ("signbit", "spacing", "prod", "nanprod")
-LENGTH = 3  # steps; programs of more have more segments
+LENGTH = 3  # steps; longer programs have more segments
 
 
 @pytest.mark.parametrize("dims", ["pad", "auto"])
 @pytest.mark.parametrize("seed", range(START, START + COUNT))
 def test_compilations_are_few(seed, dims):
-    """At most `MOST` for each independent size, and none on any repeat."""
+    """At most `MOST` for each independent size, and none for a repeated call."""
     program = generate(seed, MORE, LENGTH)
     calls = [arguments_at(program, factor) for factor in FACTORS]
     values = [made_of(program, given) for given in calls]

@@ -15,8 +15,8 @@ from tests.fuzz.more_steps import MORE
 
 COUNT = int(os.environ.get("GRAPHC_FUZZ", "8"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
-FOUND = (458, 490, 722)  # seeds of failures found so far; they stay
-FOUND_WIDER = (209, 922)  # likewise, of programs of more kinds of steps
+FOUND = (458, 490, 722)  # seeds that once failed; they stay
+FOUND_WIDER = (209, 922)  # likewise, for programs with more kinds of steps
 
 
 def check(seed, more=()):

@@ -1,4 +1,4 @@
-"""Random loops: as Python loops on NumPy, whatever is done about rules and sizes.
+"""Random loops give what Python loops on NumPy give, under all rules and policies.
 
 `GRAPHC_FUZZ=2000 pytest tests/fuzz/test_loops.py` runs that many programs.
 """
@@ -17,7 +17,7 @@ from tests.fuzz.loop_steps import LOOPS, REDUCTIONS
 COUNT = int(os.environ.get("GRAPHC_FUZZ", "8"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 JAX_COUNT = COUNT // 8  # a program takes seconds to compile
-FOUND = [(21, "numpy"), (3018, "jax"), (4012, "jax")]  # they stay
+FOUND = [(21, "numpy"), (3018, "jax"), (4012, "jax")]  # once failed; they stay
 WAYS = {
     "hoisted": {},
     "as written": {"rewrites": graphc.rewrites.none},
@@ -31,7 +31,7 @@ def program_of(seed, dtypes=DTYPES, loops=LOOPS):
 
 
 def check(seed, backend, options, loops=LOOPS):
-    """How many values were right."""
+    """Run one program and count the values compared."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = program_of(seed, loops=loops)
@@ -72,9 +72,9 @@ def test_that_failed_once():
 
 
 def slope(seed, backend, loops=LOOPS):
-    """Of a program along some direction: by differences, and by gradients in each way.
+    """The slope of a program along a direction: by differences and by each gradient.
 
-    None where it has none. Numbers are off the grid, away from the edges of jumps.
+    None if the program has no gradient. Its numbers lie off the grid, away from jumps.
     """
     program = program_of(seed, ["float64"], loops)
     finite = all(np.isfinite(a).all() for a in program.arguments)
@@ -101,7 +101,7 @@ def slope(seed, backend, loops=LOOPS):
 
 
 def check_slope(seed, backend, loops=LOOPS):
-    """Whether there was one; it was right."""
+    """Check the slope of a program; return whether it has one."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = slope(seed, backend, loops)

@@ -1,4 +1,4 @@
-"""Random programs over parts of arrays: values of NumPy, gradients without rewriting.
+"""Random programs over parts of arrays, against NumPy and unrewritten gradients.
 
 `GRAPHC_FUZZ=500 pytest tests/fuzz/test_parts.py` runs that many programs.
 """
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.usefixtures("wide")
 COUNT = int(os.environ.get("GRAPHC_FUZZ", "4"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 SIZES = (5, 3, 2), (1, 1, 1), (40, 70, 33), (3, 2, 0), (0, 3, 0), (130, 200, 99)
-FEW_SIZES = SIZES[0], SIZES[2]  # JAX compiles for seconds
+FEW_SIZES = SIZES[0], SIZES[2]  # JAX takes seconds to compile each
 OTHERS = {"rewritten": {}, "padded": {"dims": "pad"}}
 X, Y = gt.tensor("x", "float64", "n"), gt.tensor("y", "float64", "m")
 A, K = gt.tensor("a", "float64", "n m"), gt.scalar("k", "int64")
 
 
 def function_of(text, backend, **options):
-    """The program and its gradients, compiled."""
+    """Compile a program together with its gradients."""
     scope = {"F": SYMBOLS, "x": X, "y": Y, "a": A, "k": K}
     value = eval(text, scope)
     gradients = graphc.grad(value, [X, Y, A], disconnected="zero")
@@ -45,7 +45,7 @@ def arguments_of(seed, sizes):
 
 
 def assert_close(results, expected, where):
-    """Results are those expected, up to rounding beside the largest of each array."""
+    """Compare results, up to rounding relative to the largest element of each array."""
     for result, other in zip(results, expected, strict=True):
         assert np.shape(result) == np.shape(other), where
         largest = np.abs(np.where(np.isfinite(other), other, 0)).max(initial=1)

@@ -1,4 +1,4 @@
-"""Random programs give the same whatever is done about their sizes.
+"""Random programs give the same results under every policy for sizes.
 
 `GRAPHC_FUZZ=2000 pytest tests/fuzz/test_policies.py` runs that many programs.
 """
@@ -20,7 +20,7 @@ POLICIES = {"pad": graphc.Pad(minimum=3, growth=1.6), "bound": "bound"}
 
 
 def check(seed, more, backend, dims, **options):
-    """One program against NumPy: how many of its values were compared."""
+    """Compare one program with NumPy; return how many values were compared."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = generate(seed, more, **options)
@@ -31,7 +31,7 @@ def check(seed, more, backend, dims, **options):
     for step, known, got in steps:
         where = f"seed {seed}, {backend}, {step}, of {program.steps}"
         if step.startswith("signbit"):
-            continue  # of NaN: libraries leave its sign open, and it depends on lanes
+            continue  # the sign of NaN is up to the library, and varies by lane
         assert got.dtype == known.array.dtype, where
         assert got.shape == known.array.shape, where
         np.testing.assert_allclose(

@@ -1,8 +1,8 @@
-"""Random programs give the same with rewrites and without, on both backends.
+"""Random programs give the same results with and without rewrites, on both backends.
 
 `GRAPHC_FUZZ=2000 pytest tests/fuzz/test_rewriting.py` runs that many programs. Rules
-that are claimed for finite numbers alone are on where the program has no others. Rules
-that are exact are also tried by themselves, where every bit has to be the same.
+claimed for finite numbers only are used if the program has no others. Exact rules are
+also tried by themselves, and there every bit has to be the same.
 """
 
 import os
@@ -25,18 +25,18 @@ from tests.fuzz.rewritable_steps import REWRITABLE
 COUNT = int(os.environ.get("GRAPHC_FUZZ", "10"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 BACKENDS = os.environ.get("GRAPHC_FUZZ_BACKENDS", "numpy jax").split()
-FOUND = (379,)  # seeds of failures found so far; they stay
+FOUND = (379,)  # seeds that once failed; they stay
 
 
 def fitting(rules, program):
-    """The rules that claim something about a program with these numbers."""
+    """The rules whose claims cover the numbers of a program."""
     if program.finite:
         return rules
     return Rules(tuple(rule for rule in rules if not rule.finite))
 
 
 def used(rules, program):
-    """How often each rule applies in a program."""
+    """Count how often each rule applies in a program."""
     names = tuple(x.name for x in program.inputs)
     outputs = tuple(k.symbolic for k in program.made)
     graph = Graph(tuple(program.inputs), outputs, names, ("",) * len(outputs))
@@ -44,7 +44,7 @@ def used(rules, program):
 
 
 def check(seed):
-    """The rules that applied, none of which changed a value."""
+    """Count the rules that applied, after checking that none changed a value."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", graphc.UnusedInputWarning)
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -58,9 +58,9 @@ def check(seed):
 
 
 def keep_ends(program):
-    """Of a program's values, those from which no other one is made.
+    """Keep only those values of a program from which no other one is made.
 
-    What is in between has no other use then, as many rules ask for.
+    Values in between then have a single use, as many rules require.
     """
     inside = {
         x for k in program.made for n in ancestors([k.symbolic]) for x in n.inputs
@@ -90,7 +90,7 @@ def compare(program, where):
 
 
 def agree(program, old, new, where, exact=False):
-    """Whether all values of a program are the same."""
+    """Require that all values of a program are the same."""
     for i, (known, a, b) in enumerate(zip(program.made, old, new, strict=True)):
         at = f"{where}, {program.ends[i]}, of {program.steps}"
         assert a.dtype == b.dtype and a.shape == b.shape, at

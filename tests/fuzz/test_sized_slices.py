@@ -1,7 +1,7 @@
-"""Slices, writes and loops with bounds that are numbers or steps: padded as by NumPy.
+"""Slices, writes and loops bounded by numbers or steps give, padded, what NumPy gives.
 
-A program is a list of steps, each on the result of the step before; it runs on NumPy as
-it stands, and as a graph whose sizes are padded. `GRAPHC_FUZZ=2000 pytest
+A program is a list of steps, each applied to the result of the one before. It runs on
+NumPy as it is, and as a graph whose sizes are padded. `GRAPHC_FUZZ=2000 pytest
 tests/fuzz/test_sized_slices.py` runs that many programs.
 """
 
@@ -28,7 +28,7 @@ STEPS = ("part", "set", "add", "kept", "summed", "stepwise set", "stepwise sum")
 
 
 class Slice(NamedTuple):
-    """The texts of the bounds of a slice."""
+    """The bounds of a slice, as code."""
 
     start: str
     stop: str
@@ -40,7 +40,7 @@ class Slice(NamedTuple):
 
 
 class Numbers:
-    """The operations of a program on arrays of NumPy."""
+    """The operations of a program, on NumPy arrays."""
 
     @staticmethod
     def write(x: Any, where: slice, how: str, value: Any) -> Any:
@@ -59,7 +59,7 @@ class Numbers:
 
 
 class Symbols:
-    """The same on symbolic arrays."""
+    """The operations of a program, on symbolic arrays."""
 
     @staticmethod
     def write(x: Any, where: slice, how: str, value: Any) -> Any:
@@ -74,7 +74,7 @@ class Symbols:
 
 
 def result(of: Any, program: Any, x: Any, j: Any, k: Any) -> Any:
-    """The array that a program makes of `x`."""
+    """The array that a program makes from `x`."""
     for name, where, bound in program:
         n = x.shape[0]
         sizes = {"n": n, "j": j, "k": k}
@@ -119,9 +119,9 @@ ALL = Slice("none", "none", "none")
 
 
 def compared(program, f, exact, n, j, k, special=False):
-    """Both functions give what NumPy gives, gradients included.
+    """Require that both functions give what NumPy gives, gradients included.
 
-    Or both raise: a slice whose length is a constant, as x[j : j + 1], is not clipped.
+    Both may also raise: a slice of constant length, like x[j : j + 1], is not clipped.
     """
     x = np.linspace(-1, 1, n) ** 3 + 0.1
     if special and n:
@@ -169,7 +169,7 @@ def test_one_compilation_on_jax(program):
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_no_elements_are_taken_from_anywhere(backend):
-    """As NumPy does; a slice of some elements must lie within the axis."""
+    """Empty slices may start anywhere, as in NumPy; others must lie within the axis."""
     outputs = [X[J:J], X.at[J:J].set(7.0), graphc.grad(gt.sum(X[J:J] ** 2), X)]
     f = graphc.function([X, J], outputs, backend=backend, dims="pad")
     for n, j in ((0, 1), (3, 5), (4, -9), (4, 2)):

@@ -1,4 +1,4 @@
-"""Random programs with axes that may be 1, and stretch where they are.
+"""Random programs with axes that may be 1, and that stretch if they are.
 
 `GRAPHC_FUZZ=2000 pytest tests/fuzz/test_stretching.py` runs that many programs.
 """
@@ -41,7 +41,7 @@ def test_on_jax(policy):
 
 
 def slopes(outputs, inputs):
-    """The gradient of all that is smooth; None where there is none."""
+    """The gradients of all smooth outputs; None if there are none."""
     smooth = [v for v in inputs if is_float(v.dtype)]
     costs = [gt.sum(gt.cos(v)) for v in outputs if is_float(v.dtype)]
     try:
@@ -53,7 +53,7 @@ def slopes(outputs, inputs):
 
 
 def check_gradients(seed, more):
-    """They are those of the same program where all sizes are numbers."""
+    """Compare gradients with those of the program whose sizes are all numbers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = generate(seed, more, dtypes=("float64", "int64"), stretching=True)

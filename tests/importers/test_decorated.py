@@ -113,7 +113,7 @@ def test_functions_that_no_module_has():
 
 
 def test_what_main_has_goes_to_other_processes():
-    """As from a notebook, with cloudpickle: by value."""
+    """By value with cloudpickle, as from a notebook."""
     text = """
 import cloudpickle, graphc, sys
 @graphc.jit(frontend="numpy", backend="numpy")

@@ -1,4 +1,4 @@
-"""Texts of real graphs, changed so that they would do harm if any of it were run."""
+"""Texts of real graphs, changed so that they do harm if any of the change is run."""
 
 import ast
 import builtins
@@ -46,7 +46,7 @@ builtins.graphc_canary = canary  # type: ignore[attr-defined]
 
 @cache
 def seeds() -> tuple[str, ...]:
-    """The texts of the conformance programs that text can hold."""
+    """The texts of those conformance programs that have a text form."""
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -63,7 +63,7 @@ def seeds() -> tuple[str, ...]:
 
 
 def quoted(piece: str) -> str:
-    """A string as a text of a graph holds it."""
+    """Quote a string as the text of a graph does."""
     escaped = piece.replace("\\", "\\\\").replace('"', '\\"')
     inside = "".join(c if " " <= c <= "~" else f"\\u{ord(c):04x}" for c in escaped)
     return f'"{inside}"'
@@ -83,7 +83,7 @@ DIFFERS = re.compile(r"line (\d+): \w+ gives (.*), where the text says (.*)")
 
 
 def harmful(rng: random.Random) -> str:
-    """What may be put in the place of a param."""
+    """Draw a replacement for a param."""
     piece = rng.choice(PIECES)
     options = [quoted(piece), f"axis({quoted(piece)})", f"({quoted(piece)},)"]
     options += rng.choices(NUMBERS, k=3) + rng.choices(OTHERS, k=3)
@@ -91,7 +91,7 @@ def harmful(rng: random.Random) -> str:
 
 
 def _swapped(text: str, pattern: re.Pattern[str], rng: random.Random) -> str:
-    """One place that a pattern matches, and there what stands at another."""
+    """Replace one match of a pattern by the text of another match."""
     places = list(pattern.finditer(text))
     if not places:
         return text
@@ -108,7 +108,7 @@ def _param(text: str, rng: random.Random) -> str:
 
 
 def _called(text: str, rng: random.Random) -> str:
-    """An axis, input or output by another name, wherever it stands."""
+    """Rename an axis, input or output wherever it occurs."""
     piece = quoted(rng.choice(PIECES))
     match rng.randrange(3):
         case 0:
@@ -122,7 +122,7 @@ def _called(text: str, rng: random.Random) -> str:
 
 
 def _operation(text: str, rng: random.Random) -> str:
-    """Another op in the place of one, perhaps with params of its own."""
+    """Replace one op by another, perhaps with params of its own."""
     places = list(OP.finditer(text))
     if not places:
         return text
@@ -152,7 +152,7 @@ CHANGES += (_lines, lambda text, rng: _swapped(text, NAME, rng))
 
 
 def mutated(text: str, rng: random.Random) -> str:
-    """A text with one to three changes; its types are those that its ops give then."""
+    """Make one to three changes, then correct the types to what the ops give."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         text = rng.choice(CHANGES)(text, rng)
     for _ in range(8):
@@ -171,7 +171,7 @@ def mutated(text: str, rng: random.Random) -> str:
 
 
 def spliced(source: str) -> bool:
-    """Whether a program holds, as code, what was only ever a string."""
+    """Whether a program contains, as code, what should only ever be a string."""
     return any(
         isinstance(node, (ast.Name, ast.Attribute))
         and getattr(node, "id", getattr(node, "attr", ""))
@@ -181,9 +181,9 @@ def spliced(source: str) -> bool:
 
 
 def outcome(text: str, backend: str) -> str:
-    """What comes of a text: a program, or where and how it is refused.
+    """Tell whether a text becomes a program, or where and how it is refused.
 
-    Raises where something of it is run, or another error than GraphError is raised.
+    Raises if any of the text is run, or if an error other than GraphError occurs.
     """
     canary.clear()
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The text of graphs inside of nodes: it is read back, and bad ones are refused."""
+"""The text of graphs inside of nodes is read back, and bad text is refused."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def total(start=0.0):
 
 
 def with_all():
-    """Branches in a scan, sizes of two kinds, an integer that is a size."""
+    """A scan with branches, sizes of two kinds, and an integer used as a size."""
     ones = gt.ones(X.shape, "float32")
 
     def step(c, v):
@@ -35,7 +35,7 @@ def with_all():
 
 
 def doubled():
-    """A loop without a length, which stops."""
+    """A loop of unknown length that stops."""
     return gt.while_loop(lambda c: c < 100.0, lambda c: c * 2, gt.sum(X) + 1, 9)
 
 

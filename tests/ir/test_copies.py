@@ -1,4 +1,4 @@
-"""Copies of values are the values; what cannot be pickled says what to do instead."""
+"""Copying a value gives the same value; errors of pickling say what to do instead."""
 
 import copy
 import pickle

@@ -258,7 +258,7 @@ def test_parse(text: str, size: Size) -> None:
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(GraphError) as error:
         parse(text)
-    assert repr(text)[:90] in str(error.value)  # long ones are cut
+    assert repr(text)[:90] in str(error.value)  # long texts are cut
 
 
 def test_evaluate_names_what_is_missing() -> None:
@@ -302,11 +302,11 @@ def test_substitute_keeps_the_others() -> None:
     assert substitute(5, sizes) == 5
 
 
-# What is interned must not outlive its users.
+# Interned sizes must not outlive their users.
 
 
 def interned() -> set[int]:
-    """Hashes of the keys; what other tests left behind may go at any time."""
+    """The hashes of interned keys; those left by other tests may go at any time."""
     gc.collect()
     return {hash(k) for table in (dims._dims, dims._calls, dims._axes) for k in table}
 
@@ -332,14 +332,14 @@ def test_a_symbol_may_lead_back_to_its_own_dim() -> None:
     assert not made & interned()
 
 
-# Random expressions, built of dims and, by the same recipe, of plain integers.
+# Random expressions, built from dims and, by the same recipe, from plain integers.
 
 Recipe = Callable[[Sequence[Size]], Size]
 Operation = Callable[[Size, Size], Size]
 
 
 def python_on_ints(symbolic: Operation, python: Callable[[int, int], int]) -> Operation:
-    """So that the plain side of a comparison owes nothing to the module under test."""
+    """Use Python for integers, so that expected values do not rely on dims."""
 
     def operation(a: Size, b: Size) -> Size:
         plain = isinstance(a, int) and isinstance(b, int)
@@ -379,7 +379,7 @@ DIMS = [n, m, k, count, index]
 
 
 def built(recipe: Recipe, values: Sequence[Size] = DIMS) -> Size:
-    """The recipe over dims; it is discarded if it divides by a constant zero."""
+    """Apply a recipe to dims; discard the example if it divides by zero."""
     try:
         return recipe(values)
     except (ZeroDivisionError, GraphError):
@@ -388,7 +388,7 @@ def built(recipe: Recipe, values: Sequence[Size] = DIMS) -> Size:
 
 
 def python_value(recipe: Recipe, sizes: dict[Symbol, int]) -> int | None:
-    """The recipe over plain integers, None where it divides by zero."""
+    """Apply a recipe to plain integers; None if it divides by zero."""
     try:
         return int(recipe(list(sizes.values())))  # type: ignore[arg-type]
     except (ZeroDivisionError, GraphError):
@@ -428,7 +428,7 @@ def test_proofs_are_never_wrong(a: Recipe, b: Recipe) -> None:
 
 
 def of_ages(order: Sequence[int]) -> list[Size]:
-    """Symbols as those of DIMS, made in another order."""
+    """Symbols like those of DIMS, created in another order."""
     made: dict[int, Size] = {}
     for i in (0, *order) if order.index(0) > order.index(3) else order:
         symbol = SYMBOLS[i]
@@ -439,7 +439,7 @@ def of_ages(order: Sequence[int]) -> list[Size]:
 
 
 def found_of(recipe: Recipe, other: Recipe, dims: Sequence[Size]) -> object:
-    """All that is found out about two sizes."""
+    """All that can be asked about two sizes."""
     a, b = built(recipe, dims), built(other, dims)
     clipped = clip(a, dims[0])
     texts = [str(x) for x in (a, clipped, maximum(a, b, 0), minimum(b, a))]
@@ -464,7 +464,7 @@ def test_answers_do_not_depend_on_which_symbol_is_older(
 
 
 def bounds_at_ages(order: str) -> tuple[int | None, int | None]:
-    """Of a size whose bounds are found if its atoms are replaced in some orders."""
+    """The bounds of a size that only some orders of replacing its atoms can find."""
     made = {name: fresh_axis(name) for name in order}
     a, b, c, d = (made[name] for name in "abcd")
     larger = maximum(c, d - c)
@@ -487,7 +487,7 @@ def test_a_prover_that_looks_at_ages_would_be_noticed(monkeypatch) -> None:
 def test_clip_is_what_slices_do(recipe: Recipe, which: int) -> None:
     size = [n, m, k, count, n + m][which]
     clipped = clip(built(recipe), size)
-    # The proof search is bounded: of a deep formula it may not know, but never errs.
+    # The search for proofs is bounded: deep formulas may stay unknown, never wrong.
     assert less_equal(0, clipped) is not False
     assert less_equal(clipped, size) is not False
     for sizes, value in values_of(recipe):
@@ -533,7 +533,7 @@ def test_substitute_is_composition(recipe: Recipe, inner: Recipe) -> None:
     built(recipe, [n, built(inner), *DIMS[2:]])  # discards division by zero
     size = substitute(built(recipe), {SYMBOLS[1]: built(inner)})
     for sizes, value in values_of(inner):
-        if value < 0:  # the symbol that is replaced is an axis, and never negative
+        if value < 0:  # the replaced symbol is an axis, never negative
             continue
         expected = python_value(recipe, sizes | {SYMBOLS[1]: value})
         if expected is not None:
@@ -542,6 +542,6 @@ def test_substitute_is_composition(recipe: Recipe, inner: Recipe) -> None:
 
 def test_formulas_of_shared_parts_cost_what_they_are_made_of() -> None:
     size: Size = n
-    for _ in range(40):  # 2**40 terms when written out
+    for _ in range(40):  # 2**40 terms if written out
         size = minimum(size, m) * maximum(size // 2, k)
     assert str(size) == "<over 1000000 terms>"

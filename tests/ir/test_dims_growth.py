@@ -1,4 +1,4 @@
-"""Sizes that grow with others: what is told is tried with numbers."""
+"""Sizes that grow with others: each answer is tried with numbers."""
 
 import operator
 
@@ -43,7 +43,7 @@ shifted = symbol_dim(Symbol("shifted", origin="argument", lower=-3))
         (n, True),
         (-n, False),
         (m - n, False),
-        (m - 3 * k, True),  # neither of which varies
+        (m - 3 * k, True),  # neither of them varies
         (n * m, True),
         (n * index, False),
         (n * shifted, False),
@@ -67,7 +67,7 @@ def test_growth_with_one_size(size: Size, answer: bool) -> None:
 
 
 def test_long_sums_grow_by_their_parts() -> None:
-    """Without a proof; of factors that may be negative nothing is known."""
+    """No proof is needed, and factors that may be negative leave it unknown."""
     axes = [fresh_axis("a") for _ in range(100)]
     total = sum(a * b for a, b in zip(axes, axes[1:], strict=False))
     assert isinstance(total, Dim) and grows(total, total.symbols)
@@ -90,6 +90,6 @@ def test_what_grows_is_no_smaller_where_sizes_are_larger(recipe, symbols) -> Non
     for sizes in ASSIGNMENTS[::29]:
         more = {s: a + (s in symbols) for s, a in sizes.items()}
         if more[SYMBOLS[3]] > more[SYMBOLS[0]]:
-            continue  # a count of the first axis
+            continue  # it counts elements of the first axis
         if None not in (python_value(recipe, sizes), python_value(recipe, more)):
             assert evaluate(size, sizes) <= evaluate(size, more)

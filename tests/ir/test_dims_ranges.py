@@ -1,4 +1,4 @@
-"""The largest that sizes can be, as formulas of ranges of their symbols."""
+"""The least and largest values of sizes, as formulas of the ranges of their symbols."""
 
 import itertools
 from collections.abc import Callable
@@ -41,12 +41,12 @@ CAPACITIES = {d.symbols[0]: Symbol(f"{d}_most", lower=1) for d in DIMS}
 
 
 def range_of(symbol: Symbol) -> SizeRange:
-    """From its own lower bound up to its capacity."""
+    """The range from a symbol's lower bound up to its capacity."""
     return SizeRange(symbol.lower, symbol_dim(CAPACITIES[symbol]))
 
 
 def of_m_fixed(symbol: Symbol) -> SizeRange:
-    """As `range_of`, but for `m`, which does not vary."""
+    """Like `range_of`, but `m` does not vary."""
     return SizeRange(m, m) if symbol is m.symbols[0] else range_of(symbol)
 
 
@@ -93,7 +93,7 @@ def test_sums_of_ranges() -> None:
 
 @pytest.mark.parametrize("factor", [1, -2])
 def test_sums_of_ranges_without_an_end(factor: int) -> None:
-    """The sum has none there either; which end that is depends on the sign."""
+    """The sum has no end there either; the sign of the factor decides which end."""
     ends = [(1, 3), (1, None), (None, 3), (None, None)]
     for (low, high), of_other in itertools.product(ends, repeat=2):
         found = sum_of(SizeRange(low, high), SizeRange(*of_other), factor)
@@ -117,7 +117,7 @@ def test_nothing_is_known_of_symbols_without_a_range() -> None:
 
 
 def from_minus_1(symbol: Symbol) -> SizeRange:
-    """As `range_of`, but the index, which may be negative, is at least -1."""
+    """Like `range_of`, but the index, which may be negative, is at least -1."""
     low = -1 if symbol is index.symbols[0] else symbol.lower
     return SizeRange(low, symbol_dim(CAPACITIES[symbol]))
 
@@ -152,7 +152,7 @@ def test_quotients_by_what_has_no_end() -> None:
 def test_no_value_is_beyond(
     recipe: Recipe, ranges: Callable[[Symbol], SizeRange]
 ) -> None:
-    """Neither of a size nor of what it cuts off an axis, with just enough capacity."""
+    """Holds for a size and for its clipped value, with just enough capacity."""
     found, at = built(recipe), index.symbols[0]
     for size in (found, -found, clip(found, n), n - clip(found, n), found // 2):
         low, most = range_between(size, ranges)
@@ -165,7 +165,7 @@ def test_no_value_is_beyond(
 
 
 def within(sizes: dict[Symbol, int]) -> dict[Symbol, int]:
-    """The sizes, and capacities that have room for just these, at least 1."""
+    """The sizes, with the least capacities that hold them, at least 1."""
     return sizes | {CAPACITIES[s]: max(number, 1) for s, number in sizes.items()}
 
 
@@ -175,7 +175,7 @@ FROM_TO = {d.symbols[0]: (-3, 4) if d is index else (0, 5) for d in DIMS}
 @given(recipes(5))
 @settings(deadline=None, max_examples=50)
 def test_ranges_of_numbers_hold_every_value(recipe: Recipe) -> None:
-    """Of factors and divisors of any sign, too."""
+    """Factors and divisors of any sign are included."""
     size = built(recipe)
     low, high = SizeRanges(lambda s: SizeRange(*FROM_TO[s])).of(size)
     assert isinstance(low, int) and isinstance(high, int)

@@ -1,4 +1,4 @@
-"""NumPy's functions, applied to values, are ours."""
+"""NumPy's functions, applied to values, call those of graphc."""
 
 import numpy as np
 import pytest
@@ -44,11 +44,11 @@ def test_a_function_of_numpy_gives_a_value(name):
 def test_every_ufunc_of_numbers_has_its_function():
     ufuncs = [f for f in vars(np).values() if isinstance(f, np.ufunc)]
     missing = {f.__name__ for f in ufuncs if not hasattr(gt, f.__name__)}
-    assert missing == {"isnat"}  # of dates only
+    assert missing == {"isnat"}  # it concerns only dates
 
 
 def ufuncs_of_scipy():
-    """Those that have a namesake here, and whose orders may be arrays."""
+    """Yield SciPy's ufuncs with a namesake in graphc that accept arrays as orders."""
     for name, member in vars(scipy.special).items():
         ours = hasattr(gt.special, name) or hasattr(gt, name)
         if isinstance(member, np.ufunc) and ours and name not in ("kn", "yn"):

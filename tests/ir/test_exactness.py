@@ -1,4 +1,4 @@
-"""Whether arithmetic of fixed width computes a formula exactly."""
+"""Tests whether arithmetic of fixed width is known to compute a formula exactly."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ WIDTHS = st.tuples(st.integers(-40, 3), st.integers(-3, 40))
 
 
 def range_of(symbol: Symbol) -> Range:
-    """The least and the most of its values in the assignments."""
+    """The least and largest value of a symbol in the assignments."""
     return min(FOUND[symbol]), max(FOUND[symbol])
 
 
@@ -53,7 +53,7 @@ def range_of(symbol: Symbol) -> Range:
         (n + 2 * m - 1, (-1, 6)),
         (-n, (-3, 0)),
         (n * index, (-9, 9)),
-        (index * index, (-9, 9)),  # factors are taken to vary independently
+        (index * index, (-9, 9)),  # factors count as independent
         (minimum(n, index), (-3, 3)),
         (minimum(index, 2), (-3, 2)),
         (maximum(index, m), (0, 3)),
@@ -98,14 +98,14 @@ def test_no_value_leaves_a_range_that_fits(recipe: Recipe, within: Range) -> Non
 
 
 class Origin:
-    """Of a symbol: an integer of some dtype."""
+    """The origin of a symbol: an integer of some dtype."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype_of(dtype)
 
 
 def integer(dtype: str) -> Size:
-    """The size that is an integer of this dtype."""
+    """A size that is an integer scalar of this dtype."""
     return symbol_dim(Symbol("k", origin=Origin(dtype)))
 
 
@@ -142,7 +142,7 @@ def test_integers_wrap_around_as_those_of_numpy(number: int, dtype: str) -> None
 
 
 def test_the_bound_of_a_slice_saturates_where_its_axis_may_have_any_size():
-    """That of an axis of `n + i` does not by `i`: no size is so negative."""
+    """On an axis of `n + i` it doesn't saturate by `i`: no size is so negative."""
     symbol = index.symbols[0]
     assert saturates(clip(index, n), symbol)
     assert not saturates(n + index - clip(index, n + index), symbol)

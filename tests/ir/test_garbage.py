@@ -1,4 +1,4 @@
-"""Thresholds of Python's garbage collection come back, however contexts are left."""
+"""Thresholds of Python's garbage collector are restored, however a context is left."""
 
 import gc
 from threading import Event, Thread

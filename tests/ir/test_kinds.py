@@ -1,4 +1,4 @@
-"""Params are of the kinds that ops declare; no text that people write becomes code.
+"""Params have the kinds that ops declare, and no text that people write becomes code.
 
 `GRAPHC_EXAMPLES=100000 pytest tests/ir/test_kinds.py` tries that many changed texts.
 """
@@ -37,7 +37,7 @@ DECLARED = [
 
 
 class Word(str):
-    """Equal to a word, and something else where it is printed."""
+    """A string that equals a word but prints as something else."""
 
     def __repr__(self):
         return PIECES[0]
@@ -46,7 +46,7 @@ class Word(str):
 
 
 class Number(int):
-    """Likewise for a number."""
+    """An integer that prints as something else."""
 
     def __repr__(self):
         return PIECES[0]
@@ -65,7 +65,7 @@ HOSTILE = [
 
 
 def fitting(annotation: Any) -> Any:
-    """Something of the kind that an annotation says."""
+    """Make a value of the kind that an annotation declares."""
     known = {int: 0, bool: False, float: 1.0, Dim: axis("n"), int | Dim: 1, None: None}
     known |= {Text: Text("t"), Opaque: Opaque("o", None), Data: Data(np.zeros(1))}
     dtype = np.dtype("int32")
@@ -87,12 +87,12 @@ def fitting(annotation: Any) -> Any:
 
 
 def params_of(primitive: Any) -> dict[str, Any]:
-    """Params of their kinds, which need not fit any inputs."""
+    """Make params of the right kinds, which need not fit any inputs."""
     return {name: fitting(kind) for p, name, kind in DECLARED if p is primitive}
 
 
 def test_every_primitive_and_every_param_refuse_what_is_of_another_kind():
-    """The error names op and param; what is of the kind gets to the rule or past it."""
+    """The error names op and param; values of the right kind reach the rule."""
     tried = 0
     for primitive, name, annotation in DECLARED:
         params, kind = params_of(primitive), kind_of(annotation)
@@ -108,7 +108,7 @@ def test_every_primitive_and_every_param_refuse_what_is_of_another_kind():
 
 
 def test_what_is_of_a_kind_is_inert():
-    """Whatever a rule does with a param: it is no string, or a harmless one."""
+    """Whatever a rule does with a param, it is no string, or a harmless one."""
     allowed = [(kind_of(a), v) for _, _, a in DECLARED for v in HOSTILE]
     kept = {id(v): v for kind, v in allowed if kind.allows(v)}
     assert len(kept) < 6
@@ -125,7 +125,7 @@ IN_TEXT = [
 
 
 def test_every_param_of_every_primitive_is_checked_in_text():
-    """Alone, few params make a node; if they do, of such an op."""
+    """Few params alone make a node; if one does, the node is of that op."""
     taken = set()
     for primitive, name, _ in DECLARED:
         for text in IN_TEXT:
@@ -216,7 +216,7 @@ def test_what_once_ran_from_a_text_is_refused(op, takes, params, gives):
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("piece", PIECES)
 def test_names_and_messages_stay_strings_in_what_is_emitted(piece, backend):
-    """Names of axes, inputs and outputs, messages, texts to print, sizes that vary."""
+    """Names of axes, inputs and outputs; messages; printed texts; varying sizes."""
     x = gt.tensor(piece, "float32", (axis(piece), axis(f"{piece}2")))
     y = gt.assert_(gt.any(x > 0), piece, x[: x.shape[1]].T + x[0, 0])
     shown = gt.debug_print(piece.replace("{", "{{"), gt.sum(y))
@@ -249,7 +249,7 @@ def test_names_stay_readable():
 
 
 def rules_of_emission():
-    """The functions that are given a `Printing`, with their files."""
+    """Yield the functions that take a `Printing`, with their files."""
     root = pathlib.Path(graphc.__file__).parent
     folders = ("ops", "control", "transform")
     for path in sorted(p for folder in folders for p in root.glob(f"{folder}/**/*.py")):
@@ -261,7 +261,7 @@ def rules_of_emission():
 
 
 def test_rules_of_emission_take_no_text_but_from_params():
-    """Names and lines of users are for the backends, which make them harmless."""
+    """Only the backends may use users' names and lines, as they make them harmless."""
     found = 0
     for file, function in rules_of_emission():
         found += 1
@@ -272,7 +272,7 @@ def test_rules_of_emission_take_no_text_but_from_params():
                 if node.attr == "name":
                     names = (
                         *("primitive.name", "dtype.name", "content.name"),
-                        "content.function.name",  # which the module makes harmless
+                        "content.function.name",  # its module makes this one harmless
                     )
                     assert read.endswith(names), (file, read)
                 if node.attr == "content":
@@ -290,7 +290,7 @@ def test_changed_texts_run_nothing_and_are_refused_with_their_line(rng, text):
 
 
 def test_changed_texts_become_programs_often_enough():
-    """Else the test above would look at the reader alone."""
+    """If they didn't, the test above would only exercise the reader."""
     rng = random.Random(0)
     found = [outcome(mutated(rng.choice(seeds()), rng), "numpy") for _ in range(100)]
     assert found.count("program") > 8

@@ -1,4 +1,4 @@
-"""A list times a symbolic integer could mean two things, and is refused for both."""
+"""A list times a symbolic integer is refused, since it could mean two things."""
 
 import operator
 
@@ -13,7 +13,7 @@ x = gt.vector("x", "float64", ("n",))
 n = x.shape[0]
 words = [1, 2]
 
-# what is written, what the hint says to write, and what Python makes of it for k = 3
+# The code, the code that the hint suggests, and Python's result for k = 3.
 REPEATED = [
     (lambda: [0] * k, 'gt.zeros(k, "int64")', [0, 0, 0]),
     (lambda: k * [0], 'gt.zeros(k, "int64")', [0, 0, 0]),

@@ -1,4 +1,4 @@
-"""Integers that are followed as sizes: how far, and that names do not matter."""
+"""Integers that are followed as sizes: how far, and that their names do not matter."""
 
 import sys
 
@@ -15,7 +15,7 @@ from graphc.ir.sizes.dims import bounds
 
 
 def weighted(names):
-    """A sum over sizes, and the sizes."""
+    """Combine sizes of these names; return the result and the sizes."""
     sizes = [gt.tensor(name, "int64", ()) for name in names]
     total = gt.maximum(sizes[0], sizes[1])
     for i, n in enumerate(sizes):
@@ -33,7 +33,7 @@ def test_long_names_do_not_change_what_is_followed():
 
 
 def test_formulas_that_grow_without_end_are_cut():
-    """From there on, the result is a size of its own, read when it is known."""
+    """Past a limit the result becomes a symbol of its own, read when it is known."""
     total, sizes = weighted([f"n{i}" for i in range(40)])
     assert not set(origins(as_size(total))) & set(sizes[:20])
     f = graphc.function(sizes, gt.zeros(total), backend="numpy")
@@ -49,7 +49,7 @@ kept = x[x[:, 0] > 0].shape[0]
 
 
 def in_loop(question):
-    """The answer for the step of a loop, while its body is built."""
+    """The answer to a question about the index of a loop while its body is built."""
     answers = []
 
     def step(i, total):
@@ -124,7 +124,7 @@ def test_only_sizes_are_compared():
         graphc.same_size(n, 2.0)
 
 
-# An integer is one as a number and as a size.
+# An integer has the same value as a number and as a size.
 
 DTYPES = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 EDGES = st.sampled_from([0, 1, 3, 10, 100, 2**7, 2**15, 2**31, 2**32, 2**40, 2**63])
@@ -154,7 +154,7 @@ OPERATIONS = [
 
 @st.composite
 def programs(draw):
-    """An expression of integer scalars, the inputs, and numbers for them."""
+    """Draw an expression of integer scalars, its inputs, and numbers for them."""
     dtypes = draw(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=2))
     inputs = [gt.tensor(f"k{i}", dtype, ()) for i, dtype in enumerate(dtypes)]
     numbers = [draw(NUMBERS) % 2**64 for _ in dtypes]
@@ -164,7 +164,7 @@ def programs(draw):
         operands = [draw(st.sampled_from(parts)) for _ in "ab"]
         try:
             made = operation(*operands)
-        except graphc.GraphError:  # no integer is wide enough for both
+        except graphc.GraphError:  # no integer dtype can hold both
             continue
         if made.dtype.kind in "iu":
             parts.append(made)
@@ -173,7 +173,7 @@ def programs(draw):
 
 
 def check_that_they_agree(program, backend):
-    """The number and the size are equal, or the call is refused."""
+    """Require that number and size are equal, unless the call is refused."""
     number, inputs, arrays = program
     size = size_value(as_size(number))
     f = graphc.function([*inputs, x], [number, size], backend=backend, unused="ignore")
@@ -185,9 +185,9 @@ def check_that_they_agree(program, backend):
     assert (apart % 2**64 if backend == "jax" else apart) == 0  # see README
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:-1])  # none is wide enough for uint64
+@pytest.mark.parametrize("dtype", DTYPES[:-1])  # no dtype can hold those of uint64
 def test_sizes_of_narrow_integers_and_of_those_without_a_sign(dtype):
-    """The negative of a uint8 is none, and 200 is no int8; a size is computed so."""
+    """No uint8 is negative, and 200 is no int8, but sizes are computed exactly."""
     i = gt.tensor("i", dtype, ())
     wide = gt.astype(i, "int64")
     numbers = [gt.absolute(i), -wide, wide - 200, gt.minimum(wide * 300, 1000)]
@@ -231,7 +231,7 @@ def test_a_size_wraps_around_as_the_number_does(dtype, number, formula, backend)
 
 
 def test_what_cannot_wrap_around_is_followed():
-    """Sums, multiples, quotients and remainders; their sizes are formulas."""
+    """Sums, multiples, quotients and remainders stay formulas of their inputs."""
     i, k = gt.tensor("i", "int64", ()), gt.tensor("k", "int64", ())
     for size in (i + 5, i - k, 3 * i + n, n // k, i % n + 1, gt.maximum(i, 0) - 1):
         assert set(origins(as_size(size))) <= {i, k}
@@ -271,7 +271,7 @@ def test_a_size_that_is_one_of_two_is_within_the_bounds_of_both(pair, expected):
 
 @pytest.mark.parametrize("backend", ["jax", "numpy"])
 def test_conditions_that_depend_on_data_are_computed_there(backend):
-    """Of a count by its number; of an argument, whose sums may wrap around."""
+    """Those of a count use its number; those of an argument may wrap around."""
     i = gt.tensor("i", "int64", ())
     conditions = [kept == n, kept > 1, i + 5 > i, i - 5 < i]
     f = graphc.function(
@@ -318,7 +318,7 @@ SLICED = (
     [("numpy", "specialize"), ("numpy", "pad"), ("jax", "pad"), ("jax", "auto")],
 )
 def test_bounds_of_slices_are_cut_off(backend, dims):
-    """As Python cuts them off, and nothing wraps around on the way."""
+    """They are cut off as in Python, and nothing wraps around on the way."""
     outputs = [of(V, I) for of in SLICED]
     f = graphc.function([V, I], outputs, backend=backend, dims=dims)
     a = np.arange(5.0)
@@ -329,7 +329,7 @@ def test_bounds_of_slices_are_cut_off(backend, dims):
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_bounds_that_are_numbers_too_are_not_cut_off(backend):
-    """Nor are those whose difference counts."""
+    """Neither are bounds whose difference matters."""
     for outputs in ([V[:I], I * 2], [V[: I - J]], [gt.sum(V[: I - J])]):
         options = {"backend": backend, "unused": "ignore"}
         f = graphc.function([V, I, J], outputs, **options)

@@ -1,4 +1,4 @@
-"""Sizes of axes that may be 1: what they are together, and what is proved of them."""
+"""Sizes of axes that may be 1: how they combine, and what can be proved of them."""
 
 import itertools
 
@@ -119,7 +119,7 @@ def sizes(draw: st.DrawFn) -> Size:
 
 
 def values(size):
-    """What a size is where those that are not 1 are equal, as broadcasting asks."""
+    """Yield values of a size where axes other than 1 agree, as broadcasting needs."""
     for many, lone in itertools.product((0, 1, 2, 5), (0, 1, 3)):
         for one_b, one_c in itertools.product((1, many), repeat=2):
             yield evaluate(size, {B: one_b, C: one_c, N: lone})
@@ -139,5 +139,5 @@ def test_proofs_hold_wherever_arrays_broadcast(first, second):
 
 
 def test_what_stretches_need_not_grow():
-    assert not grows(stretch(b, c), [B])  # from 1 to 0, with c = 5, it shrinks
+    assert not grows(stretch(b, c), [B])  # with c = 5, b from 1 to 0 shrinks it
     assert grows(stretch(b, c), [N])

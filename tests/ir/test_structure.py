@@ -1,4 +1,4 @@
-"""Forms of graphs: equal for graphs that do the same, and for no others."""
+"""Forms of graphs are equal if and only if the graphs do the same."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from graphc.ir.graph.structure import EXACT, GraphReading, Structure, params_for
 
 
 def formed(build, *sizes):
-    """The form of what a function makes of variables of such sizes."""
+    """The form of the graph that `build` makes from variables of these sizes."""
     sizes = sizes or ("n", "n")
     inputs = [gt.tensor(f"x{i}", "float64", (n,)) for i, n in enumerate(sizes)]
     results = build(*inputs)
@@ -31,7 +31,7 @@ def joined(x, y):
 
 
 def selected(which):
-    """Two counts, of which one is the length of a slice."""
+    """Two counts; `which` of them is the length of a slice."""
 
     def build(x, y):
         counts = gt.sum(x > 0), gt.sum(y > 0)
@@ -102,11 +102,11 @@ def test_bodies_are_compared_and_not_held():
 
 
 class Everything(Structure):
-    """A reading of which no part is remembered."""
+    """A structure that caches nothing it reads."""
 
 
 def nested(depth):
-    """Loops in loops, each with three carries that the one inside of it computes."""
+    """Nested loops with three carries each, which the loop inside computes."""
 
     def step(level, carry):
         if not level:
@@ -119,7 +119,7 @@ def nested(depth):
 
 
 def test_what_is_inside_of_a_node_is_read_once(monkeypatch):
-    """Not for each of its outputs: with the depth, that would grow as 3 ** depth."""
+    """Reading it for each output would take 3 ** depth steps in nested loops."""
     reads = []
     computation = GraphReading._computation
 

@@ -1,4 +1,4 @@
-"""Trees of texts are made in many threads at once."""
+"""Many threads parse texts into trees at once."""
 
 import ast
 import gc
@@ -14,7 +14,7 @@ TEXT = "\n".join(f"x{i} = [f(a + {i})(b), {{'k': -{i}}}]" for i in range(300))
 
 @pytest.fixture
 def hurried():
-    """Threads are changed where Python code runs, as where it looks for garbage."""
+    """Switch threads often, also in the Python code that garbage collection runs."""
     interval, threshold = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(1e-6)
     gc.set_threshold(50)
@@ -26,7 +26,7 @@ def hurried():
 
 
 class Found:
-    """It is found in this file."""
+    """The class that is looked for in this file."""
 
 
 def test_threads_take_turns(hurried):

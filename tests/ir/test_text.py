@@ -1,5 +1,7 @@
-"""The text form of graphs: what it looks like, that it is read back as the same graph,
-and that bad text raises with its line."""
+"""The text form of graphs: its look, reading it back, and errors for bad text.
+
+The text gives back the same graph, and errors name the line.
+"""
 
 import textwrap
 import warnings
@@ -26,7 +28,7 @@ def graph(inputs, *outputs, names=None):
 
 
 def assert_round_trip(g):
-    """The text is stable; given the same inputs, the very same values are made."""
+    """Require that the text is stable, and rebuilds the same values from the inputs."""
     text = to_text(g)
     again = parse_graph(text)
     verify(again)
@@ -131,7 +133,7 @@ VALUES = [
     np.array([[2**63 - 1], [-(2**63)]], "int64"),
     np.array(2**64 - 1, "uint64"),
     np.zeros((0, 3), "int8"),
-    np.array([0x7FC00001], "uint32").view("float32"),  # a NaN with a number in it
+    np.array([0x7FC00001], "uint32").view("float32"),  # a NaN with a payload
     np.arange(100, dtype="uint8"),
     np.array([0.1, 3e38]).astype("bfloat16"),
 ]
@@ -216,7 +218,7 @@ def test_any_size(size):
     assert_round_trip(graph([X, K], gt.zeros(length), COUNT))
 
 
-# Bad text: what is changed in a good one, and what is said of it.
+# Bad text: what to replace in a good one, by what, and the message.
 
 GOOD = """\
 graph(x: float32[n, 3], k: int64[]) {
@@ -279,7 +281,7 @@ BAD = [
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD)
 def test_bad_text(old, new, message):
-    assert to_text(parse_graph(GOOD))  # it is good but for the change
+    assert to_text(parse_graph(GOOD))  # good until it is changed
     assert GOOD.count(old)
     with pytest.raises(graphc.GraphError) as info:
         parse_graph(GOOD.replace(old, new, 1))

@@ -1,4 +1,4 @@
-"""Sizes that are chosen by a condition of sizes."""
+"""Sizes that are selected by a condition on sizes."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What `verify` finds wrong, in graphs that no rule would have built."""
+"""Faults that `verify` finds, in graphs that no rule would have built."""
 
 import warnings
 from dataclasses import replace
@@ -40,7 +40,7 @@ def x_of(*shape):
 
 
 def node(name, inputs, params, *types, guards=()):
-    """A node as a faulty pass would make it: nothing is inferred."""
+    """Make a node as a faulty pass might: nothing is inferred."""
     return Node(PRIMITIVES[name], tuple(inputs), params, types, guards)
 
 
@@ -178,7 +178,7 @@ def test_inputs_of_the_graph():
 
 
 def with_body(change):
-    """A scan, whose body is changed by hand: its outputs, of its inputs."""
+    """A scan whose first body output is replaced by `change` of body and variable."""
     x, m = x_of("n"), gt.tensor("m", "float32", ("m",))
     c, _ = gt.scan(lambda c, v: (c + v * gt.sum(gt.full((7,), v)), None), 0.0, x)
     body = c.node.params["body"].content

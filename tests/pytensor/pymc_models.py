@@ -1,4 +1,4 @@
-"""PyMC models of many kinds: log density and gradient, ours and PyTensor's own.
+"""PyMC models of many kinds: log density and gradient by graphc and by PyTensor.
 
     python -m tests.pytensor.pymc_models [NAME ...]
 
@@ -28,13 +28,13 @@ MODELS = {}
 
 
 def model(build):
-    """Have one among the models; `build` runs inside of `with pm.Model()`."""
+    """Register a model; `build` runs within `with pm.Model()`."""
     MODELS[build.__name__] = build
     return build
 
 
 def made(name):
-    """A PyMC model by its name."""
+    """Build a PyMC model by its name."""
     with pm.Model() as found:
         MODELS[name]()
     return found
@@ -277,7 +277,7 @@ def changepoint():
 
 
 def scanned(step, first, rows, fixed):
-    """What a scan stacks, whichever the version of PyTensor."""
+    """The stacked outputs of a scan, in any version of PyTensor."""
     return pytensor.scan(
         step,
         sequences=rows,
@@ -425,7 +425,7 @@ def circular():
 
 
 def reference(found):
-    """PyTensor's own function of the log density and its gradient, in Python."""
+    """PyTensor's own function of log density and gradient, run in Python."""
     join = pm.pytensorf.join_nonshared_inputs
     point = found.initial_point()
     given = {v.name: point[v.name] for v in found.value_vars}
@@ -436,7 +436,7 @@ def reference(found):
 
 
 def apart(name, points=3):
-    """The largest relative difference of value or gradient, of several points."""
+    """The largest relative difference of value or gradient at several points."""
     found = made(name)
     ours, theirs = graphc.pymc.logp_and_grad(found), reference(found)
     rng, worst = np.random.default_rng(3), 0.0

@@ -1,4 +1,4 @@
-"""A function of JAX by `graphc.jit` and by `jax.jit`, at several sizes."""
+"""Compare `graphc.jit` with `jax.jit` on functions of JAX, at several sizes."""
 
 import itertools
 import warnings
@@ -24,7 +24,7 @@ KINDS = {
 
 
 def arguments(words, n, seed=0):
-    """Arrays of these shapes, for a size n."""
+    """Arrays of the shapes that `words` give, for a size n."""
     rng = np.random.default_rng((seed, n))
     found = []
     for word in words:
@@ -38,7 +38,7 @@ def arguments(words, n, seed=0):
 
 
 def gradient_of(function, words):
-    """The gradient of a weighted sum of all results, in the first float argument."""
+    """The gradient of a weighted sum of all results, by the first float argument."""
     at = next((i for i, w in enumerate(words) if w[-1] not in "ibck"), None)
     if at is None:
         return None
@@ -55,7 +55,7 @@ def gradient_of(function, words):
 
 
 def outcome(function, args):
-    """The results, or the exception of the function."""
+    """The results of a call, or its exception."""
     try:
         return jax.block_until_ready(function(*args))
     except Exception as error:
@@ -63,9 +63,9 @@ def outcome(function, args):
 
 
 def outcomes_by_jax(function, calls):
-    """The outcomes by `jax.jit` for arguments under keys: it compiles all at once.
+    """The outcomes by `jax.jit` of several calls by key, compiled all at once.
 
-    That is quicker for many small programs, and not for large ones.
+    Compiling at once is quicker for many small programs, but not for large ones.
     """
     errors = {}
 
@@ -77,21 +77,21 @@ def outcomes_by_jax(function, calls):
 
     try:
         return jax.jit(of_all)(calls) | errors
-    except Exception:  # of one that is traced, and not compiled
+    except Exception:  # one can be traced, but not compiled
         exact = jax.jit(function)
         return {key: outcome(exact, args) for key, args in calls.items()}
 
 
 def by_turns(cases):
-    """Each with one of the policies, where the other has nothing to do with it.
+    """Pair each case with one policy in turn, where the policy should not matter.
 
-    Sizes are padded from the second on, or from the first.
+    Sizes are padded from the second one on (None), or from the first ("pad").
     """
     return [*zip(cases, itertools.cycle((None, "pad")), strict=False)]
 
 
 def compare(function, words, sizes=SIZES, rtol=2e-5, may_raise=True, **options):
-    """What was compared must agree; the compiled function, for its stats."""
+    """Require agreement with `jax.jit`; return the compiled function for its stats."""
     ours, theirs = graphc.jit(function, **options), jax.jit(function)
     for n in sizes:
         args = arguments(words, n)
@@ -119,7 +119,7 @@ def compare(function, words, sizes=SIZES, rtol=2e-5, may_raise=True, **options):
 
 
 def compare_together(rows, sizes=SIZES, may_raise=False, **options):
-    """Functions by name, with their arguments, as one: each program takes its time."""
+    """Compare functions, with their arguments, as one program, which saves time."""
     functions = {name: function for name, (function, _) in rows.items()}
     counts = [len(words) for _, words in rows.values()]
 
@@ -134,7 +134,7 @@ def compare_together(rows, sizes=SIZES, may_raise=False, **options):
 
 
 def same(results, expected, rtol=1e-6):
-    """Compare results with those of JAX: structure, types, values up to rounding."""
+    """Require JAX's results: structure, types, and values up to rounding."""
     assert jax.tree.structure(results) == jax.tree.structure(expected)
     pairs = zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True)
     for a, b in pairs:
@@ -144,12 +144,12 @@ def same(results, expected, rtol=1e-6):
 
 
 def vector(n):
-    """A vector of some size."""
+    """A vector of size `n`."""
     return np.arange(n, dtype="float32") / 8 + 0.5
 
 
 def agrees(function, sizes=MANY_SIZES, **options):
-    """`graphc.jit` of a function, after it gave what JAX gives at each size."""
+    """Compile a function, require JAX's result at each size, and return it."""
     ours, calls = graphc.jit(function, **options), {n: (vector(n),) for n in sizes}
     results = [(n, ours(*calls[n])) for n in sizes]
     expected = outcomes_by_jax(function, calls)

@@ -1,4 +1,4 @@
-"""What the tests of the importer share."""
+"""Fixtures that the tests of the JAX importer share."""
 
 import contextlib
 
@@ -15,7 +15,7 @@ EVENT = "/jax/core/compile/backend_compile_duration"
 
 @pytest.fixture
 def events():
-    """The compilations of XLA, as JAX itself tells them."""
+    """The names of XLA's compilations, as JAX itself reports them."""
     names = []
 
     def listen(event, seconds, fun_name="", **_):
@@ -30,7 +30,7 @@ def events():
 
 @pytest.fixture
 def graph_of():
-    """The results of a function of JAX by way of a graph, at sizes of its arrays."""
+    """Return a function that runs a JAX function by way of a graph on given arrays."""
 
     def run(function, *arrays):
         graph = graphc.from_jax(function, *arrays)
@@ -42,15 +42,16 @@ def graph_of():
 
 @pytest.fixture
 def without_audit(monkeypatch):
-    """Traces are as many as without `GRAPHC_AUDIT`, which adds one for each size."""
+    """Turn off `GRAPHC_AUDIT`, which adds a trace for each size."""
     monkeypatch.setattr(traced_family, "AUDITS", False)
 
 
 @pytest.fixture(autouse=True)
 def rules_foresee_all(monkeypatch, request):
-    """No rule fails by an exception that it has not foreseen: JAX would run the part.
+    """Fail a test in which a rule raises anything but Unsupported.
 
-    What JAX then runs is right, so that nothing else would tell.
+    JAX would run that part instead and be right, so nothing else would show the
+    failure.
     """
     by_rule, unforeseen = Reader._by_rule, []
 

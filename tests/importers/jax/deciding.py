@@ -1,7 +1,7 @@
-"""Random functions of JAX that decide by the sizes of their arguments, as text.
+"""Random functions of JAX, as text, that decide by the sizes of their arguments.
 
-A function asks some questions in some places: on the way, in inner functions, in rules
-of derivatives, in bodies of loops. Its text is that of a user, so it has lines.
+A function asks questions in several places: directly, in inner functions, in rules of
+derivatives, in bodies of loops. It is compiled from text as a user's is, with lines.
 """
 
 import functools
@@ -14,21 +14,21 @@ import numpy as np
 
 from tests.importers.jax.questions import NAMES, QUESTIONS, RESULTS, SIZES, STEPS
 
-LARGEST = 30  # of the numbers that sizes are compared with
+LARGEST = 30  # the largest number that sizes are compared with
 
 
 def cached_question() -> Callable[[int, int], bool]:
-    """A question whose answers are kept, for one function."""
+    """A question that caches its answers, made anew for each function."""
     return functools.cache(lambda n, k: n % 3 == k % 3)
 
 
 def cached_question_of_shapes() -> Callable[[Any], bool]:
-    """The same of a shape."""
+    """A caching question about a shape."""
     return functools.lru_cache(lambda shape: shape[0] % 5 in (1, 2))
 
 
 class Deciding:
-    """A function, and the answers of the questions that its last trace asked."""
+    """A function that records the answers to the questions of its last trace."""
 
     def __init__(self, seed: int, steps: list[str] = STEPS) -> None:
         self._rng = np.random.default_rng((29, seed))
@@ -73,7 +73,7 @@ class Deciding:
         return "\n".join([*lines, "    return " + self._one_of(RESULTS), ""])
 
     def _asking(self, i: int) -> list[str]:
-        """The functions that a step asks, of the array that it has at hand."""
+        """The text of the functions by which a step asks about its array."""
         first, second = (int(k) for k in self._rng.permutation(4)[:2])
         chosen = f"{first}.0 if {self._question()} else {second}.0"
         return [
@@ -83,7 +83,7 @@ class Deciding:
 
 
 def sizes_of(seed: int, number: int) -> list[tuple[int, int]]:
-    """Sizes of two arrays for each call; the second varies less."""
+    """The sizes of two arrays for each call; the second one varies less."""
     rng = np.random.default_rng((30, seed))
     first = rng.integers(0, LARGEST + 4, size=number)
     second = rng.choice([3, 4, 9, 12], size=number)
@@ -93,5 +93,5 @@ def sizes_of(seed: int, number: int) -> list[tuple[int, int]]:
 
 
 def arrays_of(n: int, m: int) -> tuple[Any, Any]:
-    """Two arrays of these sizes, whose elements are few bits long."""
+    """Two arrays of these sizes, whose elements are exact in a few bits."""
     return np.arange(n, dtype="float32") / 4 - 1, np.arange(m, dtype="float32")

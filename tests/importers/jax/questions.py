@@ -1,6 +1,6 @@
-"""The texts that generated functions are made of, and the names that stand in them.
+"""The texts that generated functions consist of, and the names used in them.
 
-There are sizes, questions about sizes, steps that ask them, and results.
+There are sizes, questions about sizes, steps that ask questions, and results.
 """
 
 import bisect
@@ -25,14 +25,14 @@ from jax import lax
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Window:
-    """What holds a size."""
+    """A data class that holds a size."""
 
     length: int
     step: int = 2
 
 
 class Scale:
-    """A module that knows a size."""
+    """A module that holds a size."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -42,33 +42,33 @@ class Scale:
 
 
 class Pair(NamedTuple):
-    """Two sizes."""
+    """A named tuple of two sizes."""
 
     length: int
     step: int = 2
 
 
 class Kind(enum.Enum):
-    """The kinds of sizes: their remainders by 3."""
+    """The kinds of sizes, by their remainder modulo 3."""
 
     WHOLE = 0
     MORE = 1
     LESS = 2
 
 
-LIMITS = {"most": 11, "list": [4, 8, 12]}  # which the functions read
-KNOWN = SimpleNamespace(of_5=1, of_12=1, of_20=1)  # attributes named after sizes
+LIMITS = {"most": 11, "list": [4, 8, 12]}  # read by the functions
+KNOWN = SimpleNamespace(of_5=1, of_12=1, of_20=1)  # with sizes in their names
 
 
 def halves(n: int) -> Iterator[int]:
-    """The halves of a size, by a generator whose state is a size."""
+    """Halve a size repeatedly, in a generator whose state is the size."""
     while n > 1:
         yield n
         n //= 2
 
 
 def raises(error: type[Exception], function: Callable[[], object]) -> bool:
-    """A decision by whether something raises an exception."""
+    """Decide by whether a function raises an exception."""
     try:
         function()
     except error:
@@ -77,12 +77,12 @@ def raises(error: type[Exception], function: Callable[[], object]) -> bool:
 
 
 def require(condition: object) -> None:
-    """Raise AssertionError unless something holds."""
+    """Raise AssertionError unless the condition holds."""
     assert condition
 
 
 def padded(n: int) -> int:
-    """The power of two that has room for a size, by a loop."""
+    """The least power of two that is no less than a size, by a loop."""
     room = 1
     while room < n:
         room *= 2
@@ -91,7 +91,7 @@ def padded(n: int) -> int:
 
 @functools.singledispatch
 def doubled(n: object) -> bool:
-    """A decision by the type of a size; it is an integer's."""
+    """Decide by the type of a size, which has to count as an integer."""
     return False
 
 
@@ -101,7 +101,7 @@ def _(n: int) -> bool:
 
 
 class Dense:
-    """A layer whose weights are of a size that was decided."""
+    """A layer whose weights have a size that was decided."""
 
     def __init__(self, width: int) -> None:
         self.weights = jnp.ones((width, width)) * width
@@ -113,7 +113,7 @@ class Dense:
 
 
 def halved_sum(y: Any) -> Any:
-    """A sum by halves, as far as they are even: recursion over the size."""
+    """Sum by halving while the size is even: recursion over the size."""
     n = y.shape[0]
     if n < 2 or n % 2:
         return y.sum()
@@ -121,7 +121,7 @@ def halved_sum(y: Any) -> Any:
 
 
 def matched(shape: Any, a: int, b: int) -> bool:
-    """A decision by patterns."""
+    """Decide by matching patterns."""
     match shape:
         case (n, *_) if n == a:
             return True
@@ -132,7 +132,7 @@ def matched(shape: Any, a: int, b: int) -> bool:
 
 
 def with_vjp(decide: Callable[[Any], float]) -> Callable[[Any], Any]:
-    """A function whose derivative decides by a size."""
+    """A function whose backward rule decides by a size."""
 
     @jax.custom_vjp
     def double(x: Any) -> Any:
@@ -143,7 +143,7 @@ def with_vjp(decide: Callable[[Any], float]) -> Callable[[Any], Any]:
 
 
 def with_jvp(decide: Callable[[Any], float]) -> Callable[[Any], Any]:
-    """A function whose tangents are decided by a size."""
+    """A function whose tangent rule decides by a size."""
 
     @jax.custom_jvp
     def double(x: Any) -> Any:
@@ -157,7 +157,7 @@ def with_jvp(decide: Callable[[Any], float]) -> Callable[[Any], Any]:
 
 
 def repeated(goes_on: Any, step: Any, y: Any) -> Any:
-    """A while loop over an array."""
+    """Run a while loop over an array."""
     start = 0, y
     count_and_y = lax.while_loop(
         lambda c: goes_on(c[0]), lambda c: (c[0] + 1, step(c[1])), start
@@ -165,7 +165,7 @@ def repeated(goes_on: Any, step: Any, y: Any) -> Any:
     return count_and_y[1]
 
 
-# Integers that are made of the sizes of an array `y`; `{i}` are numbers.
+# Integers made from the sizes of an array `y`; `{i}` are numbers.
 SIZES = """
     y.shape[0]
     y.shape[0]
@@ -214,7 +214,7 @@ SIZES = """
     operator.index(y.shape[0])
 """.split("\n")[1:-1]
 
-# Questions about such an integer `n`, with numbers and the array.
+# Questions about such an integer `n`, with numbers and the array `y`.
 QUESTIONS = """
     n == {0}
     n != {0}
@@ -399,7 +399,7 @@ QUESTIONS = """
     jnp.ndim(jnp.zeros(n)) and n == {0}
 """.split("\n")[1:-1]
 
-# What is done to an array: `decide(y)` is a number that is chosen by a question.
+# Operations on an array: `decide(y)` is a number chosen by a question.
 STEPS = """
     y = y * decide(y)
     y = jnp.cumsum(y) if ask(y) else y + 1
@@ -481,7 +481,7 @@ RESULTS = """
 """.split("\n")[1:-1]
 
 
-# What the texts name.
+# The names that the texts use.
 OF_PYTHON = (bisect, collections, dataclasses, functools, heapq, itertools, math)
 OF_MODULES = (*OF_PYTHON, jax, lax, numbers, operator)
 OF_CLASSES = (Dense, Kind, Pair, Scale, SimpleNamespace, Window)

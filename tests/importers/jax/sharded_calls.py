@@ -1,4 +1,4 @@
-"""Functions of JAX with sizes that are sharded, against `jax.jit`: on four devices."""
+"""Functions of JAX with sharded sizes, compared with `jax.jit` on four devices."""
 
 import warnings
 from functools import cache
@@ -10,33 +10,33 @@ import numpy as np
 import graphc
 
 ROWS = {"batch": graphc.Shard("data")}
-SIZES = (0, 1, 3, 4, 13, 16, 40)  # fewer than devices, multiples of them or not
-FEW = (0, 3, 13, 16)  # each is exact, or of one capacity
+SIZES = (0, 1, 3, 4, 13, 16, 40)  # some below the device count, some multiples of it
+FEW = (0, 3, 13, 16)  # each compiled exactly, or all at one capacity
 warnings.simplefilter("error", graphc.FallbackWarning)
 
 
 @cache
 def mesh_of_all():
-    """The mesh of all devices, of which there are few where tests are collected."""
+    """The mesh of four devices, made when called: collection may see fewer."""
     return graphc.mesh(data=4)
 
 
 def loss(layers, batch):
-    """The squared errors of a net, of which rows with a mark count."""
+    """The mean squared error of a net over the rows that are marked."""
     hidden = jnp.tanh(batch["x"] @ layers["first"])
     errors = (hidden @ layers["second"] - batch["t"]) ** 2
     return jnp.sum(jnp.where(batch["marks"], errors, 0)) / (1 + batch["marks"].sum())
 
 
 def step(layers, batch):
-    """A step of gradient descent, and what the net says of each row."""
+    """Take a step of gradient descent; also return a prediction for each row."""
     value, slopes = jax.value_and_grad(loss)(layers, batch)
     layers = jax.tree.map(lambda p, g: p - 0.1 * g, layers, slopes)
     return value, layers, jnp.tanh(batch["x"] @ layers["first"])
 
 
 def statistics(x):
-    """Reductions of rows, a loop over them, and ops that need their neighbours."""
+    """Reductions of rows, a loop over rows, and ops that need neighbouring rows."""
     total, sums = jax.lax.scan(lambda c, row: (c + row,) * 2, jnp.zeros(3), x)
     draws = jax.random.uniform(jax.random.key(3), x.shape)
     return {
@@ -60,7 +60,7 @@ def same(ours, theirs):
 
 
 def trained():
-    """Epochs of ragged batches, with weights that stay on the mesh."""
+    """Train on ragged batches, with weights that stay on the mesh."""
     shapes = {"x": "batch 3", "t": "batch", "marks": "batch"}
     shapes = ({"first": "3 8", "second": "8"}, shapes)
     ours = graphc.jit(step, shapes=shapes, dims=ROWS, mesh=mesh_of_all())
@@ -72,7 +72,7 @@ def trained():
         told = theirs(other_layers, batch_of(size))
         other_layers = told[1]
         same((value, layers, rows), told)
-        if size > 1:  # others are compiled exactly, as JAX does them
+        if size > 1:  # smaller ones are compiled exactly, as by JAX
             assert all(len(p.sharding.device_set) == 4 for p in layers.values()), size
     by_rows = jax.NamedSharding(mesh_of_all(), jax.P("data"))
     on_mesh = jax.device_put(batch_of(16), by_rows)
@@ -92,7 +92,7 @@ if __name__ == "__main__":
     for size in FEW:
         same(f(batch_of(size)["x"]), theirs(batch_of(size)["x"]))
     assert not f.stats().fallbacks
-    with jax.set_mesh(mesh_of_all()):  # one that is set when the function is decorated
+    with jax.set_mesh(mesh_of_all()):  # a mesh that is set at decoration
 
         @graphc.jit(shapes="batch d, d -> batch", dims=ROWS)
         def product(x, w):

@@ -1,6 +1,6 @@
 """Steps of generated functions that choose params of primitives by a question.
 
-They are axes, counts and exponents, which are no sizes; and some that are.
+Most of these params are axes, counts and exponents, which are not sizes; some are.
 """
 
 STEPS_OF_PARAMS = """

@@ -1,8 +1,8 @@
 """Functions of JAX with arguments of a size n, for comparisons with `jax.jit`.
 
-A row is a name, the function, and its arguments: "n", "n 3", with ":i" for integers
-between 0 and 2, ":b" for bools, ":p" for positive numbers, ":u" for numbers in (0, 1),
-":c" for complex numbers, ":k" for a key.
+A row consists of a name, the function, and its arguments, such as "n" or "n 3". A
+suffix gives the elements: ":i" integers between 0 and 2, ":b" bools, ":p" positive
+numbers, ":u" numbers in (0, 1), ":c" complex numbers; "k" is a key.
 """
 
 import jax

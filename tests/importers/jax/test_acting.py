@@ -1,4 +1,4 @@
-"""Functions of Python that act: as often, in order, on arrays of true sizes."""
+"""Python functions with side effects run as often, and in the order, as under JAX."""
 
 import logging
 
@@ -151,7 +151,7 @@ CASES += [gradients, rules, many, shared]
 
 
 def called(function, x):
-    """The results, and the record, without the order where that is left open."""
+    """The results and the record, sorted where the order is left open."""
     RECORD.clear()
     results = jax.block_until_ready(function(x))
     jax.effects_barrier()

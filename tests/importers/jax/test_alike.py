@@ -1,4 +1,4 @@
-"""Graphs are alike where they are proved to compute the same, and only there."""
+"""Graphs count as alike exactly where they are proved to compute the same."""
 
 import jax
 import jax.numpy as jnp
@@ -80,7 +80,7 @@ def test_graphs_that_differ(name):
 def test_values_that_are_the_same_in_another_way():
     there_and_back = graph_of(lambda x: x.reshape(2, 3).reshape(6) * 2)
     assert alike(there_and_back, graph_of(lambda x: x * 2))
-    assert not alike(graph_of(lambda x: x + 0.0), graph_of(lambda x: x))  # of -0.0
+    assert not alike(graph_of(lambda x: x + 0.0), graph_of(lambda x: x))  # not for -0.0
 
 
 @pytest.mark.parametrize("place", [0, 3, 5])
@@ -115,7 +115,7 @@ def test_derivatives_of_loops_are_alike():
 
 @jax.jit
 def three():
-    """A number that a graph computes, so that what captures it does so outside."""
+    """A number that the graph computes, which bodies then capture from outside."""
     return jnp.float32(1.5) * 2
 
 

@@ -1,4 +1,4 @@
-"""`jax.lax.associative_scan`: one program for all sizes, as JAX by each of them."""
+"""`jax.lax.associative_scan`: one program for all sizes, with JAX's results at each."""
 
 import warnings
 
@@ -7,15 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.lax import associative_scan  # by whatever name it is called
+from jax.lax import associative_scan  # found under any name
 
 import graphc
 
-SIZES = (3, 5)  # exact, and padded
+SIZES = (3, 5)  # compiled exactly, and padded
 
 
 def affine(first, second):
-    """A map a x + b, then another: not commutative."""
+    """Compose maps of the form a x + b, which is not commutative."""
     return {
         "a": first["a"] * second["a"],
         "b": second["a"] * first["b"] + second["b"],
@@ -30,14 +30,14 @@ def scanned(x):
 
 
 def weighted(x):
-    """What the function takes from outside has a derivative, too."""
+    """The captured weight of the combining function has a derivative, too."""
     weight = jnp.cos(x.sum())
     found = lax.associative_scan(lambda a, b: weight * a * b, jnp.sin(x), axis=-1)
     return jnp.sum(found**2)
 
 
 def of_each(x):
-    """Under `vmap`, by matrices, along an axis of another size."""
+    """Scan products of matrices under `vmap`, which adds another size."""
     turns = jnp.stack([jnp.cos(x), -jnp.sin(x), jnp.sin(x), jnp.cos(x)], -1)
     turns = turns.reshape(*x.shape, 2, 2)
     return jax.vmap(lambda m: lax.associative_scan(jnp.matmul, m))(turns)
@@ -73,13 +73,13 @@ def as_jax_by_each(function, sizes=SIZES, **options):
                 assert (a.dtype, a.shape) == (b.dtype, b.shape), path
                 np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
     compiled = len(ours.stats().compilations)
-    ours(square(sizes[-1] + 1))  # of the same capacity
+    ours(square(sizes[-1] + 1))  # has the same capacity
     assert len(ours.stats().compilations) == compiled
     return compiled
 
 
 def in_order(x):
-    """By functions that are not associative: the order of JAX tells in all results."""
+    """Functions that are not associative: every result depends on JAX's order."""
 
     def mixed(a, b):
         return a[0] * a[0] - b[0] * jnp.cos(a[0]), a[1] - 3 * b[1]
@@ -94,11 +94,11 @@ def slopes_in_order(x):
     def cost(y):
         return jnp.sum(lax.associative_scan(lambda a, b: a * a - b, y))
 
-    return jax.jacrev(jax.grad(cost))(jnp.sin(x[0]))  # which takes all rows at once
+    return jax.jacrev(jax.grad(cost))(jnp.sin(x[0]))  # jacrev takes all rows at once
 
 
 def averaged(x):
-    """With weights that are weakly typed, which promotion makes strong in steps."""
+    """Weakly typed weights, which promotion turns into strong ones in some steps."""
 
     def joined(a, b):
         return a[0] * b[0], b[0] * a[1] + b[1]
@@ -109,12 +109,12 @@ def averaged(x):
 
 @jax.jit
 def in_a_function(x):
-    """JAX keeps the trace of the first call, whose size is a number."""
+    """JAX keeps the trace of the first call, in which the size is a number."""
     return lax.associative_scan(affine, {"a": jnp.cos(x), "b": x})
 
 
 def products(x):
-    """Their slopes, also where there are zeros, and the slopes of these."""
+    """First and second derivatives of products, also where elements are zero."""
     with_zeros = jnp.where(jnp.abs(x) < 0.5, 0, x)
     cost = lambda x: jnp.sum(jnp.prod(x, 1) ** 2) + jnp.prod(1 + 1j * x)
     real = jax.grad(lambda x: jnp.real(cost(x)))
@@ -123,14 +123,14 @@ def products(x):
 
 
 def at_the_end(x):
-    """Slopes of the last result alone, and those of slopes."""
+    """First derivatives of the last result alone, and second derivatives."""
     last = jax.grad(lambda x: lax.associative_scan(jnp.multiply, x)[-1])
     running = jax.grad(lambda x: jnp.cumprod(x).sum())
     return last(1 + x[0] / 9), jax.jvp(running, (1 + x[0] / 9,), (jnp.abs(x[0]),))
 
 
 def searches(x):
-    """In sorted tables and in others, with NaN, by rows, where JAX takes slopes."""
+    """Search tables, sorted or not, with NaN, by rows, and within a gradient."""
     table, many = jnp.sort(x.ravel()), jnp.arange(x.size).astype(float)
     missing = jnp.where(jnp.arange(x.size) > 4, jnp.nan, table)
     queries = jnp.append(x[:2], jnp.array([jnp.nan, jnp.inf]))
@@ -153,9 +153,9 @@ def test_one_program_serves_all_sizes(functions):
 
 
 def test_derivatives_of_many_elements():
-    """From 32 on, pairs are combined several times before a loop scans what is left.
+    """From 32 elements on, pairs are combined repeatedly, and a loop scans the rest.
 
-    The first size is compiled as JAX traces it: few elements are enough for that.
+    The first size is compiled as JAX traces it, so it has few elements.
     """
     assert as_jax_by_each(slopes, (3, 33), dims="pad") == 2
 
@@ -178,11 +178,11 @@ def test_a_function_that_keeps_no_shapes_is_left_to_jax():
     for n in (4, 5):
         x = np.arange(n, dtype="float32")
         np.testing.assert_array_equal(ours(x), theirs(x))
-    assert len(ours.stats().compilations) == 2  # each for its size
+    assert len(ours.stats().compilations) == 2  # one for each size
 
 
 def test_traces_by_others_are_those_of_jax():
-    """Sizes that are numbers, and the symbols of `jax.export`, know nothing of it."""
+    """With numbers as sizes, or symbols of `jax.export`, nothing is replaced."""
     x = np.arange(6, dtype="float32")
     found = str(jax.make_jaxpr(lambda x: lax.associative_scan(jnp.add, x))(x))
     assert "while" not in found and "custom_jvp" not in found

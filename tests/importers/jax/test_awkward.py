@@ -1,4 +1,4 @@
-"""Functions that are unlike most: what `jax.jit` takes, `graphc.jit` takes."""
+"""Unusual functions: whatever `jax.jit` accepts, `graphc.jit` accepts."""
 
 import dataclasses
 import warnings
@@ -50,7 +50,7 @@ class Callable:
 
 
 def each_of(n):
-    """Arguments, keyword arguments and options of a function, by its name."""
+    """The function, arguments, keyword arguments and options of each case, by name."""
     x = vector(n)
     key = jax.random.key(0)
     batch = Params(jnp.outer(x, vector(3)), x, "hey")
@@ -124,7 +124,7 @@ def test_it_does_as_jax_does(name):
 def _attempt(function, args):
     try:
         return function(*args)
-    except Exception as error:  # whatever it is
+    except Exception as error:  # of any class
         return type(error).__name__
 
 

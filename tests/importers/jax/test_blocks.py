@@ -16,7 +16,7 @@ WAYS = {"jit": jax.jit, "checkpoint": jax.checkpoint}
 
 
 def text_of(way, count):
-    """The program of a chain of so many blocks."""
+    """The text of the program of a chain of `count` blocks."""
 
     @WAYS[way]
     def block(x, w):
@@ -34,7 +34,7 @@ def text_of(way, count):
 
 
 def attention(x, p):
-    """A block of many nodes that look alike: heads, and what they are made of."""
+    """A block with many similar nodes: the heads of attention and their parts."""
     heads = [jnp.reshape(x @ p[i], (*x.shape[:2], 2, 2)) for i in range(3)]
     q, k, v = (jnp.transpose(y, (0, 2, 1, 3)) for y in heads)
     weights = jax.nn.softmax(q @ jnp.swapaxes(k, -1, -2))
@@ -45,7 +45,7 @@ def attention(x, p):
 
 
 def slopes_of(count):
-    """The program of the gradient of so many such blocks, computed again for it."""
+    """The program of the gradient of `count` blocks that are rematerialised."""
     block = jax.checkpoint(attention)
 
     def loss(weights, x):

@@ -1,4 +1,4 @@
-"""Functions that JAX calls on the host: on arrays of true sizes, in one program."""
+"""Functions that JAX calls on the host get arrays of true sizes, in one program."""
 
 import math
 import os
@@ -25,7 +25,7 @@ def kind(x, *more):
 
 
 def as_jax_by_each(function, foreign=False, dims="pad"):
-    """Compare at several sizes; gives what is compiled."""
+    """Compare with JAX at several sizes; return the compilations."""
     ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
     for n in SIZES:
         found, other = (jax.tree.leaves(f(vector(n))) for f in (ours, theirs))
@@ -61,7 +61,7 @@ def test_a_function_that_raises_is_called_in_its_branch_only(dims):
         raise RuntimeError("called")
 
     def guarded(x):
-        """As libraries check values: what is called is given no argument of theirs."""
+        """Libraries check values so, with a callback that gets none of the arrays."""
         return lax.cond(
             x[0] > x[-1],
             lambda: jax.pure_callback(fails, kind(x), jnp.int32(0)),
@@ -85,7 +85,7 @@ def test_a_function_that_holds_sizes_is_that_of_its_trace():
         return jax.pure_callback(scaled, kind(x), x)
 
     def by_text(x):
-        text = f"{x.shape[0]}"  # which a function may hold, and be another
+        text = f"{x.shape[0]}"  # the callback holds a text that differs by size
         return jax.pure_callback(lambda v: np.asarray(v) * int(text), kind(x), x)
 
     as_jax_by_each(function, foreign=True)
@@ -93,7 +93,7 @@ def test_a_function_that_holds_sizes_is_that_of_its_trace():
 
 
 def checked(x, message):
-    """As libraries check values: the function holds a mark that differs each time."""
+    """Libraries check values so, with a callback that holds a new mark each time."""
     marks = [os.urandom(16), message]
 
     def raises(_):
@@ -116,7 +116,7 @@ def test_traces_at_several_sizes_call_the_functions_of_each():
 
     assert len(as_jax_by_each(function)) <= 3
     ours = graphc.jit(function, dims="pad")
-    errors = ValueError, jax.errors.JaxRuntimeError  # JAX has either
+    errors = ValueError, jax.errors.JaxRuntimeError  # JAX raises one of these
     for n in (3, 4, 5, 4):
         ours(vector(n))
         with pytest.raises(errors, match=f"of {n}"):

@@ -1,4 +1,4 @@
-"""Changes outside of a function are seen by the next size that is new."""
+"""A change outside of a function is seen by the next call at a new size."""
 
 import dataclasses
 import functools
@@ -67,7 +67,7 @@ OPTIONS = {"auto": {}, "pad": {"dims": "pad"}}
 
 
 def calls(function):
-    """The results of calls between which arrays are written."""
+    """The results of calls, with writes to arrays between some of them."""
     W[:], LARGE[:] = 1, 1
     found = []
     for n in (3, 4, 5, "write", 4, 6, 7, "write", 8, 3, 6, "write", 9):
@@ -141,7 +141,7 @@ class Scaled:
 
 
 def changing(scaled):
-    """Functions by what they read, and how to change that."""
+    """For each way to read a number: a function, and how to change the number."""
 
     def closed(x):
         return jnp.sum(x) * number
@@ -200,7 +200,7 @@ def test_as_jax_sees_names(what, monkeypatch):
     monkeypatch.setattr(Scaled, "by", 1.0)
     monkeypatch.setitem(globals(), "FACTOR", 1.0)
     function, change = changing(Scaled())[what]
-    # JAX keeps a trace for each function and dtype.
+    # The lambda is new, since JAX keeps a trace for each function and dtype.
     ours, exact = graphc.jit(function), jax.jit(lambda x: function(x))
     for n, new in (
         (3, 1.0),

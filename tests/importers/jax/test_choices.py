@@ -1,4 +1,4 @@
-"""Options that say nothing are errors at the line that decorates, for every door."""
+"""Options that have no meaning are errors at the line that decorates, everywhere."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -82,7 +82,7 @@ def test_names_that_shapes_has_not():
 
 @pytest.mark.parametrize("frontend", ["jax", "numpy"])
 def test_names_that_graphc_makes(frontend):
-    """They are known when an axis varies: what is another name is told then."""
+    """Sizes get names once an axis varies: only then are unknown names reported."""
     ours = graphc.jit(twice, dims={"q": "pad"}, frontend=frontend)
     ours(np.ones(3))
     for n in (4, 5):

@@ -1,4 +1,4 @@
-"""`graphc.jit` among the transformations, control flow and settings of JAX."""
+"""`graphc.jit` under transformations, control flow and settings of JAX."""
 
 import functools
 import warnings
@@ -28,7 +28,7 @@ def close(found, wanted):
 
 
 def compared(ours, theirs, sizes):
-    """Results at several sizes are equal."""
+    """Require JAX's results at several sizes, without warnings."""
     theirs = jax.jit(theirs)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -38,7 +38,7 @@ def compared(ours, theirs, sizes):
 
 @pytest.fixture(scope="module")
 def seasoned():
-    """A function that has a program for many sizes."""
+    """A function that already has a program for many sizes."""
     ours = graphc.jit(cost)
     compared(ours, cost, (3, 4, 5))
     return ours
@@ -94,7 +94,7 @@ def test_abstract_evaluation():
 
 
 def test_it_is_traced_with_symbols():
-    """Export, and other importers, trace it as they trace `jax.jit`."""
+    """Export, like other importers, traces it as it traces `jax.jit`."""
     x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n"), jnp.float32)
     ours = graphc.jit(cost)
     assert "tanh" in str(jax.make_jaxpr(ours)(x))

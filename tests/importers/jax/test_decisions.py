@@ -1,4 +1,4 @@
-"""Python code that decides by sizes gets the branch of the size, at every size."""
+"""Python code that decides by sizes takes the right branch at every size."""
 
 import copy
 import dataclasses
@@ -53,7 +53,7 @@ def in_another_thread(n):
 
 
 def else_by_default(ask):
-    """An answer, or a default where the size is not understood."""
+    """Answer with a default if the question does not understand the size."""
 
     def asked(n):
         try:
@@ -125,12 +125,12 @@ OF_NUMBERS = ("a number", "an error that is caught", "an attribute that is not t
 
 
 POLICIES = {"auto": {}, "pad": {"dims": "pad"}}
-# What is asked does not depend on how sizes are stored: the policies take turns.
+# Decisions don't depend on how sizes are stored, so the policies take turns.
 IN_TURN = [*zip(CHANNELS, itertools.cycle(POLICIES), strict=False)]
 IN_TURN = [*itertools.product(CHANNELS, POLICIES)] if AT_LENGTH else IN_TURN
 
 
-# Sizes on both sides of what is asked, and these in both orders.
+# Sizes on both sides of each decision, which calls reach in either order.
 ASKED = (5, 6, 9, 12, 7, 17, 8, 20, 0, 33)
 
 
@@ -250,7 +250,7 @@ def test_a_program_for_each_answer_and_a_trace_for_each_program():
     stats = ours.stats()
     programs = {one.program for one in stats.compilations}
     assert programs == {"exactly x (5,)", "x (n,)"} and stats.fallbacks == []
-    assert len(traces) <= 13 + 2 + 1 + 2 * 3  # of jax.jit, programs, the first, checks
+    assert len(traces) <= 13 + 2 + 1 + 2 * 3  # jax.jit, programs, the first, checks
 
 
 @pytest.mark.usefixtures("without_audit")
@@ -264,7 +264,7 @@ def test_traces_without_decisions():
     ours = graphc.jit(function)
     for n in range(5, 40):
         ours(vector(n))
-    assert len(traces) == 4  # of the first size, for all, and of two to compare
+    assert len(traces) == 4  # the first size, all sizes, two comparisons
 
 
 def test_decisions_are_told_with_their_lines_and_calls():
@@ -348,7 +348,7 @@ class Asking:
 
 
 asking = Asking()
-BY_IDENTITY = {  # in texts, since Python warns where these are compiled
+BY_IDENTITY = {  # as texts, since Python warns when it compiles these
     "a number": "n is 12",
     "a number, swapped": "12 is not n",
     "a type": "type(n) is int and n > 9",
@@ -416,7 +416,7 @@ def test_equality_runs_nothing():
 
 def test_an_audit_compares_each_size(monkeypatch, tmp_path):
     monkeypatch.setattr(traced_family, "AUDITS", True)
-    file = tmp_path / "limit"  # which nobody looks into
+    file = tmp_path / "limit"  # its content is never recorded
     file.write_text("1")
 
     def function(x):
@@ -485,7 +485,7 @@ def test_a_division_by_zero_is_one_at_its_size_alone(divide):
             divide(x.shape[0])
         except ZeroDivisionError:
             return x * 0
-        return x + x.shape[0] // (x.shape[0] + 1)  # never by 0: nothing is asked
+        return x + x.shape[0] // (x.shape[0] + 1)  # never by 0, so nothing is asked
 
     ours, theirs = graphc.jit(function), jax.jit(function)
     for n in (8, 7, 5, 3, 9, 5):
@@ -506,7 +506,7 @@ def windows_by_length(x):
 
 @pytest.mark.parametrize("function", [whole_windows, windows_by_length])
 def test_a_slice_that_may_be_whole_makes_no_second_program(function):
-    """JAX asks whether it is, and traces no slice then: the results are the same."""
+    """JAX asks whether it is whole, and then omits the slice: both give the same."""
     f = graphc.jit(function, dims="pad")
     for n in (7, 8, 10, 9, 12):
         same(f(vector(n)), function(vector(n)))
@@ -531,7 +531,7 @@ def test_facts_that_make_no_difference_are_not_told():
     f = graphc.jit(whole_windows, dims="pad")
     for n in (7, 8, 10, 9, 12):
         f(vector(n))
-    assert "!= 0" in f.explain()  # it holds for all of them
+    assert "!= 0" in f.explain()  # holds for all of them
     assert "x.shape[0] (" not in f.explain()
 
 

@@ -96,7 +96,7 @@ def test_rules_of_functions_are_traced_once_for_a_trace():
     ours = graphc.jit(graphc.grad(lambda x: twice(x).sum()))
     for n in range(5, 20):
         ours(vector(n))
-    # Exactly, and for all sizes, by JAX and here each; and here to compare.
+    # One exact trace and one for all sizes, by JAX and graphc each; three comparisons.
     assert len(traces) == 2 + 2 + 3
 
 

@@ -1,4 +1,4 @@
-"""Gradients of functions of JAX that are taken here, against those of JAX."""
+"""Gradients of functions of JAX, taken by graphc, compared with those by JAX."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ def doubled(x):
     return 2 * x
 
 
-doubled.defjvp(lambda x, t: (doubled(*x), 5 * t[0]))  # a rule that no op has
+doubled.defjvp(lambda x, t: (doubled(*x), 5 * t[0]))  # a rule unlike that of any op
 
 
 @jax.custom_vjp
@@ -54,7 +54,7 @@ def close(found, wanted):
 
 
 def squares(tree, y):
-    """Two outputs of two arguments, of which one is a dict."""
+    """Two outputs of two arguments; one argument is a dict."""
     x = tree["x"]
     return {"outer": jnp.outer(doubled(x), y), "sum": jnp.sum(x * x) * y}
 
@@ -75,7 +75,7 @@ def test_jacobians_and_hessians_have_the_structure_of_jax(argnums):
             x = np.linspace(0.5, 1, n, dtype="float32")
             args = {"x": x}, np.cos(x[:-1])
             close(compiled(*args), wanted(*args))
-        if argnums == 0:  # op by op, each is compiled
+        if argnums == 0:  # without jit, each op is compiled
             close(ours(*args), theirs(*args))
         assert compiled.stats().fallbacks == []
 
@@ -151,7 +151,7 @@ def test_the_arguments_may_be_numbered_in_the_second_place(numbers):
     close(found, jax.grad(product, numbers)(x, x + 1))
 
 
-LOOKUPS = {  # some of them outside of an array of 4 elements
+LOOKUPS = {  # some of them out of bounds for 4 elements
     "x[i]": lambda x, i: jnp.sin(x[i]).sum(),
     "promised": lambda x, i: x.at[i].get(mode="promise_in_bounds").sum(),
     "rows": lambda x, i: jnp.sin(jnp.outer(x, x)[i, i % 3]).sum(),

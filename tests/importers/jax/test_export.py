@@ -1,4 +1,4 @@
-"""Functions of `graphc.jit` in files: as by `jax.jit`, or refused with a reason."""
+"""Functions of `graphc.jit` are exported as by `jax.jit`, or refused with a reason."""
 
 import subprocess
 import sys

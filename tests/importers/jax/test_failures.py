@@ -1,4 +1,4 @@
-"""A call that raises is forgotten: others are compiled as if it had not been."""
+"""A call that raises leaves no trace: later calls compile as if it had not happened."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def product(x, w):
 
 
 def history(function, fails=None, error=Exception):
-    """The compilations and fallbacks of calls, of which number `fails` raises."""
+    """The compilations and fallbacks of calls, where call number `fails` raises."""
     for number, n in enumerate(range(3, 8)):
         if number == fails:
             with pytest.raises(error):
@@ -53,7 +53,7 @@ def test_a_call_that_fails_costs_no_compilation(way):
         assert history(graphc.jit(product, **WAYS[way]), fails) == wanted
 
 
-@pytest.mark.filterwarnings("ignore::graphc.FallbackWarning")  # for the length
+@pytest.mark.filterwarnings("ignore::graphc.FallbackWarning")  # by `len`
 @pytest.mark.parametrize("way", ["auto", "numpy"])
 @pytest.mark.parametrize("error", [graphc.GraphError, KeyboardInterrupt, ValueError])
 def test_whatever_is_raised_while_tracing(error, way):
@@ -109,7 +109,7 @@ def test_examples_that_fail_leave_the_program_of_others():
             np.testing.assert_array_equal(ours(xs, ws)[0], [xs[0].shape[1]] * 2)
 
 
-# Sizes that JAX makes arrays of a named dtype of, for which they may be too large.
+# Functions that make arrays of a named dtype of a size that may not fit it.
 NARROW = {
     "an array": lambda n: jnp.asarray(n + 120, "int8"),
     "a class": lambda n: jnp.uint8(n - 5),

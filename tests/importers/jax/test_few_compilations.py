@@ -1,4 +1,4 @@
-"""Everyday functions whose sizes vary: XLA compiles them once for each capacity."""
+"""Everyday functions of varying sizes: XLA compiles them once for each capacity."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from tests.importers.jax.comparing import same
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 SIZES = (5, 20, 37, 61, 41, 24, 52, 33, 7, 9, 29, 64)
-MOST = 4  # the first size exactly, and up to 16, 32 and 64 elements
+MOST = 4  # the first size exactly, and capacities 16, 32 and 64
 
 
 def pooled(how, start, padding):
@@ -23,7 +23,7 @@ def pooled(how, start, padding):
 
 
 def convolved(argument, **named):
-    """The slopes of a convolution whose windows are some steps apart."""
+    """The gradient of a convolution with the given strides and paddings."""
     kernel = np.cos(np.arange(6, dtype="float32")).reshape(2, 1, 3)
 
     def loss(x, kernel):
@@ -34,7 +34,7 @@ def convolved(argument, **named):
 
 
 def channels_apart(x):
-    """The slopes of kernels, one for each channel, by as many examples as `x` has."""
+    """The gradient by kernels, one per channel, of as many examples as `x` has."""
     examples = x[:, None, None] * jnp.cos(jnp.arange(12.0)).reshape(3, 4)
 
     def loss(kernels):
@@ -52,11 +52,11 @@ FUNCTIONS = {
     "a number everywhere": lambda x: jnp.full(x.shape, 2),
     "a weak and a strong type": lambda x: (jnp.where(x > 0, 1, 0), x > 0),
     "a size": lambda x: x.shape[0],
-    # Slices of JAX, of which no bound is negative.
+    # Slices made by JAX, none of which has a negative bound.
     "two rolls": lambda x: (jnp.roll(x, 3), jnp.roll(x, x.shape[0] // 2)),
     "the last apart": lambda x: jnp.split(x, [x.shape[0] - 3]),
     "the middle apart": lambda x: jnp.split(x, [x.shape[0] // 2, x.shape[0] - 1]),
-    # Windows that begin elsewhere at each size.
+    # Windows that start at another place for each size.
     "largest of windows": pooled(lax.max, -jnp.inf, "SAME"),
     "least of windows": pooled(lax.min, jnp.inf, "SAME"),
     "windows of even sizes": pooled(lax.max, -jnp.inf, "SAME_LOWER"),
@@ -79,7 +79,7 @@ def test_a_capacity_is_compiled_once(function, dims, events):
     ours = graphc.jit(theirs) if dims is None else graphc.jit(theirs, dims=dims)
     compiled = 0
     for n in SIZES:
-        x = np.cos(np.arange(n, dtype="float32") ** 2).round(1)  # of which some tie
+        x = np.cos(np.arange(n, dtype="float32") ** 2).round(1)  # with some ties
         del events[:]
         results = ours(x)
         compiled += len(events)
@@ -89,7 +89,7 @@ def test_a_capacity_is_compiled_once(function, dims, events):
 
 @pytest.mark.parametrize("padding", [3, [1], [(0.5, 1)], "NONE"], ids=str)
 def test_errors_about_paddings_are_those_of_jax(padding):
-    """Where it is no formula, its own function is told, which graphc has replaced."""
+    """JAX's own function, replaced by graphc, gets paddings that are no formulas."""
     x, kernel = jnp.ones((1, 2, 5)), jnp.ones((3, 2, 2))
     with pytest.raises((ValueError, RuntimeError), match="(?i)padding"):
         graphc.jit(lambda x: lax.conv_general_dilated(x, kernel, (1,), padding))(x)

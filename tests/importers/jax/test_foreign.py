@@ -1,4 +1,4 @@
-"""What has no rule here is run by JAX inside of a program for many sizes."""
+"""Primitives without a rule are run by JAX within a program for many sizes."""
 
 import jax
 import jax.extend
@@ -19,7 +19,7 @@ def vector(n):
 
 
 def agree(ours, theirs, sizes=(3, 4, 6)):
-    """Compare at several sizes; the reasons why JAX runs parts of the program."""
+    """Compare at several sizes; return the reasons why JAX runs parts."""
     for n in sizes:
         found, wanted = (jax.tree.leaves(f(vector(n))) for f in (ours, theirs))
         for a, b in zip(found, wanted, strict=True):
@@ -32,14 +32,14 @@ def agree(ours, theirs, sizes=(3, 4, 6)):
 
 
 def called_back(x):
-    """Python that is called holds a size that is traced."""
+    """A callback that holds a traced size."""
     n = x.shape[0]
     shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
     return jax.pure_callback(lambda v: np.sin(v) * n, shape, x * 2) + n
 
 
 def products(x):
-    """The first rows by one matrix, the last by another."""
+    """Multiply the first row by one matrix, and the others by another."""
     rows, n = jnp.stack([x, x * x], 1), x.shape[0]
     return lax.ragged_dot(rows, MATRICES, jnp.array([1, n - 1])).sum(1)
 
@@ -53,12 +53,12 @@ def in_a_loop(x):
 
 
 def rounded(x):
-    """The numbers as of a dtype that graphs have not."""
+    """Round as in a dtype that graphs do not have."""
     return lax.reduce_precision(x, 5, 2)
 
 
 def several(x):
-    """Two alike, of other sizes, one of them in a function of its own."""
+    """Two similar parts of different sizes, one of them in an inner function."""
     few = jax.jit(lambda v: rounded(v[1:] / 7))(x)
     return few, rounded(x)[:1]
 
@@ -124,7 +124,7 @@ def test_an_equation_without_results_does_nothing():
 
 @pytest.mark.parametrize("dims", ["auto", "pad"])
 def test_one_that_goes_by_elements_is_padded(dims):
-    """It runs at capacities, where one operand is stretched too."""
+    """JAX runs the primitive at capacities, also where one operand is stretched."""
 
     def slopes(x):
         grid = lambda a: jnp.cumsum(jax.scipy.special.gammainc(a[:, None], x))

@@ -1,4 +1,4 @@
-"""The loss of a recurrence, written with its outputs stacked, does not stack them."""
+"""The loss of a recurrence is written with stacked outputs, but stacks none."""
 
 import jax
 import jax.numpy as jnp
@@ -57,4 +57,4 @@ def test_one_program_does_other_lengths():
         np.testing.assert_allclose(ours(*args), founding(*args), rtol=1e-5)
     assert len(ours.stats().compilations) == 1
     assert "reduction_in_scan" in ours.explain(full=True)
-    assert "test_founding.py" in ours.explain(full=True)  # the user's own lines
+    assert "test_founding.py" in ours.explain(full=True)  # lines of the user

@@ -1,6 +1,6 @@
-"""Functions, collectives and marks within functions of JAX, which stand for others.
+"""Inner functions, collectives and marks of JAX, which each stand for other functions.
 
-One program serves all sizes, and JAX runs nothing of it.
+One program serves all sizes, and JAX runs no part of it.
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""Generated functions that decide by sizes: as by `jax.jit` at every size.
+"""Generated functions that decide by sizes give what `jax.jit` gives at every size.
 
 `GRAPHC_EXAMPLES=20 pytest tests/importers/jax/test_generated_decisions.py` runs 600
 functions at 60 sizes each.
@@ -38,7 +38,7 @@ def require_same(ours, theirs):
 
 
 def require_one_program_per_answers(compiled):
-    """Require that no two programs are for sizes that are decided alike."""
+    """Require that sizes with the same decisions share one program."""
     for family in compiled._families.values():
         programs = [
             p for p in family.programs if not (p.template or p.opaque or p.doubted)
@@ -63,7 +63,7 @@ def test_generated_functions_get_the_params_of_each_size(seed):
 
 
 def require_branches(seed, steps):
-    """Require the outcomes of `jax.jit` of a function of these steps, at each size."""
+    """Require at each size the outcome by `jax.jit` of a function of these steps."""
     calls = sizes_of(seed, CALLS)
     known = outcomes_by_jax(
         Deciding(seed, steps), {sizes: arrays_of(*sizes) for sizes in calls}

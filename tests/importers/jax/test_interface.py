@@ -1,4 +1,4 @@
-"""`graphc.jit` takes what `jax.jit` takes, and has what a jitted function has."""
+"""`graphc.jit` accepts what `jax.jit` does, and has a jitted function's attributes."""
 
 import functools
 import warnings
@@ -240,7 +240,7 @@ def test_calls_that_fail_are_not_counted(frontend):
 
 
 def test_a_compilation_that_is_interrupted_is_told_when_it_is_done():
-    """JAX traces once for both calls: the second one takes all of the time."""
+    """JAX traces once for both calls, and the second call is charged all the time."""
     f = graphc.jit(lambda x: x + 1)
     done = f._miss
 

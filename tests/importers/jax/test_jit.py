@@ -1,4 +1,4 @@
-"""`graphc.jit` stands where `jax.jit` does: arguments, results, errors, gradients."""
+"""`graphc.jit` in the place of `jax.jit`: arguments, results, errors, gradients."""
 
 import subprocess
 import sys
@@ -112,7 +112,7 @@ def test_transformations_of_jax_see_the_function_itself():
         np.testing.assert_allclose(way(ours)(given), way(cost)(given))
     assert str(jax.make_jaxpr(ours)(x)).count("custom_jvp_call") == 1
     assert jax.eval_shape(ours, x).shape == ()
-    assert jax.jit(lambda: ours(x))() == cost(x)  # nothing traced among the arguments
+    assert jax.jit(lambda: ours(x))() == cost(x)  # no argument is traced
 
 
 def test_what_a_function_closes_over_may_be_traced():
@@ -183,7 +183,7 @@ def test_errors_are_those_of_jax():
     ours(vector(3), vector(3))
     ours(vector(4), vector(4))
     for args in [(vector(3), vector(4)), (vector(2), "text"), (vector(2),)]:
-        with pytest.raises(Exception) as wanted:  # whatever it is
+        with pytest.raises(Exception) as wanted:  # of any class
             theirs(*args)
         with pytest.raises(type(wanted.value)) as found, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -213,7 +213,7 @@ WRONG = {
     "d e, d": ("d was 4 before, and the axis has the size 3", "d"),
     "n d, d -> n n": ("'n n' names 2 axes, the array has 1: (4,)", "n n"),
     "n, d -> n": ("'n' names 1 axis, the array has 2: (4, 3)", "n"),
-    "n d, d ->": ("'' names 0 axes, the array has 1: (4,)", "'"),  # where none stands
+    "n d, d ->": ("'' names 0 axes, the array has 1: (4,)", "'"),  # no word is there
     "max(n,3), d -> n": (
         "an axis is a name, a number or a formula like n+1: no brackets",
         "max(n",
@@ -237,7 +237,7 @@ def test_words_that_do_not_fit_are_told_and_underlined(shapes):
         line = more[0]
         assert got[line.index("^") : line.rindex("^") + 1] == word
     if problem.endswith(f"before, and the axis has the size {problem[-1]}"):
-        assert more[0].index("^") == got.rindex(word)  # of several
+        assert more[0].index("^") == got.rindex(word)  # the last of several
 
 
 @pytest.mark.parametrize("frontend", ["jax", "numpy"])
@@ -250,7 +250,7 @@ def test_results_are_compared_with_the_words_at_the_first_sizes(frontend):
     )
     for n in (3, 4):
         np.testing.assert_allclose(twice(vector(n))["b"], vector(n).sum())
-    assert pairs(vector(3)).shape == (3, 3)  # where the words fit by chance
+    assert pairs(vector(3)).shape == (3, 3)  # sizes that happen to fit the words
     for _ in range(2):
         with pytest.raises(graphc.GraphError, match="n was 4 before"):
             pairs(vector(4))
@@ -302,13 +302,13 @@ def test_a_size_that_varies_alone_makes_one_segment():
 
 @pytest.mark.parametrize("dims", ["auto", "pad"])
 def test_a_second_size_is_padded_at_once(dims):
-    """The program of the first size is the only one that serves a single size."""
+    """Only the program of the first size serves a single size."""
     ours = graphc.jit(jnp.tanh, dims=dims)
     for n in (300, 70, 65, 127, 300, 200):
         same(ours(vector(n)), jnp.tanh(vector(n)))
     exact, *padded = ours.stats().compilations
-    assert exact.program == "exactly x (300,)" and len(padded) == 2  # for 128 and 256
-    assert ours(vector(5)).shape == (5,)  # at 64: no less was seen when it was made
+    assert exact.program == "exactly x (300,)" and len(padded) == 2  # at 128 and 256
+    assert ours(vector(5)).shape == (5,)  # at 64, the least size seen when it was made
     assert "from 256 to 64" in ours.stats().compilations[-1].reason
 
 
@@ -328,7 +328,7 @@ def test_importing_graphc_does_not_import_jax():
 
 
 def test_a_size_of_its_own_between_others_takes_one_search():
-    """JAX dispatches the first size, programs for many the others, in turns."""
+    """Calls alternate between the first size, which JAX dispatches, and others."""
     f = graphc.jit(lambda x: jnp.sum(x * 2), dims="pad")
     calls = [5, 7, 9] * 5 + [5, 5, 5, 7, 7, 5]
     for n in calls:
@@ -340,4 +340,4 @@ def test_a_size_of_its_own_between_others_takes_one_search():
         same(f(vector(n)), 2 * jnp.sum(vector(n)))
     assert f.stats().calls == len(calls) + 5
     again = len(f.stats().compilations) - known
-    assert again <= 2  # JAX has forgotten what it compiled
+    assert again <= 2  # since JAX forgot its programs

@@ -1,4 +1,4 @@
-"""Comparisons of sizes by JAX itself: of keys of its caches, and in its code."""
+"""Comparisons of sizes that JAX itself makes: of keys of caches, and in its code."""
 
 import jax.export
 import pytest
@@ -44,7 +44,7 @@ def within(a, b):
 @pytest.mark.parametrize("other", [3, 4])
 @pytest.mark.parametrize("name", ["cached", "nested", "equal", "different", "within"])
 def test_keys_of_caches_decide_nothing(name, other):
-    """A cache compares keys whose hashes collide, which is chance."""
+    """A cache compares keys only if their hashes collide, which is up to chance."""
     recorder, (n,) = Recorder({"n": 3}), jax.export.symbolic_shape("n")
     with recording(recorder, [n]):
         assert not OF_JAX[name](n, other)

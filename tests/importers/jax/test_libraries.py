@@ -1,4 +1,4 @@
-"""Primitives of libraries, by stand-ins of their names: one program for all sizes."""
+"""Primitives of libraries, by stand-ins with their names: one program for all sizes."""
 
 import warnings
 
@@ -18,7 +18,7 @@ SIZES = (3, 4, 5, 6, 7, 8)
 
 
 def primitive(name, impl, result=lambda *avals, **_: avals[0]):
-    """A primitive that is lowered by a function of JAX, as in equinox and lineax."""
+    """A primitive lowered by a JAX function, as equinox and lineax have them."""
     made = Primitive(name)
     made.def_impl(impl)
     made.def_abstract_eval(result)
@@ -43,7 +43,7 @@ SET = primitive(
 
 
 def solve(a, b, *, solver, throw):
-    """As lineax does it, in a function among the params."""
+    """Solve by a function that is a param, as lineax does."""
     return solver(jax.scipy.linalg.lu_factor(a), b)
 
 
@@ -72,7 +72,7 @@ INNER = primitive("linear_solve", lambda a, b, *, like: a @ b, lambda a, b, **_:
 
 
 def solved_with_sizes(x):
-    """As lineax does it: sizes stand in the params, and one solve is within another."""
+    """Like lineax, solve within a solve, with params that contain sizes."""
     n = x.shape[0]
 
     def solver(factors, b):
@@ -116,7 +116,7 @@ def test_one_program_serves_all_sizes(function, dims):
 
 
 def test_a_solve_that_calls_python_serves_all_sizes():
-    """As lineax does where it raises for a result that is not finite."""
+    """Lineax calls Python to raise if the result is not finite."""
 
     def checked(factors, b):
         struct = jax.ShapeDtypeStruct(b.shape, b.dtype)
@@ -133,7 +133,7 @@ def test_a_solve_that_calls_python_serves_all_sizes():
 
 
 def test_a_gradient_through_a_solve_of_lineax_serves_all_sizes():
-    """With errors that Python raises."""
+    """A callback in Python raises its errors."""
     lineax = pytest.importorskip("lineax")
 
     def cost(a, b):
@@ -152,7 +152,7 @@ def test_a_gradient_through_a_solve_of_lineax_serves_all_sizes():
 
 
 def test_a_solve_by_steps_of_lineax_serves_all_sizes():
-    """Its rule computes bounds from sizes, which loops capture."""
+    """The solver computes bounds from sizes, which its loops capture."""
     lineax = pytest.importorskip("lineax")
     tag, solver = lineax.positive_semidefinite_tag, lineax.CG(1e-5, 1e-5)
 
@@ -171,7 +171,7 @@ def test_a_solve_by_steps_of_lineax_serves_all_sizes():
 
 
 def test_a_gradient_through_an_integration_of_diffrax_serves_all_sizes():
-    """It takes the square root of a size, and checks values by calls of Python."""
+    """It takes the square root of a size, and checks values by Python callbacks."""
     diffrax = pytest.importorskip("diffrax")
     term = diffrax.ODETerm(lambda t, y, args: -y * args)
 
@@ -208,7 +208,7 @@ def test_permutations_of_pivots(shape):
 
 
 def test_python_that_is_called_serves_all_sizes_beside_hashes_of_shapes():
-    """As in optimistix and lineax, which find what is known of a structure by it."""
+    """Like optimistix and lineax, it looks things up by hashing a structure."""
 
     def function(x):
         struct = jax.ShapeDtypeStruct(x.shape, x.dtype)

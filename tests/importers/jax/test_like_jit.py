@@ -1,4 +1,4 @@
-"""Arguments and results that JAX takes and graphs do not know, and what is the same."""
+"""Arguments and results that JAX accepts and graphs lack, and results that coincide."""
 
 import re
 import warnings
@@ -115,7 +115,7 @@ SAME = {
 @pytest.mark.parametrize("name", SAME)
 @pytest.mark.parametrize("backend", ["jax", "numpy"])
 def test_results_are_arrays_of_their_own(name, backend):
-    """So that one may be donated, or written, and the others stay."""
+    """One of them may be donated or written, and the others must stay."""
     ours = graphc.jit(SAME[name], backend=backend)
     for n in SIZES:
         x = column(n)
@@ -135,7 +135,7 @@ def test_what_is_captured_stays_when_a_result_is_donated():
 
 
 def kinds(seen):
-    """A function that notes which arguments are traced, T, and which are static, s."""
+    """Functions that record which arguments are traced, T, and which static, s."""
 
     def note(*args):
         kind = ("T" if isinstance(x, jax.core.Tracer) else "s" for x in args)
@@ -213,7 +213,7 @@ def test_statics_that_are_equal_and_of_other_types_differ(order):
 
 
 class Power:
-    """A static argument that compares itself with its own kind only."""
+    """A static argument whose `__eq__` works only with its own kind."""
 
     def __init__(self, exponent):
         self.exponent = exponent
@@ -226,7 +226,7 @@ class Power:
 
 
 def test_statics_of_two_types_are_not_compared():
-    """Their `__eq__` may fail, as one that reads a field that others lack."""
+    """Their `__eq__` may fail, for example on a field that the other type lacks."""
 
     def power(x, key):
         return x ** getattr(key, "exponent", key)
@@ -247,7 +247,7 @@ def test_a_parameter_may_have_any_name():
 
 @jax.tree_util.register_pytree_node_class
 class Strict:
-    """A structure that takes arrays only."""
+    """A structure that accepts only arrays."""
 
     def __init__(self, array):
         if not hasattr(array, "shape"):
@@ -304,7 +304,7 @@ def test_a_function_is_applied_to_elements(name):
 
 def unsaid(x):
     if x.shape[0] not in {3: 1, 4: 1, 5: 1, 6: 1}:
-        raise AssertionError  # as `assert`, which pytest rewrites
+        raise AssertionError  # like `assert`, which pytest rewrites
     return sum((x * k for k in range(x.shape[0])), x)
 
 

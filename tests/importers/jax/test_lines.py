@@ -1,4 +1,4 @@
-"""Nodes stand at lines of the user, in functions of JAX too."""
+"""Nodes are attributed to lines of the user, in functions of JAX too."""
 
 import inspect
 
@@ -19,7 +19,7 @@ DTYPES = {"i": "int32", "b": "bool", "c": "complex64"}
 
 
 def variables(words, n="n"):
-    """Arguments of a row of the table, of symbols or of numbers."""
+    """The arguments of a row of the table, with symbols or numbers as sizes."""
     given = []
     for word in words:
         sizes, _, kind = word.partition(":")
@@ -36,7 +36,7 @@ def variables(words, n="n"):
 
 
 def graph_of(function, words):
-    """The graph of a row, at a symbol where it can be traced with one."""
+    """The graph of a row, at a symbol if it can be traced with one."""
     try:
         return graphc.from_jax(function, *variables(words))
     except Exception:
@@ -52,7 +52,7 @@ def test_all_idioms_of_the_table(name):
     function, words = ROWS[name]
     try:
         graph = graph_of(function, words)
-    except Exception as error:  # of JAX, which refuses some rows at this size
+    except Exception as error:  # JAX refuses some rows at this size
         with pytest.raises(type(error)):
             jax.eval_shape(function, *variables(words, 4))
         return
@@ -91,7 +91,7 @@ IDIOMS = {
 
 @pytest.mark.parametrize("name", IDIOMS)
 def test_each_stands_at_its_own_line(name):
-    """JAX traces its functions once: their lines are those of the call at hand."""
+    """JAX traces its own functions once, yet their lines are those of each call."""
     function = IDIOMS[name]
     line = inspect.getsourcelines(function)[1]
     x = gt.tensor("x", "float32", ("n",))

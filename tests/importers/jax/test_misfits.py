@@ -1,7 +1,7 @@
-"""Sizes that a program for many does not fit are compiled by themselves, or refused.
+"""Sizes that a program for many does not fit are compiled alone, or refused.
 
-JAX says at a trace what does not fit. Calls that run by call plans have no trace, so
-that a plan is made for the sizes alone that the program holds for.
+JAX reports misfits when it traces. Calls by call plans have no trace, so a plan is made
+only for the sizes for which the program holds.
 """
 
 import warnings
@@ -17,7 +17,7 @@ FIRST = (8, 12, 16, 20)  # one program serves these
 
 
 def halves(x):
-    """The halves of an odd number of elements broadcast where one has one."""
+    """Halves of an odd number of elements broadcast only if one has one element."""
     return x[: len(x) // 2] + x[len(x) // 2 :]
 
 
@@ -42,7 +42,7 @@ def by_cube(x):
 
 
 def results(function, x):
-    """The result, or the class of the error."""
+    """The result of a call, or the class of its error."""
     try:
         return np.asarray(function(x))
     except (TypeError, ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Calls that XLA would compute wrongly, at the first size too: as NumPy has them."""
+"""Calls that XLA would compute wrongly, even at the first size, agree with NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -13,25 +13,25 @@ BYTES = np.random.default_rng(1).integers(-128, 128, (64, 70)).astype("int8")
 
 
 def shifted(y):
-    """Rows one further; the first stays."""
+    """Move rows on by one; the first one stays."""
     new = y.copy()
     new[1:] = y[:-1]
     return new
 
 
 def turned(y):
-    """The first column upside down."""
+    """Turn the first column upside down."""
     new = y.copy()
     new[:, 0] = y[::-1, 0]
     return new
 
 
 def within(f):
-    """As a function that calls another one, which is jitted."""
+    """Wrap `f` in a function that calls it jitted."""
     return lambda x: jax.jit(f)(x * 2, x * 2)
 
 
-OVERLAPS = {  # of JAX, of NumPy
+OVERLAPS = {  # functions of JAX and of NumPy
     "rows": (
         lambda x: (x * 2).at[1:].set((x * 2)[:-1])[None],
         lambda x: shifted(2 * x),
@@ -92,17 +92,17 @@ def test_integers_of_8_bits_wrap_around(name, dtype):
 
 
 def doubled(x):
-    """A part that is computed of itself."""
+    """Update a part that depends only on itself."""
     return x.at[1:3].multiply(2.0)
 
 
 def appended(x):
-    """A row that is computed of other arrays."""
+    """Write a row that is computed from other arrays."""
     return jnp.zeros((8, 4), "float32").at[2].set(jnp.tanh(x[0]))
 
 
 def rewritten_in_place(x):
-    """A window that takes the place of itself."""
+    """Replace a window by what is computed from it."""
     return lax.dynamic_update_slice(x, lax.dynamic_slice(x, (2, 0), (2, 4)) * 2, (2, 0))
 
 

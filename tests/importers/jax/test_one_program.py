@@ -1,6 +1,6 @@
-"""Functions of which each primitive is read: one program serves their sizes.
+"""Functions whose primitives all have rules: one program serves their sizes.
 
-Values are those of `jax.jit`, where sizes are exact and where they are padded.
+Values are those of `jax.jit`, with exact and with padded sizes.
 """
 
 import jax
@@ -12,7 +12,7 @@ from jax.scipy import linalg, special
 
 from tests.importers.jax.comparing import compare, compare_together
 
-SIZES = (1, 17)  # exact, and in part of a capacity
+SIZES = (1, 17)  # compiled exactly, and below its capacity
 
 
 def matrix(x):
@@ -65,7 +65,7 @@ def keys(x):
 
 
 def chained(x):
-    """Keys that are read and written one by one."""
+    """Keys that are read and written one at a time."""
 
     def step(i, keys):
         return keys.at[i].set(random.fold_in(keys[i - 1], i))
@@ -196,7 +196,7 @@ FUNCTIONS = {
 }
 
 
-GROUPS = 6  # of functions that are compiled together: each program takes its time
+GROUPS = 6  # functions are compiled in groups, which saves time
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

@@ -11,7 +11,7 @@ from tests.importers.jax.test_derivatives import close, doubled
 
 
 def loss(params, x, *, scale=1.0):
-    """The losses are stacked by JAX, and summed in the loop by rewriting."""
+    """JAX would stack the losses; rewriting sums them in the loop."""
 
     def step(carry, row):
         carry = jnp.tanh(params["w"] @ carry + doubled(row))
@@ -36,7 +36,7 @@ def test_it_is_plain_jax_that_stacks_less():
 
 
 def _stacked(function, *args):
-    """Whether a scan gives an array of all losses."""
+    """Whether some scan stacks all losses in an array."""
     scans = [
         eqn
         for eqn in equations(jax.make_jaxpr(function)(*args))
@@ -63,7 +63,7 @@ def test_what_rewriting_does_not_help_is_as_jax_traces_it():
 
 
 def test_jax_lowers_them_with_32_bits():
-    """Their indices too, which are of 64 bits in graphs, and keys of negative seeds."""
+    """Indices, which have 64 bits in graphs, are included; so are negative seeds."""
 
     def function(x):
         def step(carry, row):

@@ -1,4 +1,4 @@
-"""Orders of JAX under padding: by several keys, of complex numbers, of any NaN."""
+"""Sorting by JAX under padding: by several keys, complex numbers, any NaN."""
 
 import jax
 import jax.numpy as jnp

@@ -1,6 +1,6 @@
-"""Primitives of JAX with parameters that its functions of arrays seldom give.
+"""Primitives of JAX with params that its array functions seldom give them.
 
-They are read into a graph and run by NumPy, where a size is given and where it is not;
+They are read into a graph and run by NumPy, with sizes as numbers and as symbols, and
 JAX runs them itself.
 """
 
@@ -26,9 +26,9 @@ RNG = np.random.default_rng(0)
 
 
 def read(function, *arrays, unread=0, **options):
-    """The results of a function of JAX by way of a graph on NumPy.
+    """Compute a function of JAX by way of a graph on NumPy.
 
-    JAX runs so many equations of it, for which there is no rule.
+    JAX runs exactly `unread` equations of it, for which there is no rule.
     """
     graph = graphc.from_jax(function, *arrays)
     primitives = [node.primitive for node in within(ancestors(graph.outputs))]
@@ -42,7 +42,7 @@ def read(function, *arrays, unread=0, **options):
 
 
 def alike(function, *arrays, limit=0.0, unread=0):
-    """The results by both, without and with rounding."""
+    """Require JAX's results, up to a relative and absolute error of `limit`."""
     expected = jax.tree.leaves(jax.jit(function)(*arrays))
     results = read(function, *arrays, unread=unread)
     for found, wanted in zip(results, expected, strict=True):
@@ -63,7 +63,7 @@ MODES = ("clip", "fill", "promise_in_bounds")
 
 @st.composite
 def windows(draw):
-    """An array, indices, windows, and the axes that each number of an index is of."""
+    """Draw an array, indices, window sizes, and the axes that an index refers to."""
     rank = draw(st.integers(1, 3))
     shape = tuple(draw(st.integers(1, 4)) for _ in range(rank))
     axes = draw(st.permutations(range(rank)))
@@ -93,7 +93,7 @@ def windows(draw):
 
 
 def quickly(test):
-    """Decorator: as many examples, the same in each run."""
+    """Run the decorated test on EXAMPLES examples, the same in each run."""
     how = {"deadline": None, "derandomize": True, "database": None}
     checks = [HealthCheck.too_slow]
     run = given(windows())(test)
@@ -102,7 +102,7 @@ def quickly(test):
 
 @quickly
 def test_windows_are_read_as_jax_reads_them(case):
-    """At indices that are arguments, and at those that are known."""
+    """The indices are arguments, or constants."""
     x, indices, sizes, numbers, mode, constant = case
     numbers = lax.GatherDimensionNumbers(*numbers)
 
@@ -122,7 +122,7 @@ WRITES = {
 
 @quickly
 def test_windows_are_written_as_jax_writes_them(case):
-    """Where several are written to one place too."""
+    """Several windows may be written to one place."""
     x, indices, sizes, numbers, mode, constant = case
     x = x.astype("int32") if x.dtype == bool else x
     write = WRITES[sorted(WRITES)[indices.size % 4]]
@@ -150,10 +150,10 @@ def test_whole_arrays_written_many_times_are_left_to_jax():
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_indices_of_few_bits(dtype):
-    """On an axis of more elements than they can count, and of fewer.
+    """The axis has more elements than the indices can count, or fewer.
 
-    XLA counts the end of the axis in their bits, or not, as it optimises: JAX says that
-    a window is moved inside, no further.
+    XLA counts the end of the axis in their bits or not, depending on its optimisations;
+    JAX documents only that a window is moved inside.
     """
     numbers = lax.GatherDimensionNumbers((), (0,), (0,))
     v = np.array([-1, -2], "float32")
@@ -181,7 +181,7 @@ def test_indices_of_few_bits(dtype):
 
 
 def test_windows_are_reduced_as_by_jax():
-    """Axes whose windows have one element come first, last and in between."""
+    """Axes with windows of one element come first, last and in between."""
     x = np.asarray(KINDS["float32"]((4, 5, 6)), "float32")
     ways = [
         ((1, 1, 2), (1, 1, 1), "VALID", None),
@@ -206,14 +206,14 @@ def test_windows_are_reduced_as_by_jax():
     dilated = lambda x: lax.reduce_window(
         x, 0.0, lax.add, (1, 2), (1, 1), "VALID", base_dilation=(1, 2)
     )
-    alike(dilated, x[0], limit=1e-6, unread=1)  # for there is no op
+    alike(dilated, x[0], limit=1e-6, unread=1)  # there is no op for it
 
 
 SPECIAL = [np.nan, 1, -np.inf, 0.0, -np.nan, -0.0]
 
 
 def test_reductions_and_orders_as_by_jax():
-    """With NaN, of complex numbers and of bools; along each axis, both ways."""
+    """With NaN, complex numbers and bools; along each axis, in both directions."""
     x = np.array([SPECIAL, SPECIAL[::-1], np.arange(6.0)], "float32")
     z = np.stack([x[::-1], np.roll(x, 2)], -1).view("complex64")[..., 0]
     i = np.asarray(KINDS["int32"]((3, 6)), "int32")
@@ -277,7 +277,7 @@ def test_extremes_of_parts_that_may_have_no_elements(name):
 
 
 def test_triangular_systems_as_by_jax():
-    """On both sides, of both triangles, turned, conjugated, with a diagonal of 1."""
+    """Either side or triangle, transposed, conjugated, with a unit diagonal."""
     a = (RNG.normal(size=(3, 3)) + 1j * RNG.normal(size=(3, 3))).astype("complex64")
     a += 4 * np.eye(3, dtype="complex64")
     b = RNG.normal(size=(3, 3)).astype("complex64")
@@ -294,7 +294,7 @@ def test_triangular_systems_as_by_jax():
 
 
 def test_decompositions_as_by_jax():
-    """Triangles that are not read hold other numbers."""
+    """The triangle that must not be read holds other numbers."""
     x = RNG.normal(size=(3, 4)).astype("float32")
     square = (x @ x.T + np.triu(np.ones((3, 3)))).astype("float32")
 

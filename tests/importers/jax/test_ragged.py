@@ -1,4 +1,4 @@
-"""`graphc.ragged` of functions of JAX: those of one example, for many at once."""
+"""`graphc.ragged` turns functions of one example into functions of many at once."""
 
 import jax
 import jax.numpy as jnp

@@ -68,7 +68,7 @@ def batch(n, d):
 
 WIDE = {"n": range(0, 40), "d": range(8, 60)}
 FEW = {"n": range(0, 6), "d": range(3, 8)}
-CASES = {  # function, `shapes`, arguments, static ones, ranges, most compilations
+CASES = {  # function, `shapes`, arguments, statics, ranges, most compilations
     "products": (score, "n d, d ->", matrix, {}, WIDE, 11),
     "small ones": (score, "n d, d", matrix, {}, {**WIDE, "d": range(70)}, 22),
     "a pytree": (of_pytree, "d 4, 4, n d, n", batch, {}, WIDE, 11),
@@ -134,7 +134,7 @@ def test_ways_that_the_function_refuses_are_left_out():
 
 @pytest.mark.parametrize("dims", ["auto", "pad"])
 def test_small_axes_that_the_function_refuses_are_left_out(dims):
-    """JAX traces axes of one element by themselves: these are compiled one by one."""
+    """JAX traces axes of one element specially, so they are compiled one by one."""
     f = graphc.jit(lambda x: jax.lax.top_k(x, 2)[0], shapes="n", dims=dims)
     f.compile(np.ones(4, "float32"), sizes={"n": range(30)})
     with graphc.stance("no_compile"):
@@ -171,7 +171,7 @@ def test_too_many_calls_are_refused_before_any_is_compiled(text):
 
 
 def test_arrays_of_weak_types_have_one_program_per_capacity():
-    """Those that fill a capacity were compiled for once more."""
+    """Arrays that fill a capacity used to be compiled once more."""
     f = graphc.jit(lambda x, s: (x * s).sum(), shapes="n, ()", dims="pad")
     known = len(f.compile(jnp.full(3, 2.0), jnp.exp(0.0), sizes={"n": range(2, 40)}))
     for n in (5, 16, 16, 7, 16, 32, 32, 3):

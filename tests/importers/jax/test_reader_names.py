@@ -1,4 +1,4 @@
-"""Named functions of JAX programs keep their names where they are printed once."""
+"""Named functions of JAX programs keep their names if they are printed once."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Functions that are called again are made anew without rules, and just the same."""
+"""Functions that are called again are rebuilt without rules, and come out the same."""
 
 import jax
 import jax.numpy as jnp
@@ -42,11 +42,11 @@ FUNCTIONS = {
     **{"plain": plain, "loop": loop, "drawn": drawn},
     **{"counted": counted, "squared": squared, "checkpoint": jax.checkpoint(plain)},
 }
-KNOWN = ["counted"]  # functions of integers that are known as sizes
+KNOWN = ["counted"]  # functions of integers that are known to be sizes
 
 
 def chain(function):
-    """A gradient of many calls, on other values, on known ones and on one twice."""
+    """The gradient of many calls: on new values, on constants, and on one twice."""
 
     def cost(x, i):
         y = function(x, 3) + function(jnp.ones_like(x), i)

@@ -1,4 +1,4 @@
-"""References to memory of JAX: those of a function alone are no matter of its sizes."""
+"""References to JAX's memory: those local to a function don't affect its sizes."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Sizes that follow from one another are one symbol: seen in calls, or said."""
+"""Sizes that follow from one another share a symbol, as seen in calls or declared."""
 
 import warnings
 
@@ -21,7 +21,7 @@ def arrays(shapes):
 
 
 def compiled(function, calls, **options):
-    """Compare with JAX at each call, without warnings; the compilations, as text."""
+    """Compare with JAX at each call, without warnings; return the compilations."""
     ours, theirs = graphc.jit(function, **options), jax.jit(function)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -109,7 +109,7 @@ WORDS = {
 @pytest.mark.parametrize("start", [[(3, 5), (4, 9)], [(1, 6), (1, 8)], [(0, 3)]])
 @pytest.mark.parametrize("words", WORDS)
 def test_sizes_beside_an_axis_of_one_element_share_programs(start, words):
-    """As batches of one sequence: JAX traces an axis of one element otherwise."""
+    """Such as batches of one sequence: JAX traces axes of one element specially."""
     sizes = [*start, *[(1, n) for n in (4, 7, 9, 11, 15)], *[(n, 1) for n in (9, 7, 5)]]
     found = compiled(
         lambda x: jnp.sum(x) + x, [(shape,) for shape in sizes], **WORDS[words]
@@ -186,7 +186,7 @@ def test_numpy_functions_have_related_sizes():
 
 
 def test_small_sizes_share_programs_beside_policies_of_sizes_in_order():
-    """Each size beside an axis of one element was compiled by itself."""
+    """Each size beside an axis of one element used to be compiled by itself."""
     f = graphc.jit(lambda x, y: (x[:, None] * y).sum(), dims={"n": "pad", "m": "pad"})
     for i in range(2, 30):
         x, y = np.ones(1 if i % 2 else i, "float32"), np.ones(60 - i, "float32")

@@ -1,4 +1,4 @@
-"""Each primitive that JAX exports has a rule, or a reason for having none."""
+"""Each primitive that JAX exports has a rule, or a reason not to have one."""
 
 import itertools
 
@@ -20,7 +20,7 @@ EXPORTED = [getattr(primitives, n) for n in dir(primitives) if n.endswith("_p")]
 
 
 def test_every_primitive_that_jax_exports_is_in_the_table():
-    assert tracing.FAMILIES  # they fill the table
+    assert tracing.FAMILIES  # importing them fills the table
     assert len(EXPORTED) > 150
     assert [p.name for p in EXPORTED if p.name not in PRIMITIVES] == []
 

@@ -1,4 +1,4 @@
-"""Settings of JAX that are changed between calls: each holds from the next call on."""
+"""Settings of JAX that change between calls hold from the next call on."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ import graphc
 from graphc.importers.jax.read import products
 from tests.importers.jax.comparing import by_turns
 
-SIZES = 3, 5, 3  # the first, another, and again
+SIZES = 3, 5, 3  # the first, another, and the first again
 
 
 def half_sum(x):
@@ -141,7 +141,7 @@ def logarithm(x):
 
 
 def raised_in(function, x):
-    """The error of a call that makes a NaN, and the functions of its traceback."""
+    """The error of a call that makes a NaN, and the functions in its traceback."""
     with jax.debug_nans(True), pytest.raises(FloatingPointError) as raised:
         function(x)
     return str(raised.value), [entry.name for entry in raised.traceback[1:]]
@@ -173,7 +173,7 @@ def test_a_nan_of_padding_is_none_of_the_function():
 
 @pytest.mark.parametrize("setting", [None, "highest", "tensorfloat32", "F32_F32_F32"])
 def test_products_are_read_in_the_precision_that_is_set(setting, monkeypatch):
-    """On an accelerator, where there are several; this one has those of a CPU."""
+    """Only accelerators have several precisions, so the test pretends to be on one."""
     monkeypatch.setattr(products, "_is_on_cpu", lambda: False)
     w = np.ones((3, 2), "float32")
 

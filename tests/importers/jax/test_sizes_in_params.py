@@ -1,7 +1,7 @@
-"""Params of primitives in which sizes stand, as the rules say it.
+"""Params of primitives that are sizes according to their rules.
 
-Where a function needs a size as a number, its traces at several sizes are put together:
-an integer may follow a formula only where a rule says that it is a size.
+If a function needs a size as a number, its traces at several sizes are put together: an
+integer may follow a formula only if a rule says that it is a size.
 """
 
 from functools import partial
@@ -68,7 +68,7 @@ def convolutions_of_groups(n):
     )
 
 
-# What a function does with the number of a size, by one primitive above all.
+# Functions of a size as a number, each for the sake of one primitive.
 BY_SIZES = {
     "broadcast_in_dim": lambda n: jnp.full((n, 2), 3.0),
     "reshape": lambda n: ROW[: 4 * n].reshape(n, 4),
@@ -114,7 +114,7 @@ BY_SIZES = {
 
 
 def by_size(name):
-    """The function of an array whose size is needed as a number."""
+    """A function of an array that needs its size as a number."""
     return lambda x: (BY_SIZES[name](int(x.shape[0])), x + 1)
 
 
@@ -122,7 +122,7 @@ def vector(n):
     return np.ones(n, "float32")
 
 
-GROUPS = 5  # of functions that are compiled together: each program takes its time
+GROUPS = 5  # functions are compiled in groups, which saves time
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
@@ -131,11 +131,11 @@ def test_sizes_in_params_follow_a_formula(group):
     stats = compare_together(rows, (6, 8, 4), rtol=1e-4).stats()
     assert stats.fallbacks == []
     exact = [one for one in stats.compilations if one.program.startswith("exactly")]
-    assert len(exact) == 1 < len(stats.compilations)  # that of the first size
+    assert len(exact) == 1 < len(stats.compilations)  # the program of the first size
 
 
 def varying(name):
-    """The params that differ between traces at two sizes, with their primitives."""
+    """Yield the primitives and params that differ between traces at two sizes."""
     traces = [jax.make_jaxpr(by_size(name))(vector(n)) for n in (6, 8)]
     for a, b in zip(*map(equations, traces), strict=True):
         of = a.primitive.name

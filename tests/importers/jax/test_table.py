@@ -1,6 +1,6 @@
 """Functions of JAX give by `graphc.jit` what they give by `jax.jit`.
 
-A sample is run; GRAPHC_JAX_TABLE=all takes the whole table, at more sizes.
+By default a sample is run; GRAPHC_JAX_TABLE=all runs the whole table at more sizes.
 """
 
 import os
@@ -21,12 +21,12 @@ FORWARD = [
 GRADIENTS = ["scan loss", "attention", "x[i]", "nn.softplus", "at add rows"]
 GRADIENTS += ["far outside"]
 
-# Python code needs sizes as numbers here.
+# Rows whose Python code needs sizes as numbers.
 FALLS_BACK = {"python loop"}
 
 
 def groups(names):
-    """Those that are compiled together, since each program takes its time."""
+    """Groups of rows that are compiled together, which saves time."""
     size = 1 if WHOLE else 5
     return [names[i : i + size] for i in range(0, len(names), size)]
 
@@ -49,7 +49,7 @@ def test_gradients_are_those_of_jax(names):
         function, words = ROWS[name]
         slope = gradient_of(function, words)
         if slope is None:
-            assert all(word[-1] in "ibck" for word in words)  # no floats among them
+            assert all(word[-1] in "ibck" for word in words)  # no argument is a float
         else:
             rows[name] = slope, words
     if rows:

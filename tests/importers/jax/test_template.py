@@ -1,4 +1,4 @@
-"""Functions that need sizes as numbers have one program all the same."""
+"""Functions that need sizes as numbers still get one program."""
 
 import math
 import re
@@ -24,7 +24,7 @@ def vector(n):
 
 
 def positions(x):
-    """A table that NumPy makes, of the length of the argument."""
+    """NumPy makes a table that is as long as the argument."""
     table = np.sin(np.arange(x.shape[0])[:, None] / np.power(100.0, np.arange(3)))
     return x[:, None] + table.astype("float32")
 
@@ -48,7 +48,7 @@ def filled_up(x):
 
 
 def number_in_a_loop(x):
-    """The number stands in a body, which is closed."""
+    """The number is used in a body, which is closed."""
     scale = float(np.log(x.shape[0]))
 
     def step(carry, v):
@@ -63,7 +63,7 @@ def foreign_too(x):
 
 
 def curves_of_one_length(x):
-    """At five, two inner functions are the same one."""
+    """At size five, both inner functions are the same one."""
     return jnp.linspace(0, 1, len(x)) * x, jnp.linspace(0, 1, 5)
 
 
@@ -78,7 +78,7 @@ FUNCTIONS = (
 )
 
 
-OF_EACH_SIZE = FUNCTIONS[::3]  # the traces are put together alike
+OF_EACH_SIZE = FUNCTIONS[::3]  # their traces are put together in one way
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_decisions_by_numbers_have_a_program_each(name):
 
 
 def test_sizes_that_were_decided_otherwise_spoil_no_formula():
-    """At five, the steps are those of six, but no size is."""
+    """At five, the steps are the same as at six, but none of the sizes are."""
 
     def function(x):
         return jnp.convolve(x, jnp.ones(4), "full" if int(len(x)) == 5 else "same")
@@ -165,11 +165,11 @@ def test_sizes_that_were_decided_otherwise_spoil_no_formula():
 
 
 def table(x):
-    """A matrix of the length of the argument."""
+    """A matrix that is as long as the argument."""
     return jnp.outer(x, x[::-1] - 2)
 
 
-# What a function does by an integer that is no size: an axis, a count, an exponent.
+# Functions of an integer that is not a size: an axis, a count, an exponent.
 BY_AXES = {
     "broadcast_in_dim": lambda x, i: jnp.expand_dims(x, i),
     "transpose": lambda x, i: jnp.transpose(table(x)[None], (i, 1 - i, 2)),
@@ -197,7 +197,7 @@ BY_AXES = {
 
 @pytest.mark.parametrize("name", BY_AXES)
 def test_integers_that_are_no_sizes_follow_no_formula(name):
-    """Functions that differ in an axis are others, which are never put together."""
+    """Traces that differ in an axis are never put together."""
 
     def function(x):
         return BY_AXES[name](x, int(x.shape[0]) // 2 % 2)
@@ -230,7 +230,7 @@ def test_a_function_that_does_something_else_at_each_size_is_traced_few_times():
 
 
 def correlated(x):
-    """With itself, by transforms of a power of two."""
+    """Correlate a vector with itself, by transforms of a power of two."""
     n = x.shape[0]
     length = 1 << (2 * n - 1).bit_length()
     spectrum = jnp.fft.rfft(x, length)
@@ -274,7 +274,7 @@ def test_numbers_that_are_one_for_an_octave_of_sizes_have_a_program_for_it(
             found, wanted = ours(vector(n)), jax.jit(function)(vector(n))
             assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-2)
-    # one of the first size, those of four octaves, and three that began exactly
+    # One for the first size, four for the octaves, and three that began exactly.
     assert len(ours.stats().compilations) <= 8
 
 
@@ -283,7 +283,7 @@ def test_octaves_of_two_sizes_have_programs_together():
     for n, m in [(9, 9), (12, 14), (17, 12), (10, 13), (30, 9), (15, 16), (16, 15)]:
         x, y = vector(n), vector(m)
         np.testing.assert_allclose(ours(x, y), doubling_steps_of_two(x, y), rtol=1e-5)
-    assert len(ours.stats().compilations) == 3  # 16 has another capacity than 17
+    assert len(ours.stats().compilations) == 3  # 16 and 17 have different capacities
 
 
 @given(st.integers(-5, 5), st.integers(-40, 40), st.integers(0, 50))
@@ -301,7 +301,7 @@ def test_bounds_of_a_formula_are_those_of_sizes_for_which_it_is_not_negative(
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_formulas_are_found_by_a_few_samples(data):
-    """Found by some sizes, they hold for others, where nothing is rounded."""
+    """Formulas found from some sizes hold for others, if nothing is rounded."""
     numbers = st.integers(-3, 5)
     names = data.draw(st.sampled_from([("n",), ("n", "m")]))
     parts = tuple(((name,), data.draw(numbers)) for name in names)
@@ -352,7 +352,7 @@ def test_sums_are_found_where_no_sample_differs_in_one_size_alone(value):
     "value", [lambda n, m: n, lambda n, m: m, lambda n, m: 2 * n + 1]
 )
 def test_sizes_that_no_sample_tells_apart_are_those_of_axes(value):
-    """Formulas that divide would fit two samples in many ways."""
+    """Formulas with division would fit two samples in many ways."""
     samples = [{"n": n, "m": m} for n, m in [(11, 2), (6, 3)]]
     found = fitted([value(**s) for s in samples], samples)
     assert found.at({"n": 31, "m": 17}) == value(31, 17)
@@ -379,7 +379,7 @@ def test_steps_by_two_sizes_are_traced_where_few_are_alike(shapes):
 
 
 def test_a_first_size_that_is_unlike_all_others_is_compiled_alone():
-    """The sizes after it have one program, and nobody is warned."""
+    """The later sizes share one program, without a warning."""
 
     def function(x):
         return jnp.cumsum(x) if int(x.shape[0]) == 6 else x * int(x.shape[0])
@@ -394,7 +394,7 @@ def test_a_first_size_that_is_unlike_all_others_is_compiled_alone():
 
 
 def warned(function, sizes):
-    """The warnings of calls of these sizes: the size, the file, the text."""
+    """Call at these sizes; return the function, and each warning's size, file, text."""
     ours, theirs, told = graphc.jit(function), jax.jit(function), []
     for n in sizes:
         with warnings.catch_warnings(record=True) as caught:
@@ -419,7 +419,7 @@ def test_steps_that_differ_at_every_size_are_told_at_the_second():
         "unrolled is compiled once for each size, as by jax.jit, unless two take the "
         "same steps: "
     )
-    assert "test_template.py" in after  # the line that asks for the number
+    assert "test_template.py" in after  # the line that needs the number
     assert after.endswith("; traces at several sizes: its steps depend on the sizes")
     assert len(ours.stats().fallbacks) == 1
 

@@ -1,4 +1,4 @@
-"""Tracebacks have the frames of users, and of JAX those that it shows itself."""
+"""Tracebacks keep the frames of users, and the frames that JAX itself would show."""
 
 import builtins
 import pickle
@@ -32,7 +32,7 @@ def product(x, w):
 
 
 def after(function, *calls):
-    """Call a function several times, of which the last one raises."""
+    """Call a function several times; the last call raises."""
     for args in calls:
         function(*args)
 
@@ -109,7 +109,7 @@ def test_settings_of_jax_hold_here(monkeypatch):
 
 
 class _filtering:
-    """A way of JAX to filter tracebacks, within."""
+    """Sets JAX's mode of filtering tracebacks within a block."""
 
     def __init__(self, mode):
         self.mode = mode

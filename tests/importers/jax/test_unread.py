@@ -1,4 +1,4 @@
-"""Arguments that nothing reads: their sizes are no sizes."""
+"""Arguments that nothing reads: their sizes do not count as sizes."""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ UNREAD = {
 
 
 def count(events, function, of_call, **options):
-    """Programs that XLA compiles at all sizes; each result as that of JAX."""
+    """Count the programs that XLA compiles at all sizes, and compare with JAX."""
     ours = graphc.jit(function, **options)
     calls = [of_call(k) for k in SIZES]
     wanted = [jax.jit(function)(*args) for args in calls]
@@ -79,7 +79,7 @@ def test_the_function_is_traced_no_more_often_than_for_a_program_of_all_sizes():
     ours = graphc.jit(f)
     for k in (*SIZES, 20, 21, 22):
         ours(*vectors(k))
-    assert len(traces) == 4  # the first, at a symbol, and two that are compared
+    assert len(traces) == 4  # the first, one at a symbol, two for comparison
 
 
 @pytest.mark.parametrize(

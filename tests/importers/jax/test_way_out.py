@@ -1,4 +1,4 @@
-"""Errors of JAX about sizes that depend on values name the way out."""
+"""Errors of JAX about sizes that depend on values say how to avoid them."""
 
 import math
 import operator
@@ -25,7 +25,7 @@ def count(x):
     return (x > 0).sum()
 
 
-# For JAX, and with the names of numpy.
+# With JAX's names, and with NumPy's.
 FUNCTIONS = {
     "mask": (lambda x: x[x > 0],) * 2,
     "nonzero": (lambda x: jnp.nonzero(x), lambda x: np.nonzero(x)),
@@ -66,7 +66,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_error_is_that_of_jax_and_names_the_way_out(name):
     function, _ = FUNCTIONS[name]
-    with pytest.raises(Exception) as wanted:  # whatever it is
+    with pytest.raises(Exception) as wanted:  # of any class
         jax.jit(function)(X)
     with pytest.raises(type(wanted.value)) as found:
         graphc.jit(function)(X)

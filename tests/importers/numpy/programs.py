@@ -1,4 +1,4 @@
-"""Generated programs of NumPy that write in place, through views and views of views."""
+"""Generated NumPy programs that write in place, through views and views of views."""
 
 import random
 
@@ -56,7 +56,7 @@ def program(x):
 
 
 def text_of(seed):
-    """The text of a program of 3 to 12 statements, which returns all of its arrays."""
+    """Write a program of 3 to 12 statements that returns all of its arrays."""
     chance = random.Random(seed)
     lines, names = [], ["x"]
     for _ in range(chance.randint(3, 12)):

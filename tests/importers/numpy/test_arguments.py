@@ -1,4 +1,4 @@
-"""Arguments of functions of NumPy by the names that they have there, and casts."""
+"""Arguments of NumPy's functions are accepted by NumPy's names for them; casts."""
 
 import inspect
 
@@ -13,7 +13,7 @@ from tests.newest_numpy import IS_OLD
 
 X = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 6.0])
 SQUARE = np.arange(9.0).reshape(3, 3)
-NEEDED = {  # for arguments that all calls need
+NEEDED = {  # values of required arguments
     **dict.fromkeys(
         ["axis", "axis1", "decimals", "deg", "k", "n", "shift", "start"], 1
     ),
@@ -26,10 +26,10 @@ NEEDED = {  # for arguments that all calls need
 
 
 def by_names(name, function):
-    """The results of a function that is given all that it needs by name, or None."""
+    """Call a function with all required arguments by name; None if that fails."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # written in C
+    except ValueError:  # it is written in C
         return None
     named = [
         p.name

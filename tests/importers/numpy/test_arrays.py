@@ -1,4 +1,4 @@
-"""Arrays of functions of NumPy are written in place, and views share their memory."""
+"""Arrays in NumPy functions are written in place, and views share their memory."""
 
 import re
 
@@ -164,7 +164,7 @@ def mixed(x):
 
 
 def along_axes(x):
-    """Functions of vectors that give vectors, lists, arrays and numbers, and write."""
+    """Apply functions that return vectors, lists, arrays or numbers, or that write."""
 
     def centred(v):
         new = v.copy()

@@ -1,4 +1,4 @@
-"""Functions of NumPy that ask for the number of a size: right at every size."""
+"""NumPy functions that need a size as a number give the right result at every size."""
 
 import copy
 import dataclasses
@@ -94,7 +94,7 @@ def test_a_part_has_so_many_items_where_the_array_has_enough(name, options):
         for n in (5, 6, 12, 9, 4):
             x = np.arange(n, dtype="float32") / 8 + 0.5
             np.testing.assert_allclose(ours(x), function(x), rtol=1e-6)
-    assert len(ours.stats().compilations) == 2  # the first size exactly
+    assert len(ours.stats().compilations) == 2  # one of them exactly for the first size
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", graphc.FallbackWarning)
         for n in (2, 1, 0, 3, 8):

@@ -1,4 +1,4 @@
-"""Functions of NumPy that the user's code has under names of its own."""
+"""Functions of NumPy that the user's code has bound to names of its own."""
 
 import threading
 import warnings

@@ -1,4 +1,4 @@
-"""What NumPy makes of numbers that are not finite, and options of its functions."""
+"""NumPy's results for numbers that are not finite, and options of its functions."""
 
 import numpy as np
 import pytest

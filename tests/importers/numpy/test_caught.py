@@ -1,4 +1,4 @@
-"""Errors that NumPy raises too are caught by the function, which decides by sizes."""
+"""A function may catch errors that NumPy raises too, and so decide by sizes."""
 
 import contextlib
 
@@ -95,7 +95,7 @@ def test_an_error_of_data_is_none_that_a_function_catches():
 
 
 def test_a_matrix_that_no_stand_in_is_has_no_error():
-    """None of them is positive definite, as the argument may be."""
+    """No stand-in is positive definite, but the argument may be."""
     square, tall = (gt.tensor("x", "float64", shape) for shape in [(2, 2), (2, 3)])
     assert _raised(np.linalg.cholesky, [square], {}) is None
     assert isinstance(_raised(np.linalg.cholesky, [tall], {}), np.linalg.LinAlgError)

@@ -1,4 +1,4 @@
-"""Where NumPy raises for the data it gets, so does a function that is compiled."""
+"""A compiled function raises for the same data for which NumPy raises."""
 
 import operator
 
@@ -14,7 +14,7 @@ INSIDE, OUTSIDE = np.array([0, 3, 1, 2, 3, 0]), np.array([0, 3, 6, 2, 3, 0])
 
 
 def written(write):
-    """A function that writes into a copy, and its result."""
+    """A function that returns its argument with a write applied to a copy."""
 
     def function(x, i):
         y = x.copy()
@@ -25,7 +25,7 @@ def written(write):
 
 
 def unread(compute):
-    """A function whose result does not need what it computes."""
+    """A function whose result does not depend on what it computes."""
 
     def function(x, i):
         compute(x * 1, i)
@@ -46,7 +46,7 @@ def along_axis(y, i):
     np.put_along_axis(y, i, 0.0, 0)
 
 
-BY_DATA = {  # of indices, counts, numbers and matrices
+BY_DATA = {  # by indices, counts, numbers and matrices
     "read": lambda x, i: x[i],
     "a row": lambda x, i: np.outer(x, x)[i.max()],
     "written": written(put),
@@ -137,7 +137,7 @@ def test_integers_of_python_wrap_in_choices_and_bound_nothing_beyond_a_dtype():
 
 
 def test_where_takes_integers_of_python_as_the_numpy_that_is_there():
-    """NumPy 2.5 raises for those that do not fit; others before it wrap around."""
+    """From NumPy 2.5 on, integers that do not fit raise; before, they wrap around."""
     picked = lambda x, k: np.where(x > 0, x, k)
     function = graphc.jit(picked, frontend="numpy", backend="numpy")
     x = np.array([-100, 0, 3, 127], "int8")

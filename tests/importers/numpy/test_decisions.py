@@ -1,4 +1,4 @@
-"""Python code with NumPy's names that decides by sizes: a program for each decision."""
+"""Python code with NumPy's names that decides by sizes: one program per decision."""
 
 import threading
 import warnings
@@ -73,7 +73,7 @@ def test_sizes_that_decide_alike_share_a_program(function):
             assert result.dtype == expected.dtype
             np.testing.assert_allclose(result, expected, rtol=1e-12)
     for_one = [c for c in ours.stats().compilations if c.program.startswith("exactly")]
-    assert len(for_one) < 5  # the first, those of an axis of 1, and sizes that equal 6
+    assert len(for_one) < 5  # the first size, axes of 1, and sizes equal to 6
 
 
 def test_there_are_no_frequencies_of_no_points():
@@ -119,7 +119,7 @@ def test_data_decide_nothing():
 
 
 def test_len_is_that_of_python_elsewhere():
-    """Meanwhile in other threads, and afterwards, also where the function failed."""
+    """In other threads meanwhile, and afterwards even if the function has failed."""
     lengths, tracing, looked = [], threading.Event(), threading.Event()
 
     def function(x):

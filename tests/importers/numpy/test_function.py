@@ -1,4 +1,4 @@
-"""Functions written with NumPy's names: values, dtypes and structures are NumPy's."""
+"""Functions written with NumPy's names give NumPy's values, dtypes and structures."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""Calls like one before run what came out of it, as if each were the first."""
+"""Repeated calls reuse what tracing the first one gave, as if each were the first."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""Views, copies, numbers and writes of functions of NumPy, each as the installed NumPy.
+"""Views, copies, numbers and writes in NumPy functions, as with the installed NumPy.
 
-The functions are probed: nothing here says what NumPy gives.
+NumPy itself is probed: nothing here states what it gives.
 """
 
 import os
@@ -15,13 +15,13 @@ from graphc.importers.numpy.names import _functions
 from tests.importers.numpy.test_function import same, some
 from tests.newest_numpy import IS_OLD
 
-AS_NUMPY = (np.asarray,)  # NumPy's own, in a trace too
+AS_NUMPY = (np.asarray,)  # stays NumPy's own, in a trace too
 TABLE = np.array([3.0, 1.0, 2.0])
 _LINE = re.compile(r"\n  at .*test_like_numpy\.py:\d+|\n  at <string>:1")
 
 
 def outcome(function, *args):
-    """The results, or the exception."""
+    """The results of a call, or its exception."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -31,9 +31,9 @@ def outcome(function, *args):
 
 
 def like_numpy(function, *args):
-    """Require the results of NumPy, or an error of ours, which tells the line.
+    """Require NumPy's results, or an error of graphc that names the line.
 
-    Whether there were results.
+    Returns whether there were results.
     """
     expected = outcome(function, *(a.copy() for a in args))
     ours = graphc.jit(function, frontend="numpy", backend="numpy")
@@ -208,14 +208,14 @@ UNKNOWN = frozenset(["astype", "dot", "empty_like", "from_dlpack"])
 
 
 def leaves(results):
-    """The arrays and numbers of results in tuples and lists."""
+    """The arrays and numbers in results that are tuples and lists."""
     if isinstance(results, (list, tuple)):
         return [leaf for item in results for leaf in leaves(item)]
     return [results]
 
 
 def containers(results):
-    """The lists and tuples of results, with None in the place of what is in them."""
+    """The lists and tuples of results, with None for each array or number."""
     if isinstance(results, (list, tuple)):
         kind = list if isinstance(results, list) else tuple
         return kind(map(containers, results))
@@ -223,7 +223,7 @@ def containers(results):
 
 
 def written_after(function, others, in_trace):
-    """Results and arguments, after each result, and each argument, is written."""
+    """The results and arguments after a write to each result and each argument."""
 
     def written(x):
         y = x * 1 if in_trace else np.ones(np.shape(x))
@@ -487,7 +487,7 @@ x.var(0, "float16")
 """
 
 
-OF_NEWER = (  # calls that NumPy 2.0 refuses or has in other dtypes
+OF_NEWER = (  # calls that NumPy 2.0 refuses, or for which it gives other dtypes
     "np.linalg.matrix_rank(np.outer(x, x) * np.nan)",
     "((x > 0) ** 2",
     "(lambda y: (np.copyto(y, 300), y)[1])",
@@ -504,7 +504,7 @@ def test_calls_are_those_of_numpy_or_told(call):
 
 
 def by_position(x):
-    """Axes and arrays for results that are not named, where NumPy takes them so."""
+    """Axes and output arrays by position, where NumPy accepts them so."""
     pair, joined, stacked = [x, x + 1], np.zeros((2, 6)), np.zeros((2, 2, 3))
     np.concatenate(pair, 1, joined)
     np.stack(pair, 1, stacked)

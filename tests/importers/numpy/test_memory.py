@@ -1,4 +1,4 @@
-"""Memory is NumPy's; code of C and of libraries never writes into a traced array."""
+"""Memory behaves as in NumPy; C code and libraries never write into traced arrays."""
 
 import re
 import subprocess
@@ -129,7 +129,7 @@ def test_libraries_that_take_no_values_are_told(function, told):
 
 @pytest.mark.parametrize("copy", [True, False, None, *np._CopyMode], ids=str)
 def test_arrays_are_copied_in_the_words_of_numpy(copy):
-    """SciPy asks by names of NumPy's own, which are neither true nor false."""
+    """SciPy passes members of `np._CopyMode`, which are neither true nor false."""
 
     def written(x):
         y = x + 1

@@ -1,4 +1,4 @@
-"""Functions of JAX in a function of NumPy: the error says what to write."""
+"""Functions of JAX in a function of NumPy: the error says what to write instead."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Functions of NumPy see the keys of dicts, and return them, in the order of Python."""
+"""NumPy functions see the keys of dicts, and return them, in Python's order."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ CALLS = {
 
 
 def shown(results):
-    """The text of all results, with their keys as they stand, and arrays as lists."""
+    """The text of results, with keys in the order found and arrays as lists."""
     if isinstance(results, Table):
         return f"Table({shown(results.columns)}, {shown(results.more)})"
     if isinstance(results, dict):

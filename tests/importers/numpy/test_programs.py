@@ -1,4 +1,4 @@
-"""Generated programs that write in place give what NumPy gives, or name the line."""
+"""Generated programs that write in place give NumPy's results, or name the line."""
 
 import linecache
 import os
@@ -26,7 +26,7 @@ def given(size):
 
 
 def by_numpy(program, size):
-    """The results of NumPy, or None where it raises or writes to the argument."""
+    """The results by NumPy; None if it raises or writes to the argument."""
     x = given(size)
     try:
         with np.errstate(all="ignore"):
@@ -49,7 +49,7 @@ def test_programs_that_write_are_those_of_numpy(first):
             except graphc.GraphError as error:
                 assert name in str(error), f"{error}\n{text_of(seed)}"
                 break
-            except Exception:  # as NumPy, which raises it too
+            except Exception:  # NumPy has to raise as well
                 assert expected is None, text_of(seed)
                 break
             assert expected is not None, text_of(seed)

@@ -1,4 +1,4 @@
-"""Python's own functions of numbers in functions of NumPy that are traced."""
+"""Python's own functions of numbers, within NumPy functions that are traced."""
 
 import math
 import warnings
@@ -94,7 +94,7 @@ def of_float32(x):
 
 
 def as_classes(x):
-    """Where nothing is traced, and where they are no functions."""
+    """Use `float` and `int` on plain numbers, and as classes."""
     y = np.zeros(len(x), float) + np.arange(3, dtype=int).sum() + float("1.5")
     kinds = [isinstance(x.sum(), float), isinstance(len(x), (int, float))]
     kinds += [isinstance(2.5, float), float == float, int in (int, str)]  # noqa: E721
@@ -246,7 +246,7 @@ def test_ways_to_choose_are_exact_or_refused(backend):
 def test_calls_raise_where_python_does(function, error):
     ours = graphc.jit(function, frontend="numpy", shapes="n")
     x = np.full(5, 1.0)
-    if error is not OverflowError:  # Python has integers of more than 64 bits
+    if error is not OverflowError:  # Python's integers have no limit
         with pytest.raises(error):
             function(x)
     with pytest.raises(error):
@@ -254,7 +254,7 @@ def test_calls_raise_where_python_does(function, error):
 
 
 def test_classes_that_code_tests_by_identity_stay():
-    """Then `int` asks for a number of Python, as it does elsewhere."""
+    """In such code `int` is Python's own, and needs a number as elsewhere."""
 
     def by_identity(x):
         kind = float

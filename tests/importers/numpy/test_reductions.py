@@ -1,4 +1,4 @@
-"""`reduce` of ufuncs that have no function of their own, with masks."""
+"""`reduce` of ufuncs that have no reduction under its own name, with masks."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from tests.importers.numpy.test_like_numpy import like_numpy
 
 SQUARE = np.arange(9).reshape(3, 3) * 3 + 2
-MASK = np.tri(3, dtype=bool)  # unlike its transpose
+MASK = np.tri(3, dtype=bool)  # differs from its transpose
 MASKS = MASK, MASK[:1], MASK[:, :1]
 STARTS = [(np.gcd, {}), (np.bitwise_xor, {}), (np.hypot, {}), (np.fmax, {"initial": 9})]
 
