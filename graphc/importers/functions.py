@@ -189,9 +189,8 @@ def ragged(
     `mesh`, with elements evenly divided.
 
     In place of inputs and outputs there may be a function of one example, written for
-    JAX; `shared` are then the positions of the arguments that are passed once. The
-    compiled function takes a list of examples for each other argument, whose axes vary
-    where the sizes of examples do.
+    JAX; `shared` are then the positions of the arguments passed once. Calls take a list
+    of examples for each other argument, whose axes vary where the examples' sizes do.
 
     Raises GraphError where an op needs true sizes, and for a batch of no examples.
     """

@@ -40,13 +40,13 @@ __array_api_version__ = "2024.12"
 def tensor(name: str, dtype: DTypeLike, shape: DeclaredShape) -> Value:
     """Declare a variable of a dtype and a shape.
 
+    >>> tensor("x", "float32", ("n", 3)).type
+    TensorType(dtype=dtype('float32'), shape=(Dim(n), 3), weak=False)
+
     A size is an integer, a name ("n" is the same size everywhere), a formula in names
     ("2*n + 1"), or None for a size of its own. The shape may also be one text with a
     word for each size, as for `graphc.jit`: "n 3". An axis "b?" may be 1 at a call, and
     stretches then; an axis "n" never does.
-
-    >>> tensor("x", "float32", ("n", 3)).type
-    TensorType(dtype=dtype('float32'), shape=(Dim(n), 3), weak=False)
     """
     if not isinstance(name, str):
         raise graph_error("the name of a variable must be text", got=repr(name))

@@ -92,8 +92,7 @@ def jit(
 
     The first call is compiled for its sizes, as by `jax.jit`, though its loops stack
     less. When an axis takes a second size, the function is traced again with a symbol
-    for it, and the new program serves all sizes from then on, by the policies in
-    `dims`.
+    for it. The new program then serves all sizes, by the policies in `dims`.
 
     `shapes="n d, d -> n"` says from the start which axes vary and gives each a name, in
     the order of the leaves of the arguments. JAX traces axes of one element or none
@@ -102,17 +101,15 @@ def jit(
     Wherever this cannot be done, `jax.jit` compiles the function, once for each size;
     `explain()` and one `FallbackWarning` say why. Inside transformations of JAX, the
     function acts as `jax.jit` of itself. Other options are those of `jax.jit`, such as
-    `inline` and `donate_argnums` (for calls compiled exactly; a warning says where
-    sizes vary); with `in_shardings`, `device` or `compiler_options` JAX compiles each
-    call.
+    `inline` and `donate_argnums` (of exact calls; a warning says where sizes vary);
+    with `in_shardings`, `device` or `compiler_options` JAX compiles each call.
 
     `frontend="numpy"` is for a function written with the names of `numpy`. It is traced
     on values of graphc with NumPy's dtypes, and sizes may depend on data, as in
     `x[mask]`, `np.nonzero` and `np.unique`. It raises where NumPy does, as for an index
     out of bounds; `check=False` turns these checks off. `decisions` are files that
-    `f.decisions.save(path)` wrote, which tell which sizes vary. `mesh`, or the mesh
-    that `jax.set_mesh` set, is for `graphc.Shard` in `dims`, on axes that `shapes`
-    names.
+    `f.decisions.save(path)` wrote, which tell which sizes vary. `mesh`, or that of
+    `jax.set_mesh`, is for `graphc.Shard` in `dims`, on axes that `shapes` names.
     """
     as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)
     check_frontend(frontend)

@@ -131,10 +131,10 @@ def count_of(mask: Value) -> Value | None:
 
 
 def lengths_of(mask: Value, shows: bool) -> Value | None:
-    """Return lengths: a mask shows the elements before them along the last axis.
+    """Return the lengths up to which `mask` shows the elements of its last axis.
 
-    That axis has size 1 in the lengths; their other axes are those of the mask. The
-    mask `shows` elements by True or by False. None if the mask has another form.
+    Along the last axis the lengths have size 1; their other axes are those of the mask,
+    which `shows` elements by True or by False. None if the mask has another form.
     """
     expanded = list[tuple[int, ...]]()
     node = mask.node

@@ -82,9 +82,9 @@ def as_written(values: Sequence[Value]) -> list[Value]:
 def as_compiled(graph: Graph, rolling: bool) -> Graph:
     """Take gradients through loops, if the compiler makes these (`rolling`).
 
-    What else the graph needs of these chains then comes from the same loops. Where it
-    needs more of the blocks than that, or gradients of several functions of them, they
-    stay blocks.
+    All else that the graph needs of these chains then comes from the same loops. Where
+    that does not suffice, or the graph has gradients of several functions of the
+    blocks, they stay blocks.
     """
     known = _known(graph.nodes)
     if not known:

@@ -337,8 +337,8 @@ class _Backward:
     def _apart(self, needed: list[int], retained: Sequence[Value]) -> StepResult:
         """Keep values by a separate scan of the `needed` carries alone.
 
-        That scan does not depend on inputs with a wanted gradient, so the derivative of
-        a linear loop holds no element of its input.
+        The separate scan does not depend on inputs with a wanted gradient, so the
+        derivative of a linear loop holds no element of its input.
         """
         args = [self.inputs[i] for i in needed] + self.inputs[self.carries : self.split]
         requested = [*(self.outputs[i] for i in needed), *retained]
