@@ -57,7 +57,7 @@ from graphc.transform.tied import needed_alone
 
 
 def with_padding(array: NDArray, shape: tuple[int, ...]) -> object:
-    """Printed into programs: the array with zeros behind it."""
+    """Printed into programs: `array`, extended by zeros to `shape`."""
     if array.shape == shape:
         return array
     result = np.zeros(shape, array.dtype)
@@ -66,9 +66,10 @@ def with_padding(array: NDArray, shape: tuple[int, ...]) -> object:
 
 
 def with_padding_jax(jax: ModuleType, array: Any, shape: tuple[int, ...]) -> object:
-    """Printed into programs: a copy with zeros behind; nothing is compiled for it.
+    """Printed into programs: a copy of `array`, extended by zeros to `shape`.
 
-    It stays on the device that the array is committed to, if it is one.
+    Nothing is compiled for it. The copy stays on the device that the array is committed
+    to, if there is one.
     """
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
@@ -90,7 +91,7 @@ def with_padding_jax(jax: ModuleType, array: Any, shape: tuple[int, ...]) -> obj
 
 
 def where_xla_takes_it(zeros: NDArray) -> NDArray:
-    """Printed into programs: as many where XLA needs no copy of them."""
+    """Printed into programs: as many zeros, aligned so that XLA need not copy them."""
     size = zeros.nbytes
     room = np.zeros(size + 64, "uint8")
     start = -room.ctypes.data % 64
@@ -98,7 +99,7 @@ def where_xla_takes_it(zeros: NDArray) -> NDArray:
 
 
 def without_padding(array: NDArray, shape: tuple[int, ...]) -> object:
-    """Printed into programs: the part that counts."""
+    """Printed into programs: the first elements of `array`, cut to its true `shape`."""
     return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
@@ -108,10 +109,11 @@ def without_padding_jax(
     array: JaxArray,
     shape: tuple[int, ...],
 ) -> object:
-    """Printed into programs: cut on the host, where nothing is compiled for a size.
+    """Printed into programs: `array`, cut to its true `shape` on the host.
 
-    The result may share memory with the array, unless that would keep much for little.
-    What is spread over several devices is cut where it is.
+    Nothing is compiled for that size. The result may share memory with the array,
+    unless that would keep a large buffer for a small result. An array that is spread
+    over several devices is cut where it lies.
     """
     traced = isinstance(array, jax.core.Tracer)
     if traced or (array.committed and len(array.sharding.device_set) > 1):

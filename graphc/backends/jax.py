@@ -182,9 +182,10 @@ def _segment(
 
 
 def joined_conditions(jnp: ModuleType, *conditions: JaxArray) -> JaxArray:
-    """Printed into JAX programs: all conditions behind whether any of them fails.
+    """Printed into JAX programs: whether any condition fails, then all conditions.
 
-    A bool is reported as whether it fails, as the first number of the others is.
+    A condition is a bool that must hold, or a vector whose first number is 0 if it
+    holds.
     """
     vectors = [c if c.ndim else ~c[None] for c in conditions]
     fails = jnp.stack([c[0] != 0 for c in vectors]).any()

@@ -30,9 +30,9 @@ def placer(module: Module) -> str:
 def array_of(
     jax: ModuleType, on_device: Callable[..., object], value: object, dtype: DType
 ) -> object:
-    """Printed into programs: an argument, or a result of the host, as one of JAX.
+    """Printed into programs: an argument, or a result of the host, as an array of JAX.
 
-    An array of NumPy is copied, since somebody else may write to it.
+    A NumPy array is copied, since somebody else may write to it.
     """
     if isinstance(value, jax.core.Tracer):
         return jax.numpy.asarray(value, dtype)

@@ -143,9 +143,9 @@ def in_sums(size: Dim) -> set[Symbol]:
 
 
 def bounded_sum(jnp: ModuleType, exact: object, rough: JaxArray) -> object:
-    """Printed into JAX programs: a sum, cut off where integers of 64 bits wrap around.
+    """Printed into JAX programs: `exact`, or +-2**49 where 64 bits may wrap around.
 
-    `rough` is the same sum of floats.
+    `rough` is the same sum, computed in floats.
     """
     beyond = (jnp.sign(rough) * 2.0**49).astype("int64")
     return jnp.where(abs(rough) < 2.0**62, exact, beyond)

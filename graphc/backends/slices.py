@@ -62,7 +62,8 @@ def unknown_places(
 ) -> Sequence[object]:
     """Printed into programs: the numbers below `count`, which XLA takes for unknown.
 
-    Slices at places that it knows are a kernel each, others are one.
+    XLA makes a kernel for each slice at a known place, and one kernel for all the
+    others.
     """
     jnp = jax.numpy
     first = jnp.real(jnp.sum(jnp.ravel(stack)[:1])).astype("float32")

@@ -25,7 +25,7 @@ def scan_numpy(
     reverse: bool,
     types: RowTypes,
 ) -> tuple[NDArray, ...]:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: a loop of `length` steps; the carry, then rows."""
     stacked = [np.empty((length, *shape), dtype) for shape, dtype in types]
     for i in range(length)[:: -1 if reverse else 1]:
         results = body(*carry, *[x[i] for x in rows], *captures)
@@ -176,7 +176,7 @@ def scan_jax(
     reverse: bool,
     unroll: int | bool = 1,
 ) -> tuple[JaxArray, ...]:
-    """Printed into JAX programs."""
+    """Printed into JAX programs: a loop of `length` steps; the carry, then rows."""
 
     def step(carry: JaxRows, rows: JaxRows) -> tuple[JaxRows, JaxRows]:
         results = body(*carry, *rows, *captures)

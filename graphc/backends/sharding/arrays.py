@@ -12,7 +12,7 @@ from graphc.ir.types import ConcreteArray, JaxArray
 def whole_on_mesh(
     jax: ModuleType, array: ConcreteArray, sharding: object
 ) -> ConcreteArray:
-    """Printed into programs: an array as each device has it, or a number."""
+    """Printed into programs: `array` whole on every device; a number stays one."""
     if not hasattr(array, "shape"):
         return array
     if getattr(array, "sharding", None) == sharding:
@@ -24,10 +24,10 @@ def whole_on_mesh(
 def with_padding_on_mesh(
     jax: ModuleType, array: ConcreteArray, shape: tuple[int, ...], sharding: object
 ) -> JaxArray:
-    """Printed into programs: the array with zeros behind, each device with its part.
+    """Printed into programs: `array` with zeros at its ends, a part on each device.
 
-    One of JAX that has its capacity goes from device to device at most. One that is
-    traced may have more axes than it tells: the segment spreads it.
+    A JAX array that has its capacity already moves from device to device at most. A
+    traced array may have more axes than it shows, so the segment spreads it.
     """
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
@@ -41,9 +41,9 @@ def with_padding_on_mesh(
 
 
 def still_there(jax: ModuleType, array: object) -> Any:
-    """Printed into programs: the array, unless it was given away: an error of JAX.
+    """Printed into programs: `array`, or JAX's error if its memory was donated.
 
-    Of one on several devices, JAX ends the process where a function takes it.
+    JAX ends the process where a function takes a deleted array of several devices.
     """
     is_traced = isinstance(array, jax.core.Tracer)
     # To pyright, a class of a module that is a parameter tells nothing of an array.
@@ -55,11 +55,11 @@ def still_there(jax: ModuleType, array: object) -> Any:
 def without_padding_on_mesh(
     jax: ModuleType, array: JaxArray, shape: tuple[int, ...], whole: object
 ) -> JaxArray:
-    """Printed into programs: the part that counts, cut on the host.
+    """Printed into programs: `array`, cut to its true `shape` on the host.
 
-    It is spread as the array is where devices can share it evenly; else each has it
-    `whole`. Nothing is compiled for its size. Of an array without elements, JAX has
-    parts of wrong shapes: it is made anew.
+    The result is spread like the array if devices can share it evenly, else it is
+    `whole` on each. Nothing is compiled for its size. An array without elements is made
+    anew, since JAX gives its parts wrong shapes.
     """
     part = tuple(map(slice, shape))
     if isinstance(array, jax.core.Tracer):
@@ -77,13 +77,13 @@ def without_padding_on_mesh(
 def sizes_of_part(
     stored: tuple[int, ...], shape: tuple[int | None, ...]
 ) -> tuple[int, ...]:
-    """Printed into programs: a shape, with the stored sizes where it has None."""
+    """Printed into programs: `shape`, with the stored size in place of each None."""
     pairs = zip(stored, shape)  # noqa: B905
     return tuple([n if true is None else true for n, true in pairs])
 
 
 def shared_evenly(sizes: tuple[int, ...], sharding: Any, whole: object) -> Any:
-    """Printed into programs: this sharding if it parts such sizes, else `whole`."""
+    """Printed into programs: `sharding` if it divides these sizes, else `whole`."""
     try:
         sharding.shard_shape(sizes)
     except ValueError:
@@ -94,7 +94,7 @@ def shared_evenly(sizes: tuple[int, ...], sharding: Any, whole: object) -> Any:
 def run_on_mesh(
     jax: ModuleType, mesh: object, run: Callable[..., object], *args: object
 ) -> object:
-    """Printed into programs: a call with this mesh in place of any that is set."""
+    """Printed into programs: call `run` with this mesh in place of any that is set."""
     if any(isinstance(x, jax.core.Tracer) for x in args):
         return run(*args)
     with jax.set_mesh(mesh):

@@ -60,9 +60,9 @@ _concatenate.rounding = "none"
 
 
 def joined(jax: ModuleType, arrays: Sequence[JaxArray], axis: int) -> JaxArray:
-    """Printed into JAX programs: the arrays one after another, but for empty ones.
+    """Printed into JAX programs: the arrays joined along an axis, without empty ones.
 
-    XLA ends the process where an empty slice begins at one of these.
+    XLA ends the process where an empty slice begins at an empty array.
     """
     filled = [a for a in arrays if a.shape[axis]]
     return jax.numpy.concatenate(filled or arrays[:1], axis=axis)

@@ -85,7 +85,7 @@ def _sizes_around(
 def pad_or_crop(
     xp: ModuleType, x: ConcreteArray, widths: ConcreteArray, fill: ConcreteArray
 ) -> ConcreteArray:
-    """Printed into programs: as `pad`, and then cut where a width is negative."""
+    """Printed into programs: pad with `pad`, then cut where a width is negative."""
     around = [(max(a, 0), max(b, 0)) for a, b in widths]
     x = xp.pad(x, around, constant_values=fill)
     ends = zip(x.shape, widths, strict=True)

@@ -64,9 +64,9 @@ def extreme(
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
 ) -> JaxArray:
-    """Printed into programs: the extreme of floats, NaN where an element is.
+    """Printed into programs: the extreme of floats, or NaN if an element is NaN.
 
-    XLA passes over NaN on CPUs, in large arrays. Where a sum is not NaN, no element is.
+    On CPUs, XLA passes over NaN in large arrays. If the sum is not NaN, no element is.
     """
     result = reduce(x, axis=axis, keepdims=keepdims, initial=initial)
     if x.size < 2048:  # half the size at which XLA errs

@@ -202,7 +202,7 @@ def _debug_print(x: Array, *, text: Text) -> TensorType:
 
 
 def shown(x: ConcreteArray, text: str, show: Callable[..., object]) -> object:
-    """Printed into programs: pass `x` on after showing it."""
+    """Printed into programs: show `x`, and return it."""
     show(text, x)
     return x
 

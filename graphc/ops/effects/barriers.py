@@ -75,10 +75,10 @@ def _pinned(x: Array) -> TensorType:
 
 
 def pinned(jax: ModuleType, x: JaxArray) -> JaxArray:
-    """Printed into JAX programs.
+    """Printed into JAX programs: `x` behind a barrier that no fusion crosses.
 
     On CPUs, some versions of XLA drop barriers before they fuse loops. They keep calls
-    that are not to be inlined.
+    that are marked as not to be inlined.
     """
 
     def on_cpu(x: JaxArray) -> JaxArray:

@@ -55,7 +55,7 @@ def geometric(size: int, growth: float, minimum: int) -> int:
 
 
 def doubled(size: int, minimum: int) -> int:
-    """The same where capacities double, which takes no loop."""
+    """The first of minimum, 2 * minimum, 4 * minimum, ... with room for `size`."""
     if size <= minimum:
         return minimum
     return minimum << (int(size - 1) // minimum).bit_length()
@@ -91,7 +91,7 @@ def listed_and_on_in_steps(
 
 
 def multiple_of(size: int, multiple: int) -> int:
-    """The first multiple, at least one, with room for `size`."""
+    """The first multiple of `multiple`, at least one, with room for `size`."""
     return max(-(-size // multiple), 1) * multiple
 
 
@@ -102,12 +102,13 @@ def together(
     most: int = 0,
     power: int = 0,
 ) -> list[int]:
-    """Printed into programs: capacities that double, of sizes that vary together.
+    """Printed into programs: doubling capacities of `sizes` that vary together.
 
-    All are as many capacities on, but for so many that some are `ahead`. One that would
-    be more than twice the capacity that its size needs is that. All are those that are
-    needed where more would take long: `most` and `power` are those of `among`, and the
-    work may be a few times as much as there, since the sizes come again together.
+    Each size is as many doublings above the minimum as the others, less the doublings
+    that it is `ahead`. A capacity over twice the one that its size needs is replaced by
+    that. All are those needed if the larger ones would take long: `most` and `power`
+    are as in `among`, but the work may be a few times as much, since the sizes recur
+    together.
     """
     needed = [doubled(n, minimum) for n in sizes]
     pairs = zip(needed, ahead)  # noqa: B905
@@ -126,14 +127,15 @@ def among(
     power: int,
     ahead: tuple[int, ...] = (),
 ) -> tuple[int, ...]:
-    """Printed into programs: capacities that calls had, where they serve this call too.
+    """Printed into programs: capacities of former calls, where they serve this one.
 
-    The work on an axis grows with this power of the longest other one; where both are
-    `most` it takes little time, and an axis may be longer than needed for as much. The
-    more capacities there are, the more of the work may be on nothing. New ones are as
-    long as that allows, so that they serve others. Sizes that vary together, some so
-    many capacities `ahead`, have those needed: until there are many, which serve them.
-    A choice is `known` from then on: calls of the same sizes have the same capacities.
+    The work on an axis grows with the longest other axis to this `power`; if both are
+    at most `most`, it takes little time, and an axis may be longer than needed up to
+    that work. The more capacities exist, the larger the share of work that may be
+    wasted. New capacities are as long as that allows, so that they serve other calls.
+    Sizes that vary together, with doublings `ahead` of each other, get the capacities
+    they need until there are many, which then serve them. Choices are `known` from then
+    on: calls of the same sizes have the same capacities.
     """
     rooms = tuple(needed)
     if rooms not in known:
@@ -149,7 +151,7 @@ def chosen_for(
     power: int,
     ahead: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """The capacities for what no call has needed so far: `known` ones, or new."""
+    """The capacities for needs that no call had before: `known` ones, or new."""
     pairs = zip(needed, ahead or (0,) * len(needed))  # noqa: B905
     is_few = len(known) < 7 and len({n >> a for n, a in pairs}) == 1
     if needed in known or is_few:
@@ -168,7 +170,7 @@ def chosen_for(
 def serves(
     rooms: tuple[int, ...], needed: tuple[int, ...], little: int, power: int
 ) -> bool:
-    """Whether capacities are enough, and take little more time than those needed."""
+    """Whether `rooms` are large enough and cost little more time than those needed."""
     if any([room < n for room, n in zip(rooms, needed)]):  # noqa: B905
         return False
     second, first = sorted(rooms)[-2:]
@@ -178,7 +180,7 @@ def serves(
 
 
 def work(rooms: tuple[int, ...], power: int) -> int:
-    """About how the work grows: with the longest axis, or with all of them."""
+    """Roughly how the work grows: with the product of all axes, or the longest."""
     return math.prod(rooms) if power else max(rooms)
 
 

@@ -97,7 +97,7 @@ def _from_parts(x: Array, y: Array) -> TensorType:
 
 
 def complex_numpy(x: NDArray, y: NDArray) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: numbers with real parts x, imaginary parts y."""
     dtype = np.result_type(x, np.complex64)
     out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
     out.real, out.imag = x, y

@@ -9,7 +9,7 @@ from graphc.ir.types import JaxArray
 def complex_extreme_jax(
     jnp: ModuleType, name: str, x: JaxArray, y: JaxArray
 ) -> JaxArray:
-    """Printed into JAX programs: a number is NaN where one of its parts is."""
+    """Printed into JAX programs: the extreme of complex numbers, with NumPy's NaNs."""
     chosen = getattr(jnp, name)(x, y)
     if name.startswith("f"):
         return jnp.where(jnp.isnan(y), x, jnp.where(jnp.isnan(x), y, chosen))
@@ -17,7 +17,7 @@ def complex_extreme_jax(
 
 
 def complex_sign_jax(jax: ModuleType, x: JaxArray) -> JaxArray:
-    """Printed into JAX programs: in the direction of the part that is infinite."""
+    """Printed into JAX programs: the sign of complex numbers that may be infinite."""
     jnp = jax.numpy
     far = jnp.isinf(x.real), jnp.isinf(x.imag)
     ends = (

@@ -8,12 +8,15 @@ from graphc.ir.types import JaxArray, is_float, is_integer
 
 
 def power_jax(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
-    """Printed into JAX programs: powers of a complex zero are zero as in NumPy."""
+    """Printed into JAX programs: `x**y`, where powers of a complex zero are zero."""
     return jnp.where((x == 0) & (jnp.real(y) > 0), 0, x**y)
 
 
 def integer_power_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
-    """Printed into JAX programs, whose `x**y` reads six bits of an exponent."""
+    """Printed into JAX programs: `x**y` of integers, with all bits of the exponents.
+
+    `jax.numpy.power` reads six bits of an exponent.
+    """
     jnp = jax.numpy
 
     def step(state: tuple[JaxArray, ...]) -> tuple[JaxArray, ...]:

@@ -80,7 +80,7 @@ def _power_rule(x: Array, y: Array) -> TensorType:
 
 
 def floor_divide_jax(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
-    """Printed into JAX programs: by zero, integers give 0 as in NumPy."""
+    """Printed into JAX programs: `x // y` of integers, 0 where `y` is 0."""
     return jnp.where(y == 0, 0, x // y)
 
 
@@ -100,7 +100,7 @@ def _print_reciprocal(p: Printing) -> str:
 
 
 def gcd_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
-    """Printed into JAX programs: it ends for the smallest integer too."""
+    """Printed into JAX programs: the gcd; the loop ends for the least integer too."""
     jnp = jax.numpy
 
     def step(pair: tuple[JaxArray, JaxArray]) -> tuple[JaxArray, JaxArray]:

@@ -93,9 +93,9 @@ def _print_fft(p: Printing) -> str:
 
 
 def with_one_point(x: NDArray, axis: int) -> NDArray:
-    """Printed into NumPy programs: the array, or zeros where an axis is empty.
+    """Printed into NumPy programs: `x`, or one zero along `axis` where that is empty.
 
-    NumPy reads its memory behind an empty axis in `irfft(x, n)`.
+    NumPy reads memory behind an empty axis in `irfft(x, n)`.
     """
     if x.shape[axis]:
         return x

@@ -79,7 +79,7 @@ def _dynamic_slice(
 def dynamic_slice_numpy(
     x: NDArray, start: int | NDArray, length: int, axis: int
 ) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: `length` elements along `axis`, within bounds."""
     n, start = x.shape[axis], int(start)
     start = min(max(start + n if start < 0 else start, 0), n - length)
     return x[(slice(None),) * axis + (slice(start, start + length),)]
@@ -220,7 +220,7 @@ def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
 
 
 def clamp(index: ConcreteArray, size: int) -> ConcreteArray:
-    """Printed into programs."""
+    """Printed into programs: `index` moved into the bounds of an axis of this size."""
     return index.clip(0 if index.dtype.kind == "u" else -size, size - 1)
 
 
@@ -254,9 +254,9 @@ def axes_maybe_empty(node: Node) -> list[int]:
 
 
 def not_empty(jnp: ModuleType, x: JaxArray, *axes: int) -> JaxArray:
-    """Printed into JAX bodies: a body that reads where nothing is can still be traced.
+    """Printed into JAX bodies: `x`, or zeros of size 1 along empty `axes`.
 
-    It is not run then.
+    So a body that reads from an empty array can be traced, though it is never run.
     """
     if all(x.shape[axis] for axis in axes):
         return x

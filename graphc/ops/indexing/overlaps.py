@@ -186,7 +186,7 @@ def _of_item(
 
 
 def updated_jax(jnp: ModuleType, part: JaxArray, v: JaxArray, how: str) -> JaxArray:
-    """Printed into JAX programs: part of an array, with `v` written to all of it."""
+    """Printed into JAX programs: a part of an array, all of it updated by `v`."""
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
     new = v if how == "set" else getattr(jnp, names[how])(part, v)
     return jnp.broadcast_to(new, part.shape).astype(part.dtype)
@@ -195,7 +195,7 @@ def updated_jax(jnp: ModuleType, part: JaxArray, v: JaxArray, how: str) -> JaxAr
 def joined_jax(
     jnp: ModuleType, x: JaxArray, v: JaxArray, items: object, how: str
 ) -> JaxArray:
-    """Printed into JAX programs for writes of what is read at other places of `x`."""
+    """Printed into JAX programs: `x` updated by joining parts; `v` is read from it."""
     new = updated_jax(jnp, x[items], v, how)
     listed = items if type(items) is tuple else (items,)
     axes = [item for item in listed if item is not None and item is not ...]
@@ -227,10 +227,10 @@ def row_apart_jax(
     at: int,
     how: str,
 ) -> JaxArray:
-    """Printed into JAX programs for rows that are computed of what is written over.
+    """Printed into JAX programs: a row of `x` updated, where `v` is computed from `x`.
 
-    XLA writes two rows one by one, from where they are stored; the second is dropped.
-    `at` is the axis of both in what JAX takes.
+    XLA writes two rows one after the other, from a copy; the second is out of bounds
+    and dropped. `at` is the axis of the two rows in the update that JAX takes.
     """
     items: list[Any] = [slice(None)] * x.ndim
     for axis, index in zip(axes, indices, strict=True):

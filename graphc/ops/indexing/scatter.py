@@ -76,7 +76,7 @@ def _fits(v: Value, shape: tuple[Size, ...], x: Value) -> None:
 def scatter_numpy(
     x: NDArray, v: NDArray, indices: Sequence[NDArray], axes: Sequence[int], how: str
 ) -> NDArray:
-    """Printed into NumPy programs. Updates out of bounds are dropped."""
+    """Printed into NumPy programs: updates at `indices`, dropped out of bounds."""
     y = x.copy()
     indices = np.broadcast_arrays(*indices)
     sizes = [x.shape[a] for a in axes]
@@ -344,7 +344,7 @@ def _slice_update(
 def slice_update_numpy(
     x: NDArray, v: NDArray, items: tuple[int | slice | None, ...], how: str
 ) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: a copy of `x` with the slice `items` updated."""
     y = np.array(x)  # makes a NumPy scalar writable
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
     y[items] = v if how == "set" else getattr(np, names[how])(y[items], v)
@@ -373,7 +373,7 @@ _slice_update.sizes = _sizes_of_update
 def slice_update_jax(
     jnp: ModuleType, x: JaxArray, v: JaxArray, items: object, how: str
 ) -> JaxArray:
-    """Printed into JAX programs for writes that may be to all of an array.
+    """Printed into JAX programs: `x` updated by a slice that may be all of the array.
 
     XLA aborts where such a scatter into one number, repeated, is reversed.
     """

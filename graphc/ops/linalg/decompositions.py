@@ -110,7 +110,7 @@ def _converging(primitive: Primitive, output: int = 0) -> None:
 
 
 def nan_unless_solved(function: Any, x: NDArray, triangular: bool = False) -> object:
-    """Printed into NumPy programs: NaN in place of an exception, matrix by matrix."""
+    """Printed into NumPy programs: `function` of each matrix, NaN where it fails."""
     try:
         return function(x)
     except np.linalg.LinAlgError:
@@ -419,7 +419,7 @@ def _eigvals(x: Array) -> TensorType:
 
 
 def complex_eig(x: NDArray, dtype: str) -> tuple[NDArray, NDArray]:
-    """Printed into NumPy programs: complex also where all eigenvalues are real."""
+    """Printed into NumPy programs: `eig`, complex even if all eigenvalues are real."""
     values, vectors = np.linalg.eig(x)
     return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
 

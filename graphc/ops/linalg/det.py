@@ -67,7 +67,7 @@ def _cofactors(x: Array) -> TensorType:
 
 
 def cofactors(xp: ModuleType, x: ConcreteArray) -> ConcreteArray:
-    """Printed into programs: by singular values, of which some may be 0."""
+    """Printed into programs: cofactors by singular values, some of which may be 0."""
     u, s, vh = xp.linalg.svd(x)
     ones = xp.ones_like(s[..., :1])
     before = xp.cumprod(xp.concatenate([ones, s[..., :-1]], axis=-1), axis=-1)

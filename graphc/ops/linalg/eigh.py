@@ -118,7 +118,7 @@ def _schur(x: Array, *, dtype: DType) -> tuple[TensorType, ...]:
 def schur_numpy(
     function: Callable[..., NDArray], x: NDArray, dtype: str
 ) -> tuple[NDArray, NDArray]:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: `function` of each finite matrix, else NaN."""
     x = x.astype(dtype)
     t, z = np.empty_like(x), np.empty_like(x)
     for i in np.ndindex(x.shape[:-2] if x.size else (0,)):

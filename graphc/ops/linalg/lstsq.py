@@ -53,7 +53,7 @@ def _lstsq(a: Array, b: Array, *rcond: Array) -> tuple[TensorType, ...]:
 def lstsq_numpy(
     a: Any, b: Any, rcond: float | None = None
 ) -> tuple[NDArray, NDArray, np.int64, NDArray]:
-    """Printed into NumPy programs; the residuals count only at full rank."""
+    """Printed into NumPy programs: least squares; residuals are NaN below full rank."""
     m, n = a.shape
     columns = b.shape[1] if b.ndim == 2 else 1
     least = np.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
@@ -71,7 +71,7 @@ def lstsq_numpy(
 def lstsq_jax(
     solver: Callable[..., JaxArray], a: JaxArray, b: JaxArray, *rcond: JaxArray
 ) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray]:
-    """Printed into JAX programs."""
+    """Printed into JAX programs: least squares, with the dtypes of NumPy's results."""
     x, residuals, rank, s = solver(a, b, *rcond)
     return x, residuals, rank.astype("int64"), s.real
 

@@ -125,7 +125,7 @@ def _expm_slope(x: Array, direction: Array) -> TensorType:
 def expm_slope_numpy(
     slope: Callable[..., NDArray], x: NDArray, direction: NDArray
 ) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: the derivative of each matrix exponential."""
     out = np.empty_like(x)
     for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
         out[i] = slope(x[i], direction[i], compute_expm=False)
@@ -185,7 +185,7 @@ def _sqrtm(x: Array) -> TensorType:
 
 
 def sqrtm_numpy(root: Callable[..., NDArray], x: NDArray, dtype: str) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: the square root of each matrix."""
     out = np.empty(x.shape, dtype)
     for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
         out[i] = root(x[i])
@@ -195,7 +195,7 @@ def sqrtm_numpy(root: Callable[..., NDArray], x: NDArray, dtype: str) -> NDArray
 def sqrtm_jax(
     jnp: ModuleType, root: Callable[..., JaxArray], x: JaxArray, dtype: str
 ) -> JaxArray:
-    """Printed into JAX programs."""
+    """Printed into JAX programs: the square root of each matrix."""
     if not x.size:
         return jnp.zeros(x.shape, dtype)
     return jnp.vectorize(root, signature="(n,n)->(n,n)")(x)
@@ -231,7 +231,7 @@ def _sylvester(a: Array, b: Array, c: Array) -> TensorType:
 def sylvester_numpy(
     solver: Callable[..., NDArray], a: NDArray, b: NDArray, c: NDArray
 ) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: `solver` for each triple of matrices."""
     out = np.empty_like(c)
     for i in np.ndindex(c.shape[:-2] if c.size else (0,)):
         out[i] = solver(a[i], b[i], c[i])
@@ -241,7 +241,7 @@ def sylvester_numpy(
 def sylvester_jax(
     solver: Callable[..., JaxArray], a: JaxArray, b: JaxArray, c: JaxArray
 ) -> JaxArray:
-    """Printed into JAX programs."""
+    """Printed into JAX programs: `solver`, unless there are no elements."""
     return solver(a, b, c) if c.size else c
 
 
@@ -302,7 +302,7 @@ def _block_diag(*blocks: Array) -> TensorType:
 
 
 def block_diag_numpy(*blocks: NDArray) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: matrices with `blocks` along the diagonal."""
     batch = np.broadcast_shapes(*[b.shape[:-2] for b in blocks])
     rows, columns = np.sum([b.shape[-2:] for b in blocks], axis=0)
     out = np.zeros((*batch, rows, columns), blocks[0].dtype)
@@ -314,7 +314,7 @@ def block_diag_numpy(*blocks: NDArray) -> NDArray:
 
 
 def block_diag_jax(jnp: ModuleType, *blocks: JaxArray) -> JaxArray:
-    """Printed into JAX programs."""
+    """Printed into JAX programs: matrices with `blocks` along the diagonal."""
     batch = jnp.broadcast_shapes(*[b.shape[:-2] for b in blocks])
     width, before, rows = sum(b.shape[-1] for b in blocks), 0, []
     for b in blocks:
@@ -366,7 +366,7 @@ def _toeplitz(c: Array, r: Array) -> TensorType:
 
 
 def toeplitz_numpy(c: NDArray, r: NDArray) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: matrices of first columns `c`, first rows `r`."""
     rows, columns = c.shape[-1], r.shape[-1]
     batch = np.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     if not rows or not columns:
@@ -380,7 +380,7 @@ def toeplitz_numpy(c: NDArray, r: NDArray) -> NDArray:
 
 
 def toeplitz_jax(jnp: ModuleType, c: JaxArray, r: JaxArray) -> JaxArray:
-    """Printed into JAX programs."""
+    """Printed into JAX programs: matrices of first columns `c`, first rows `r`."""
     rows, columns = c.shape[-1], r.shape[-1]
     batch = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
     parts = c[..., ::-1], r[..., 1:]

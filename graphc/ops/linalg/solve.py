@@ -46,7 +46,7 @@ def _solve(a: Array, b: Array) -> TensorType:
 
 
 def solve_numpy(linalg: ModuleType, a: NDArray, b: NDArray) -> NDArray:
-    """Printed into NumPy programs: a singular matrix divides by zero, as in JAX."""
+    """Printed into NumPy programs: `solve`; a singular matrix divides by zero."""
     try:
         return np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
@@ -64,7 +64,7 @@ def solve_numpy(linalg: ModuleType, a: NDArray, b: NDArray) -> NDArray:
 
 
 def inv_numpy(linalg: ModuleType, x: NDArray) -> NDArray:
-    """Printed into NumPy programs: a singular matrix divides by zero, as in JAX."""
+    """Printed into NumPy programs: `inv`; a singular matrix divides by zero."""
     try:
         return np.linalg.inv(x)
     except np.linalg.LinAlgError:
@@ -298,7 +298,7 @@ def _lu_factor(x: Array) -> tuple[TensorType, ...]:
 
 
 def lu_factor_numpy(linalg: ModuleType, x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: LU factors, packed, with pivots and row orders."""
     batch, m, k = x.shape[:-2], x.shape[-2], min(x.shape[-2:])
     packed = np.empty_like(x)
     pivots = np.empty((*batch, k), "int32")
@@ -371,7 +371,7 @@ def _lu_solve(lu: Array, pivots: Array, b: Array, *, trans: int) -> TensorType:
 def lu_solve_numpy(
     linalg: ModuleType, packed: NDArray, pivots: NDArray, b: NDArray, trans: int
 ) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: solutions of systems with known LU factors."""
     (substitute,) = linalg.get_lapack_funcs(("getrs",), (packed, b))
     out = np.empty(b.shape, b.dtype)
     for i in np.ndindex(b.shape[:-2] if b.size else (0,)):

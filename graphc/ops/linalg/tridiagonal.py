@@ -32,7 +32,7 @@ def _solve_tridiagonal(
 def solve_tridiagonal_numpy(
     linalg: ModuleType, lower: NDArray, diagonal: NDArray, upper: NDArray, b: NDArray
 ) -> NDArray:
-    """Printed into NumPy programs: NaN where the matrix is singular."""
+    """Printed into NumPy programs: tridiagonal systems, NaN for singular ones."""
     (solve,) = linalg.get_lapack_funcs(("gtsv",), (diagonal, b))
     out = np.empty(b.shape, b.dtype)
     for i in np.ndindex(b.shape[:-2] if b.size else (0,)):

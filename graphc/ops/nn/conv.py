@@ -83,7 +83,7 @@ def _spaced(shape: Sequence[Size], spread: Shape) -> list[Size]:
 
 
 def spaced_numpy(x: NDArray, spread: Sequence[int]) -> NDArray:
-    """Printed into NumPy programs: zeros between the points of the spatial axes."""
+    """Printed into NumPy programs: `x` with zeros between its spatial points."""
     shape = [max((n - 1) * f + 1, 0) for n, f in zip(x.shape[2:], spread, strict=True)]
     spaced = np.zeros((*x.shape[:2], *shape), x.dtype)
     every: Any = (..., *(slice(None, None, f) for f in spread))
@@ -97,7 +97,7 @@ def padded_numpy(
     stride: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
 ) -> NDArray:
-    """Printed into NumPy programs: zeros around the spatial axes; below 0, less."""
+    """Printed into NumPy programs: spatial axes with zeros added, or points cut."""
     shape = x.shape[2:]
     if isinstance(padding, str):
         axes = zip(shape, window, stride, strict=True)
@@ -112,9 +112,9 @@ def padded_numpy(
 
 
 def correlated_numpy(x: NDArray, kernel: NDArray, low: int, high: int) -> NDArray:
-    """Printed into NumPy programs: one vector over another, without windows.
+    """Printed into NumPy programs: the correlation of two vectors, without windows.
 
-    Points beside the vector, `low` and `high` of them, add nothing.
+    The vector is padded by `low` and `high` zeros.
     """
     if kernel.shape[2] > x.shape[2] + low + high or not x.shape[2]:
         return np.zeros((1, 1, max(low + high - kernel.shape[2] + 1, 0)), x.dtype)

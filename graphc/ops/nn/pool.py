@@ -71,7 +71,7 @@ def pool_numpy(
     dilation: Sequence[int],
     padding: Any,
 ) -> NDArray:
-    """Printed into NumPy programs: one axis after another, point by point."""
+    """Printed into NumPy programs: windows reduced axis by axis, point by point."""
     batch = x.ndim - len(window)
     for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
         axis, wide, n = batch + i, (k - 1) * d + 1, x.shape[batch + i]
@@ -102,10 +102,10 @@ def pool_jax(
     *sizes: object,
     **dilation: object,
 ) -> JaxArray:
-    """Printed into programs: the extremes of windows, NaN where an element is.
+    """Printed into programs: the extremes of windows, NaN where an element is NaN.
 
-    XLA passes over NaN on CPUs, in large arrays, where it knows that this is an
-    extreme. JAX has no derivative of the choice.
+    On CPUs, XLA passes over NaN in large arrays where it knows that `how` is an
+    extreme, so a choice is reduced there. JAX has no derivative of the choice.
     """
 
     def of(choose: Callable[[JaxArray, JaxArray], JaxArray], x: JaxArray) -> JaxArray:
@@ -191,7 +191,7 @@ def positions_numpy(
     dilation: Sequence[int],
     padding: Any,
 ) -> NDArray:
-    """Printed into NumPy programs: the positions of a window one after another."""
+    """Printed into NumPy programs: the positions of the extremes, point by point."""
     batch = x.ndim - len(window)
     shape, total = x.shape[batch:], int(np.prod(x.shape[batch:]))
     places = []
@@ -233,7 +233,7 @@ def positions_jax(
     dilation: Sequence[int],
     padding: str | Sequence[tuple[int, int]],
 ) -> JaxArray:
-    """Printed into JAX programs: pairs of an element and its number are reduced."""
+    """Printed into JAX programs: the positions of the extremes, by reducing pairs."""
     jnp = jax.numpy
     shape = x.shape[x.ndim - axes :]
     total = int(np.prod(shape))

@@ -148,7 +148,7 @@ def padding_text(p: Printing, batch: int = 0) -> str:
 
 
 def window_pads(n: int, window: int, stride: int, padding: object) -> tuple[int, int]:
-    """Printed into NumPy programs: the pair that a named padding means on an axis."""
+    """Printed into NumPy programs: the widths that a named padding means on an axis."""
     total = max((-(-n // stride) - 1) * stride + window - n, 0)
     low = total // 2 if padding == "SAME" else total - total // 2
     return low, total - low

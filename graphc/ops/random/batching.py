@@ -40,7 +40,7 @@ def each_numpy(
     dtype: str,
     *inputs: NDArray,
 ) -> NDArray:
-    """Printed into NumPy programs: `draw` for each index of the first axes."""
+    """Printed into NumPy programs: `draw` for each index of the leading axes."""
     if not levels:
         return draw(*inputs)
     out = np.empty(shape, dtype)

@@ -58,7 +58,7 @@ def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
 def running_extreme_jax(
     jax: ModuleType, x: JaxArray, axis: int, reverse: bool, largest: bool
 ) -> JaxArray:
-    """Printed into JAX programs: of complex numbers, where NaN stays, as in NumPy."""
+    """Printed into JAX programs: running extremes of complex numbers; NaN stays."""
     jnp = jax.numpy
 
     def joined(a: JaxArray, b: JaxArray) -> JaxArray:
@@ -163,7 +163,7 @@ def _recurrence(
 def recurrence_numpy(
     factor: NDArray, term: NDArray, axis: int, reverse: bool
 ) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: `y[t] = factor[t] * y[t - 1] + term[t]` from 0."""
     factor, term = np.moveaxis(factor, axis, 0), np.moveaxis(term, axis, 0)
     out, last = np.empty_like(term), np.zeros_like(term[:1].sum(0))
     for t in range(len(term))[:: -1 if reverse else 1]:
@@ -174,7 +174,7 @@ def recurrence_numpy(
 def recurrence_jax(
     jax: ModuleType, factor: JaxArray, term: JaxArray, axis: int, reverse: bool
 ) -> JaxArray:
-    """Printed into JAX programs."""
+    """Printed into JAX programs: `y[t] = factor[t] * y[t - 1] + term[t]` from 0."""
 
     def combine(early: Value, late: Value) -> object:
         return early[0] * late[0], early[1] * late[0] + late[1]

@@ -181,7 +181,7 @@ def _segment(
 def segment_numpy(
     x: NDArray, ids: NDArray, start: NDArray, count: int, how: str
 ) -> NDArray:
-    """Printed into NumPy programs. Rows with numbers out of range are dropped."""
+    """Printed into NumPy programs: rows reduced by segment, dropped if out of range."""
     out = np.full((count, *x.shape[1:]), start, x.dtype)
     inside = (ids >= 0) & (ids < count)
     names = {"max": "maximum", "min": "minimum"}

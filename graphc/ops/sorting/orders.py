@@ -15,7 +15,7 @@ from graphc.ir.types import BFLOAT16, JaxArray
 def complex_keys_jax(
     jnp: ModuleType, x: JaxArray
 ) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray]:
-    """Printed into JAX programs: the keys of `lexsort`, the least of them first."""
+    """Printed into JAX programs: keys of `lexsort` for complex numbers."""
     real, imaginary = jnp.real(x), jnp.imag(x)
     no_real, no_imaginary = jnp.isnan(real), jnp.isnan(imaginary)
     imaginary = jnp.where(no_imaginary, 0, imaginary)
@@ -35,7 +35,7 @@ def complex_sorted_jax(jnp: ModuleType, x: JaxArray, axis: int) -> JaxArray:
 def complex_searched_jax(
     jnp: ModuleType, table: JaxArray, x: JaxArray, side: int
 ) -> JaxArray:
-    """Printed into JAX programs: `searchsorted` among the ranks of complex numbers."""
+    """Printed into JAX programs: `searchsorted` for complex numbers, by their ranks."""
     keys = complex_keys_jax(jnp, jnp.concatenate([table, x.ravel()]))
     order = jnp.lexsort(keys)
     differs = [key[order][1:] != key[order][:-1] for key in keys]

@@ -168,7 +168,7 @@ def _top_k(x: Array, *, k: Size, axis: AxisParam) -> tuple[TensorType, TensorTyp
 
 
 def top_k_numpy(x: NDArray, k: int, axis: int) -> tuple[NDArray, NDArray]:
-    """Printed into NumPy programs. As in XLA, -0 comes before 0, NaN is largest."""
+    """Printed into NumPy programs: as in XLA, NaN is largest and -0 is below 0."""
     bits = x
     if x.dtype.kind not in "biu":
         bits = x.view(f"int{x.dtype.itemsize * 8}")

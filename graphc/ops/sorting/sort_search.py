@@ -222,7 +222,7 @@ def _nonzero_within(x: Array, *, count: Size) -> tuple[TensorType, ...]:
 
 
 def nonzero_numpy(x: NDArray, count: int) -> tuple[NDArray, ...]:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: the first `count` positions of nonzero elements."""
     positions = np.zeros((x.ndim, count), "int64")
     places = np.nonzero(x)
     most = min(count, len(places[0]))
@@ -321,7 +321,7 @@ def _bincount(x: Array, weights: Array, *, length: Size) -> TensorType:
 
 
 def bincount_numpy(x: NDArray, weights: NDArray, length: int) -> NDArray:
-    """Printed into NumPy programs."""
+    """Printed into NumPy programs: the sum of `weights` for each number in `x`."""
     out = np.zeros(length, weights.dtype)
     np.add.at(out, x, weights)
     return out
