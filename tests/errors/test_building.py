@@ -103,7 +103,7 @@ MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
     (lambda: y[::0], "index: a slice step cannot be 0"),
     (
         lambda: gt.pad(w, (-3, -2)),
-        "pad: negative widths crop more than there is of axis 0: "
+        "pad: negative widths crop more than axis 0 has: "
         "0 is more than -1",
         "got: float32[4, 2]",
     ),

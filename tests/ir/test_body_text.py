@@ -112,7 +112,12 @@ BAD = {
     "a size twice": ("?m from 0;", "?m, ?m;", 3, "?m cannot be a size here"),
     "a plain size": ("?m from 0;", "m;", 3, "m cannot be a size here"),
     "a bound": ("?m from 0;", "?a, ?m from ?a;", 3, "a lower bound must be a number"),
-    "a float": ("v: float32[],", "v: float32[] from 0,", 3, "v is no integer scalar"),
+    "a float": (
+        "v: float32[],",
+        "v: float32[] from 0,",
+        3,
+        "v is not an integer scalar",
+    ),
     "a name twice": ("v: float32", "c: float32", 3, "c cannot be defined here"),
     "a body twice": ("  last:", "  step = 2\n  last:", 7, "step cannot be defined"),
     "no body": ('"body", step', '"body", stop', 7, "stop is no body"),

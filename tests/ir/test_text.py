@@ -250,7 +250,7 @@ BAD = [
     ("tanh: float32[n, 3]", "tanh, b: float32[n, 3]", "line 2: 2 names for the 1"),
     ("  tanh: ", "  x: ", "line 2: x cannot be defined here"),
     ("stops=(k,)", "stops=(rows,)", "line 3: basic_index gives float32[min(n, rows"),
-    ("stops=(k,)", "stops=(tanh,)", "line 3: tanh is no integer scalar"),
+    ("stops=(k,)", "stops=(tanh,)", "line 3: tanh is not an integer scalar"),
     ("stops=(k,)", "stops=(k // 0,)", "line 3: no size:"),
     ("stops=(k,)", "stops=(min(),)", "line 3: no size:"),
     ("stops=(k,)", "stops=(None + 1,)", "line 3: expected a size"),

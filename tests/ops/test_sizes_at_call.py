@@ -97,14 +97,14 @@ def test_a_size_below_zero_beside_integers_without_a_sign(dtype):
             f(X[:3], X, np.ones((), dtype))
 
 
-LEFT = "the sizes beside -1 leave a remainder of the elements of (n,): needs "
+LEFT = "the sizes beside -1 do not divide the elements of (n,): needs "
 WRONG = {
     (-1, -1): "only one size may be -1: needs max(-y, 0) + max(-y_2, 0) <= 1; got 2",
     (-1, 5): f"{LEFT}max(-y, 0)*n - (n//max(1, y_2))*max(-y, 0)*max(1, y_2) <= 0; "
     "got 2",
     (0, -1): "-1 cannot be worked out beside a size of 0: "
     "needs max(-y_2, 0) <= max(0, y); got 1 and 0",
-    (-2, -6): "a size must not be negative, but for one that is -1: "
+    (-2, -6): "a size must not be negative, except one that is -1: "
     "needs -1 <= y; got -2",
     (3, 5): "cannot reshape (n,) into (y, y): needs y_3*y_4 == n; got 15 and 12",
 }
@@ -169,7 +169,7 @@ def test_widths_that_turn_out_negative(backend):
 
 def test_widths_that_crop_too_much():
     f = graphc.function([x, low], gt.pad(x, (low, 3)), backend="numpy")
-    first = "pad: negative widths crop more than there is of axis 0: "
+    first = "pad: negative widths crop more than axis 0 has: "
     refused(lambda: f(X, -16), f"{first}needs 0 <= low + n + 3; got -1")
     f = graphc.function([x, low], gt.pad(x, (low, 3), "edge"), backend="numpy")
     said = "pad: a pad width must not be negative: needs 0 <= low; got -1"

@@ -189,7 +189,7 @@ class ParamReader(Tokens):
             try:
                 return as_size(self.scope.values[name])
             except GraphError:
-                self.fail(f"{name} is no integer scalar", self.at - 1)
+                self.fail(f"{name} is not an integer scalar", self.at - 1)
         if name in self.scope.parts:
             return self.scope.parts[name]
         if name in self.scope.fresh:

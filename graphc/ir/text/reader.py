@@ -98,7 +98,7 @@ class _Statements(ParamReader):
         value = body_input(own_name, self.type())
         if self.accept("from"):
             if value.type.rank or not is_integer(value.dtype):
-                self.fail(f"{name} is no integer scalar", at)
+                self.fail(f"{name} is not an integer scalar", at)
             at_least(value, self.bound())
         self.define(name, value, at)
         return value

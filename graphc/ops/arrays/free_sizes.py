@@ -32,7 +32,7 @@ def with_free_sizes(value: Value, new_shape: Shape) -> tuple[Value, Shape]:
     # 1 where a size is -1, else 0
     free = {i: maximum(0, -new_shape[i]) for i in places}
     for i in places:
-        reason = "a size must not be negative, but for one that is -1"
+        reason = "a size must not be negative, except one that is -1"
         value = F._at_most(-1, new_shape[i], reason, value, "reshape")
     if len(places) > 1:
         reason = "only one size may be -1"
@@ -43,7 +43,7 @@ def with_free_sizes(value: Value, new_shape: Shape) -> tuple[Value, Shape]:
         value = F._at_most(free[i], maximum(0, row_size), reason, value, "reshape")
         rows = maximum(1, row_size)
         shape = shape_text(value.type.shape)
-        reason = f"the sizes beside -1 leave a remainder of the elements of {shape}"
+        reason = f"the sizes beside -1 do not divide the elements of {shape}"
         left = free[i] * (total % rows)
         value = F._at_most(left, 0, reason, value, "reshape", "divisibility")
         n, others = size_value(new_shape[i]), size_value(total // rows)

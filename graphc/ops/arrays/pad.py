@@ -61,7 +61,7 @@ def _pad(x: Array, fill: Array, *, low: Shape, high: Shape) -> TensorType:
         raise type_error("needs a scalar of the same dtype to fill with")
     for axis, (n, a, b) in enumerate(zip(x.type.shape, low, high, strict=True)):
         if _may_crop((a, b)):
-            reason = f"negative widths crop more than there is of axis {axis}"
+            reason = f"negative widths crop more than axis {axis} has"
             require_at_most(0, n + a + b, reason)
     return _padded(x, low, high)
 
@@ -421,7 +421,8 @@ def _with_ramps(
     def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
         (low, high), (first, last) = pairs[axis], ends[axis]
         needed = minimum(1, low + high)
-        x = F._at_most(needed, x.type.shape[axis], "no edge", x, "pad")
+        problem = "an empty axis has no edge"
+        x = F._at_most(needed, x.type.shape[axis], problem, x, "pad")
         head, tail = _slice(x, axis, slice(0, 1)), _slice(x, axis, slice(-1, None))
         return _ramp(head, axis, first, low), _ramp(tail, axis, last, high, True)
 
@@ -457,10 +458,11 @@ def _with_statistics(
 
     def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
         n, low, high = x.type.shape[axis], *pairs[axis]
-        x = F._at_most(minimum(1, low + high), n, f"no {mode} of nothing", x, "pad")
+        problem = f"an empty axis has no {mode}"
+        x = F._at_most(minimum(1, low + high), n, problem, x, "pad")
         for count in lengths[axis]:
             if count is not None:
-                problem = "stat_length counts no element"
+                problem = "stat_length must be at least 1"
                 x = F._at_most(least, as_size(count), problem, x, "pad")
         counts = [n if c is None else minimum(as_size(c), n) for c in lengths[axis]]
         head = _slice(x, axis, slice(None, size_value(counts[0])))

@@ -440,7 +440,7 @@ def _power_checks(node: Node) -> list[tuple[Value, str]]:
     if exponent.dtype.kind != "i" or literal_of(exponent) is not None:
         return []
     report = telling(exponent < 0, exponent)
-    return [(report, "power: a negative power of an integer is no integer: {}")]
+    return [(report, "power: a negative power of an integer is not an integer: {}")]
 
 
 BOUNDS.define(PRIMITIVES["power"], BoundsRule(_power_checks, "range"))

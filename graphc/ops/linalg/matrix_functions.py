@@ -223,8 +223,8 @@ def _(g: Value, x: Value) -> tuple[Value]:
 @op()
 def _sylvester(a: Array, b: Array, c: Array) -> TensorType:
     """The x with a @ x + x @ b == c."""
-    require_equal(_square(a), c.type.shape[-2], "as many rows")
-    require_equal(_square(b), c.type.shape[-1], "as many columns")
+    require_equal(_square(a), c.type.shape[-2], "a and c need as many rows")
+    require_equal(_square(b), c.type.shape[-1], "b and c need as many columns")
     return c.type.like()
 
 

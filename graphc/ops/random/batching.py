@@ -127,7 +127,7 @@ def level_sizes(inputs: tuple[Value, ...], each: Levels) -> Shape:
         having = [i for i, has in enumerate(level) if has == "1"]
         candidates = [inputs[i].type.shape[used[i]] for i in having]
         for n in candidates:
-            require_equal(n, candidates[0], "each example needs one of all inputs")
+            require_equal(n, candidates[0], "all inputs need one for each example")
         sizes.append(candidates[0])
         for i in having:
             used[i] += 1

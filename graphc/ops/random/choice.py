@@ -51,7 +51,7 @@ def _random_categorical(
     if not replace:
         ahead = shape[: len(shape) - len(batch)]
         for n, target in zip(batch, shape[len(ahead) :], strict=True):
-            reason = "without replacement nothing is broadcast"
+            reason = "logits are not broadcast to draws without replacement"
             require_equal(n, target, reason, kind="broadcast")
         require_at_most(product(ahead), categories, "more draws than categories")
     return drawn_type(dtype, shape)

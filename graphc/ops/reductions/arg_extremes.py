@@ -15,7 +15,7 @@ from graphc.ops.reductions.reduce import extreme, kept_shape
 
 def _arg_reduction(name: str) -> Primitive:
     def infer(x: Array, *, axis: AxisParam, keepdims: bool) -> TensorType:
-        require_at_most(1, x.type.shape[axis], f"axis {axis} has no element to find")
+        require_at_most(1, x.type.shape[axis], f"axis {axis} has no element to choose")
         return TensorType(INT64, kept_shape(x, (axis,), keepdims))
 
     def printed(p: Printing) -> str:

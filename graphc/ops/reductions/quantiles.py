@@ -202,7 +202,7 @@ def _quantile(
     weights: ArrayLike | None,
 ) -> Value:
     rows, axes = _last_axis(value, axis, "quantile")
-    problem = "no element to find one of"
+    problem = "there is no element to choose from"
     rows = F._at_most(1, rows.type.shape[-1], problem, rows, "quantile")
     if weights is not None:
         share = _last_axis(_weights(value, weights, axes, method), axes, "quantile")[0]
