@@ -40,12 +40,12 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.types import JaxArray
-from graphc.transform.planning.donated import given_up
+from graphc.transform.planning.donated import inputs_to_overwrite
 from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.joined_checks import JoinedChecks, joined_checks
 from graphc.transform.planning.plan import LoopInPieces, Plan, Segment
-from graphc.transform.printed_sizes import in_order
+from graphc.transform.printed_sizes import printed_in_order
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Follower
 
@@ -160,7 +160,7 @@ def _segment(
     numbered = is_numbered(segment.nodes)
     statics = ", ".join(map(str, range(len(names), count + numbered)))
     options = [f"static_argnums=({statics},)"] if statics else []
-    left = given_up(plan, segment)
+    left = inputs_to_overwrite(plan, segment)
     donated = "".join([f"{i}, " for i, v in enumerate(inputs) if v in left])
     options += [f"donate_argnums=({donated.rstrip()})"] if donated else []
     if layout is not None:
@@ -213,7 +213,7 @@ def _print_nodes(body: PrintedBody, plan: Plan, segment: Segment) -> None:
             slices.print(node)
         return
     follower = Follower(plan.layout)
-    follower.enter(map(plan.resolve, segment.inputs), segment.nodes)
+    follower.begin(map(plan.resolve, segment.inputs), segment.nodes)
     for node in segment.nodes:
         print_on_mesh(body, follower, node)
 
@@ -249,7 +249,7 @@ def _derive(body: PrintedBody, segment: Segment) -> None:
     host = PrintedBody(body.module, "np", reads=True)
     origins = [cast(Value, s.origin) for s in segment.derived]
     nodes = ancestors([body.module.resolve(v) for v in origins])
-    for symbol in dict.fromkeys(s for n in nodes for s in in_order(n)):
+    for symbol in dict.fromkeys(s for n in nodes for s in printed_in_order(n)):
         if body.knows(symbol):
             host.bind_size(symbol, body.size(symbol))
     for node in nodes:

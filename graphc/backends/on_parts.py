@@ -32,12 +32,12 @@ from graphc.ops.common.narrow_integers import of_wider
 from graphc.ops.common.spread import asks_a_sum, extreme
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.combined import EXTREMES, Combined, combined
+from graphc.transform.sharding.combined import EXTREMES, Combined, combination
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Follower
 from graphc.transform.sharding.neighbours import shift_of, written_slice
 from graphc.transform.sharding.sent import Messages
-from graphc.transform.sharding.whole import Gathered, gathered
+from graphc.transform.sharding.whole import Gathered, needed_whole
 
 COMBINING: RuleTable[Callable[[Printing, Combined], str]] = RuleTable(
     "text of what devices do on their parts, and how they combine"
@@ -66,7 +66,7 @@ def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
 
     The follower knows where the inputs of the node lie.
     """
-    moves, masks = follower.moves(node), follower.masks_of_whole(node)
+    moves, masks = follower.find_moves(node), follower.masks_of_whole(node)
     operands = {v: axes for v, axes in moves.items() if not follower.is_made(v)}
     operands |= {v: (None,) * v.type.rank for v in masks}
     if not _print_on_parts(body, follower, node, operands):
@@ -75,7 +75,7 @@ def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
     if (moves or masks) and node.primitive is not SCAN:
         arrays = [v for v in node.outputs if v.type.rank and not follower.is_made(v)]
         _lay(body, {v: follower.place(v) for v in arrays})
-    laid = follower.crossed | follower.pinned
+    laid = follower.whole_masks | follower.pinned
     _lay(body, {v: follower.place(v) for v in node.outputs if v in laid})
 
 
@@ -90,7 +90,7 @@ def _print_on_parts(
     Return False, with nothing printed, if the node is neither.
     """
     layout = follower.layout
-    combines = combined(layout, node)
+    combines = combination(layout, node)
     if combines is not None:
         text = COMBINING.rules[node.primitive]
         body_start = len(body.lines)
@@ -103,7 +103,7 @@ def _print_on_parts(
     if _is_spread_along_shift(layout, node):
         body.node(node, NEIGHBOURS.rules[node.primitive])
         return True
-    needs = gathered(layout, node)
+    needs = needed_whole(layout, node)
     if needs is not None:
         _print_gathered(body, follower, needs)
     elif operands:
@@ -148,7 +148,7 @@ def _is_spread_along_shift(layout: MeshLayout, node: Node) -> bool:
         if shift is not None:
             operands = zip(node.inputs, shift.axes, strict=True)
             values = [v for v, along in operands if along is not None]
-            return any(layout.nearly(v)[axis] for v in values)
+            return any(layout.nearly_even_place(v)[axis] for v in values)
     return False
 
 

@@ -16,7 +16,7 @@ from graphc.transform.planning.plan import (
     PythonLoop,
     Read,
     Segment,
-    asked_by,
+    first_node_with_size,
 )
 
 
@@ -108,7 +108,7 @@ def _segment(segment: Segment) -> list[str]:
     for symbol in segment.statics:
         if symbol is segment.rows:
             continue
-        node = asked_by(segment, symbol)
+        node = first_node_with_size(segment, symbol)
         lines.append(f"  static argument {shown_name(symbol)}")
         lines.append(f"    needed by {node.reported} at {_at(node.place)}")
         lines.append(f"    to remove it: {_static_remedy(symbol)}")

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Size
 from graphc.ops.effects.shardings import FREE, WHOLE
-from graphc.transform.planning.foreseen import foreseen
+from graphc.transform.planning.foreseen import foreseen_messages
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.by_hand import choices
 from graphc.transform.sharding.sent import Gathering, Messages
@@ -18,7 +18,7 @@ def sharding_lines(plan: Plan) -> dict[int, list[str]]:
     """
     if plan.layout is None:
         return {}
-    messages = foreseen(plan)
+    messages = foreseen_messages(plan)
     steps = [step for step in plan.steps if isinstance(step, Segment)]
     return {s.index: _lines(plan, s, messages[s.index]) for s in steps}
 

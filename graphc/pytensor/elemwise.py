@@ -17,7 +17,7 @@ from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import BOOL, dtype_of, is_inexact, is_integer
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
-from graphc.transform.derivatives.recomputed import kept
+from graphc.transform.derivatives.recomputed import stored_once
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply
@@ -243,7 +243,7 @@ for _name, _function in FUNCTIONS.items():
 @rule("Mul")
 def _(op: "Op", node: "Apply", *inputs: Value) -> object:
     dtype = node.outputs[0].type.dtype
-    factors = [kept(x) if x.dtype == BOOL else x for x in inputs]
+    factors = [stored_once(x) if x.dtype == BOOL else x for x in inputs]
     product: Value = reduce(operator.mul, [to_float(x, dtype) for x in factors])
     return product
 
@@ -253,7 +253,7 @@ def _(op: "Op", node: "Apply", condition: Value, x: Value, y: Value) -> object:
     dtype = node.outputs[0].type.dtype
     chosen = _truth(condition)
     if _is_zero(x) or _is_zero(y):
-        chosen = kept(chosen)
+        chosen = stored_once(chosen)
     return gt.where(chosen, to_float(x, dtype), to_float(y, dtype))
 
 

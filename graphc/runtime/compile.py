@@ -32,9 +32,13 @@ from graphc.runtime.shards import mesh_for, with_mesh
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.variants.decided import inputs_of
 from graphc.runtime.variants.decisions import SavedDecisions, decisions_of
-from graphc.transform.derivatives.rolled_gradients import as_compiled
-from graphc.transform.padding.stretching import Resolved, axes_maybe_one, dims_of
-from graphc.transform.planning.bounds_checks import watched
+from graphc.transform.derivatives.rolled_gradients import with_gradients_of_loops
+from graphc.transform.padding.stretching import (
+    ResolvedGraph,
+    axes_maybe_one,
+    resolved_dims,
+)
+from graphc.transform.planning.bounds_checks import with_bounds_checks
 from graphc.transform.planning.budget import check_dims
 from graphc.transform.planning.divisor_checks import with_checked_divisors
 
@@ -131,7 +135,7 @@ def _by_stretching(
     if decided is not None:
         decided.require(inputs_of(graph), "function")
     with remembering():
-        graph = merged(as_compiled(graph, rolling=NAME in how.rewrites))
+        graph = merged(with_gradients_of_loops(graph, rolling=NAME in how.rewrites))
         if not axes_maybe_one(graph):
             how = decided_for(graph, how, decided)
             return _compiled(graph, structure, defaults, how, make)
@@ -159,8 +163,10 @@ def _stretching(
 ) -> Function:
     """Compile a function of a graph with axes that may be 1."""
 
-    def compile(known: Resolved, make: Callable[..., Function] = Function) -> Function:
-        options = replace(how, dims=dims_of(known, how.dims))
+    def compile(
+        known: ResolvedGraph, make: Callable[..., Function] = Function
+    ) -> Function:
+        options = replace(how, dims=resolved_dims(known, how.dims))
         options = decided_for(known.graph, options, decided)
         return _compiled(known.graph, structure, defaults, options, make)
 
@@ -177,7 +183,7 @@ def _compiled(
 ) -> Function:
     """Compile a function of the graph as it is written, with its checks added."""
     with young_garbage():
-        written = watched(written, how.check) if how.check else written
+        written = with_bounds_checks(written, how.check) if how.check else written
         written = with_checked_divisors(written)
         return make(Pipeline(written, structure, how), defaults)
 

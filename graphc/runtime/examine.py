@@ -21,7 +21,7 @@ from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.runtime.call.arrangement import Arrangement, Placing
-from graphc.transform.printed_sizes import in_order
+from graphc.transform.printed_sizes import printed_in_order
 from graphc.warning_kinds import UnusedInputWarning
 
 Unused = Literal["ignore", "warn", "error"]
@@ -228,7 +228,7 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
     known = {s for v in graph.inputs for s in _determined(v)}
     sized = set()
     for node in nodes:
-        for symbol in in_order(node):
+        for symbol in printed_in_order(node):
             if symbol.origin is None:
                 _check_size(symbol, known, graph, node)
                 sized.add(symbol)

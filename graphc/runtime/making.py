@@ -19,7 +19,7 @@ from graphc.ir.text.reader import parse_graph
 from graphc.runtime.call.arrangement import Arrangement
 from graphc.runtime.examine import Input
 from graphc.runtime.save.exporter import lifted
-from graphc.transform.policies import key_names
+from graphc.transform.policies import with_names_as_keys
 
 if TYPE_CHECKING:
     from jax import Device
@@ -64,7 +64,7 @@ class Making:
     def __reduce__(self) -> tuple[object, ...]:
         lift = lifted(self.graph)
         options = dict(self.options)
-        options["dims"] = key_names(options["dims"], self.graph)
+        options["dims"] = with_names_as_keys(options["dims"], self.graph)
         options["device"] = _platform(options["device"])
         parts = self.make, _text(lift.graph), lift.arrays
         described = self.structure, dict(self.defaults), options, self.arrangement

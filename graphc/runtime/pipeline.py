@@ -46,29 +46,33 @@ from graphc.runtime.variants.advice import Advisor, Overseer
 from graphc.runtime.variants.rehearsal import rehearsed
 from graphc.runtime.variants.tiering import require_both
 from graphc.runtime.variants.watching import Watcher, Watching
-from graphc.transform.loops.doubling import grown
-from graphc.transform.loops.pipelined_writes import in_place
+from graphc.transform.loops.doubling import with_doubling_loops
+from graphc.transform.loops.pipelined_writes import with_writes_in_place
 from graphc.transform.padding.pad import padded
 from graphc.transform.padding.padded_graph import PaddedGraph
-from graphc.transform.padding.sharing import sharing, with_inner
+from graphc.transform.padding.sharing import share_capacities, share_inner_sizes
 from graphc.transform.planning.budget import (
     Budget,
     PlanOf,
     Spending,
     check_dims,
-    spending,
+    spend_budget,
 )
 from graphc.transform.planning.forecast import Forecast, SizesGiven
 from graphc.transform.planning.foreseen import refuse_gathers
 from graphc.transform.planning.grouping import UNDIVIDED, CostModel
-from graphc.transform.planning.guesses import guessed
+from graphc.transform.planning.guesses import with_guesses
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Check, Plan, names_in, needs_device
-from graphc.transform.planning.true_sizes import kept_true, line_of_report, price
+from graphc.transform.planning.true_sizes import (
+    line_of_report,
+    price_of_sizes,
+    sizes_kept_true,
+)
 from graphc.transform.policies import (
     Pad,
     Policy,
-    adapting,
+    auto_sizes,
     is_auto,
     names_after,
     names_of,
@@ -183,12 +187,12 @@ class Pipeline:
             return _Start(policies, self._adapter(graph, policies, self._compiled))
         policies |= self._schedules(policies)
         if self.dims == "pad":
-            policies = sharing(policies, graph, self.how.costs)
+            policies = share_capacities(policies, graph, self.how.costs)
         return _Start(policies, Advisor(graph, names, self.planned))
 
     def _adapter(self, graph: Graph, policies: Policies, compile: Compile) -> Adapter:
         dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
-        symbols = adapting(graph, dims, self.written)
+        symbols = auto_sizes(graph, dims, self.written)
         start = LeftToCalls(graph, symbols, policies)
         return Adapter(start, self._padded, compile, self.names, self.how.costs)
 
@@ -202,9 +206,8 @@ class Pipeline:
             return {}
         policies = policies_of(graph, decided, self.written)
         dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
-        return {
-            s: policies[s] for s in adapting(graph, dims, self.written) if s in policies
-        }
+        adaptable = auto_sizes(graph, dims, self.written)
+        return {s: policies[s] for s in adaptable if s in policies}
 
     def _schedules(self, policies: Policies) -> Policies:
         """Return the capacities that other programs came to, for padded sizes.
@@ -251,7 +254,7 @@ class Pipeline:
         graph = self.simplified.graph
         with naming(self.names), remembering():
             check_shards(graph, policies)
-            return with_inner(padded(graph, policies), self.how.costs)
+            return share_inner_sizes(padded(graph, policies), self.how.costs)
 
     def _compiled(self, pad: PaddedGraph) -> tuple[Plan, Source]:
         """Return the plan of a padded graph, and its program."""
@@ -277,7 +280,7 @@ class Pipeline:
             plan, log = _planned(graph, pad, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
                 # A budget counts the capacities of a loop's rows on its own.
-                plan = guessed(plan, loops=not isinstance(self.dims, Budget))
+                plan = with_guesses(plan, loops=not isinstance(self.dims, Budget))
         how = self.how
         return replace(plan, casting=how.casting, donated=how.donated), log
 
@@ -308,11 +311,12 @@ class Pipeline:
             self.adapts and self.how.decided
         )
         one = self.emit is emit_jax and not several
-        left = kept_true(plan) if one else frozenset()
+        left = sizes_kept_true(plan) if one else frozenset()
         if left:
             fewer = {s: p for s, p in policies.items() if s not in left}
             other, log = self._planned_by(fewer)
-            if price(other, left, self._model) < price(plan, left, self._model):
+            prices = [price_of_sizes(p, left, self._model) for p in (other, plan)]
+            if prices[0] < prices[1]:
                 return other, log, line_of_report(plan, left)
         return plan, late, ""
 
@@ -385,7 +389,7 @@ class Pipeline:
             return None
         graph = self.simplified.graph
         require_both(graph)
-        graph = grown(finished(graph, self.how.rewrites).graph)[0]
+        graph = with_doubling_loops(finished(graph, self.how.rewrites).graph)[0]
         plan = partition(settled(graph, self.how.rewrites).graph)
         plan = replace(plan, casting=self.how.casting)
         return plan, emit_numpy(plan, self.outputs)
@@ -400,7 +404,7 @@ def _spent(
 ) -> Spending:
     """Choose the policies that keep to a budget."""
     with naming(names):
-        return spending(graph, before, budget, plan_of)
+        return spend_budget(graph, before, budget, plan_of)
 
 
 def _planned(
@@ -422,9 +426,9 @@ def _planned(
     # Without jit, the program has no driver.
     joined = how.costs.launches and emit is emit_jax
     graph, grown_symbols = (
-        (graph, {}) if emit is emit_unjitted else grown(graph, joined)
+        (graph, {}) if emit is emit_unjitted else with_doubling_loops(graph, joined)
     )
-    graph, more = (graph, {}) if emit is emit_numpy else in_place(graph)
+    graph, more = (graph, {}) if emit is emit_numpy else with_writes_in_place(graph)
     last = settled(graph, how.rewrites)
     graph = last.graph
     if pad is not None:

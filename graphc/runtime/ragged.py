@@ -32,11 +32,11 @@ from graphc.runtime.call.nan_checks import checking_true_elements
 from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
-from graphc.transform.padding.ragged import RaggedGraph, batched
+from graphc.transform.padding.ragged import RaggedGraph, batch_examples
 from graphc.transform.padding.stretching import axes_maybe_one
 from graphc.transform.policies import Pad
 from graphc.transform.sharding.shards import Shard, Sharded
-from graphc.transform.sharding.spread import spread
+from graphc.transform.sharding.spread import spread_examples
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def ragged_graph(
     chosen = Pad() if pad is None else pad
     strict = replace(chosen, strict=True)
     simple = rewritten(merged(graph), rewrites.unchecked.early).graph
-    stacked = batched(simple, shared, strict, total)
+    stacked = batch_examples(simple, shared, strict, total)
     rows = Pad(minimum=1) if batch is None else Pad(buckets=(batch,))
     over_devices = None if shard is None else replace(shard, pad=shard.pad or rows)
     inner = function(
@@ -258,7 +258,7 @@ class Ragged:
         devices = policy.mesh.size(policy.axis)
         counts = [sum(x[i].size for x in examples) for i in range(len(sizes))]
         return [
-            spread(members, counts, policy.capacity(len(members)) // devices)
+            spread_examples(members, counts, policy.capacity(len(members)) // devices)
             for members in packs
         ]
 

@@ -27,14 +27,14 @@ from graphc.runtime.function import Function
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.padding.stretching import (
     InputAxis,
-    Resolved,
+    ResolvedGraph,
     axes_maybe_one,
     plain_name,
-    resolved,
+    resolve_ones,
 )
 
 Ones = frozenset[Symbol]
-CompileResolved = Callable[[Resolved], Function]
+CompileResolved = Callable[[ResolvedGraph], Function]
 
 
 class Family:
@@ -51,13 +51,13 @@ class Family:
         self._compile = compile
         self.first, self.graph = self._start()
 
-    def _start(self) -> tuple[Ones, Resolved]:
+    def _start(self) -> tuple[Ones, ResolvedGraph]:
         """Find the smallest set of ones for which sizes agree, and its graph."""
         failures = []
         for count in range(len(self.axes) + 1):
             for ones in map(frozenset, combinations(self.axes, count)):
                 try:
-                    return ones, resolved(self.written, ones)
+                    return ones, resolve_ones(self.written, ones)
                 except GraphError as error:
                     failures.append(error)
         raise failures[0]
@@ -66,7 +66,7 @@ class Family:
         """Return the program where these axes are 1. Raises GraphError without one."""
         program = self.programs.get(ones)
         if program is None:
-            compiled = self._compile(resolved(self.written, ones))
+            compiled = self._compile(resolve_ones(self.written, ones))
             program = self.programs.setdefault(ones, compiled)
         return program
 
@@ -176,7 +176,7 @@ class Stretching(Function):
         self, ones: Ones, error: CallError, args: tuple[object, ...]
     ) -> CallError:
         """Add the inputs to an error of axes that do not broadcast."""
-        symbols = _unequal(resolved(self._family.written, ones).graph, args)
+        symbols = _unequal(resolve_ones(self._family.written, ones).graph, args)
         sources = "".join(self._family.sources(symbols))
         mark = "\n  arguments: "
         problem, *arguments_text = error.args[0].split(mark, 1)

@@ -66,14 +66,15 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
         outputs = list(dict.fromkeys(_values(result)))
         if inputs and outputs:
             place = user_place()
-            kind = tuple(map(_kind, _leaves([args, named])))
+            kind = tuple(map(_kind_of_leaf, _leaves([args, named])))
             entries = _entries(outputs, inputs)
             if len(first) >= MOST_KINDS and kind not in first:
                 first.clear()
-            before, there = first.setdefault(kind, (entries, place))
-            difference = _difference(entries, before)
+            entries_before, first_place = first.setdefault(kind, (entries, place))
+            difference = _difference(entries, entries_before)
             if difference:
-                text = f"block {name}: not as its first call at {there}: {difference}"
+                text = f"block {name}: not as its first call at {first_place}: "
+                text += difference
                 warnings.warn(text, BlockWarning, stacklevel=user_level())
         return result
 
@@ -96,7 +97,7 @@ def _values(part: object) -> Iterator[Value]:
     return (leaf for leaf in _leaves(part) if isinstance(leaf, Value))
 
 
-def _kind(leaf: object) -> Hashable:
+def _kind_of_leaf(leaf: object) -> Hashable:
     """Return a key that is equal for arguments on which calls should do the same."""
     if isinstance(leaf, Value):
         return leaf.type
@@ -118,7 +119,7 @@ def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
     for node in nodes:
         for value in node.outputs:
             places.known.setdefault(value, (len(entries), value.index))
-        takes = tuple(map(places.taken, node.inputs))
+        takes = tuple(map(places.operand_form, node.inputs))
         types = tuple([places.type(v.type) for v in node.outputs])
         params = tuple([(k, places.param(p)) for k, p in node.params.items()])
         entries.append(_Entry(node.primitive.name, takes, params, types, node.place))
@@ -158,7 +159,7 @@ class _CallPlaces:
             return f"argument{place.place}"
         return f"{symbol.name}_{id(symbol)}" if place is None else f"entry{place}"
 
-    def taken(self, value: Value) -> Hashable:
+    def operand_form(self, value: Value) -> Hashable:
         """Describe an operand by its place in the call.
 
         A literal stands for itself, and other values from outside are told by type.
@@ -186,29 +187,30 @@ class _Number(NamedTuple):
     type: TensorType
 
 
-def _difference(these: Sequence[_Entry], those: Sequence[_Entry]) -> str:
+def _difference(entries: Sequence[_Entry], others: Sequence[_Entry]) -> str:
     """Describe the first difference of two calls; "" where there is none."""
-    for here, there in zip(these, those, strict=False):
-        difference = _between(here, there)
+    for here, there in zip(entries, others, strict=False):
+        difference = _entry_difference(here, there)
         if difference:
             return f"{difference} (at {here.place}, and {there.place})"
-    if len(these) != len(those):
-        more, where = (these, "here") if len(these) > len(those) else (those, "there")
-        extra = more[min(len(these), len(those))]
+    if len(entries) != len(others):
+        is_here = len(entries) > len(others)
+        longer, where = (entries, "here") if is_here else (others, "there")
+        extra = longer[min(len(entries), len(others))]
         return f"{extra.op} is {where} only (at {extra.place})"
     return ""
 
 
-def _between(here: _Entry, there: _Entry) -> str:
+def _entry_difference(here: _Entry, there: _Entry) -> str:
     if here.op != there.op:
         return f"{here.op} here, {there.op} there"
     if here.params != there.params:
-        return f"{here.op} with {_params(here, there)}"
+        return f"{here.op} with {_param_differences(here, there)}"
     if here.types != there.types:
-        types = f"{_listed(here.types)} here, {_listed(there.types)} there"
+        types = f"{_type_texts(here.types)} here, {_type_texts(there.types)} there"
         return f"{here.op} gives {types}"
     for mine, other in zip(here.takes, there.takes, strict=False):
-        if not _alike(mine, other):
+        if not _are_alike(mine, other):
             texts = _operand_text(mine), _operand_text(other)
             return f"{here.op} takes {texts[0]} here, {texts[1]} there"
     if len(here.takes) != len(there.takes):
@@ -216,7 +218,7 @@ def _between(here: _Entry, there: _Entry) -> str:
     return ""
 
 
-def _alike(mine: Hashable, other: Hashable) -> bool:
+def _are_alike(mine: Hashable, other: Hashable) -> bool:
     """Whether operands are alike; an argument may match a value from outside."""
     kinds = {type(mine), type(other)}
     if kinds == {_Argument, _Compared}:
@@ -225,31 +227,31 @@ def _alike(mine: Hashable, other: Hashable) -> bool:
     return mine == other
 
 
-def _params(here: _Entry, there: _Entry) -> str:
+def _param_differences(here: _Entry, there: _Entry) -> str:
     """Describe the params that differ."""
     pairs = zip(here.params, there.params, strict=False)
     differences = [
-        f"{name}={_shown(mine.part)} here, {name}={_shown(other.part)} there"
+        f"{name}={_param_text(mine.part)} here, {name}={_param_text(other.part)} there"
         for (name, mine), (_, other) in pairs
         if mine != other
     ]
     return "; ".join(differences)
 
 
-def _shown(param: object) -> str:
+def _param_text(param: object) -> str:
     return shortened(repr(param), MOST_SHOWN)
 
 
-def _listed(types: Iterable[_Compared]) -> str:
+def _type_texts(types: Iterable[_Compared]) -> str:
     return ", ".join([str(type.part) for type in types])
 
 
-def _operand_text(taken: object) -> str:
+def _operand_text(operand: object) -> str:
     """Describe an operand in words."""
-    if isinstance(taken, _Number):
-        return f"the {taken.type.dtype} {taken.text}"
-    if isinstance(taken, _Compared):
-        return f"{taken.part} from outside"
-    return (
-        f"argument {taken.place}" if isinstance(taken, _Argument) else "another value"
-    )
+    if isinstance(operand, _Number):
+        return f"the {operand.type.dtype} {operand.text}"
+    if isinstance(operand, _Compared):
+        return f"{operand.part} from outside"
+    if isinstance(operand, _Argument):
+        return f"argument {operand.place}"
+    return "another value"

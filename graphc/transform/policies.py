@@ -23,7 +23,7 @@ from graphc.ir.tracebacks import at_its_caller
 from graphc.ir.types import product
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE
-from graphc.transform.printed_sizes import in_order
+from graphc.transform.printed_sizes import printed_in_order
 
 
 @at_its_caller
@@ -80,7 +80,7 @@ class Pad:
             object.__setattr__(self, name, number)
         capacities = [as_integer(b, "buckets must be integers", "Pad") for b in buckets]
         object.__setattr__(self, "buckets", tuple(sorted(capacities)))
-        problem = _problem(self)
+        problem = _problem_of(self)
         if problem:
             raise graph_error(problem, op="Pad", got=repr(self))
 
@@ -162,7 +162,7 @@ def _check_growth(growth: object) -> None:
         raise graph_error("growth must be a number", op="Pad", got=got)
 
 
-def _problem(pad: Pad) -> str:
+def _problem_of(pad: Pad) -> str:
     if not pad.growth > 1:
         return "capacities must grow: growth must be more than 1"
     if pad.minimum < 1 or any(b < 1 for b in pad.buckets) or pad.multiple < 0:
@@ -225,16 +225,16 @@ def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, P
     nor in the graph `before` it was rewritten.
     """
     symbols = symbols_of(graph)
-    named = _all_sizes(graph, before)
+    named = _nameable_sizes(graph, before)
     if not isinstance(declared, Mapping):
         policy = policy_of(declared)
-        chosen = {s: for_all(s, policy) for s in symbols if _takes(s, policy)}
+        chosen = {s: policy_of_size(s, policy) for s in symbols if _can_take(s, policy)}
     else:
         chosen = {}
         for key, value in declared.items():
             policy = Specialize() if is_auto(value) else policy_of(value, key=key)
-            for symbol in _named(key, named):
-                if not _takes(symbol, policy):
+            for symbol in _symbols_of_key(key, named):
+                if not _can_take(symbol, policy):
                     raise graph_error(
                         f"Bound() is for sizes that depend on data, not {symbol.name}",
                         op="function",
@@ -248,9 +248,9 @@ def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, P
 
 def require_sizes(names: Iterable[object], graph: Graph, before: Graph) -> None:
     """Raise GraphError for a name of no size, in a graph or the graph `before` it."""
-    sizes = _all_sizes(graph, before)
+    sizes = _nameable_sizes(graph, before)
     for name in names:
-        _named(name, sizes)
+        _symbols_of_key(name, sizes)
 
 
 def _require_determined(symbol: Symbol, policy: Policy, graph: Graph) -> None:
@@ -279,18 +279,18 @@ def _require_determined(symbol: Symbol, policy: Policy, graph: Graph) -> None:
     )
 
 
-def adapting(graph: Graph, declared: object, before: Graph) -> list[Symbol]:
+def auto_sizes(graph: Graph, declared: object, before: Graph) -> list[Symbol]:
     """The sizes of a graph that `declared` leaves to "auto"."""
     symbols = symbols_of(graph)
     if not isinstance(declared, Mapping):
         return symbols if is_auto(declared) else []
-    named = _all_sizes(graph, before)
+    named = _nameable_sizes(graph, before)
     keys = [key for key, value in declared.items() if is_auto(value)]
-    named_sizes = {s for key in keys for s in _named(key, named)}
+    named_sizes = {s for key in keys for s in _symbols_of_key(key, named)}
     return [s for s in symbols if s in named_sizes]
 
 
-def _all_sizes(graph: Graph, before: Graph) -> list[Symbol]:
+def _nameable_sizes(graph: Graph, before: Graph) -> list[Symbol]:
     """The sizes that keys of `dims` may name."""
     sizes = [*symbols_of(graph), *sizes_of(before), *sizes_of(graph)]
     return list(dict.fromkeys(sizes))
@@ -340,10 +340,10 @@ def _axes(graph: Graph) -> Iterator[Size]:
 
 def sizes_of(graph: Graph) -> list[Symbol]:
     """The symbols of `symbols_of`, of sizes of inputs, and of sizes that ops need."""
-    asked = [s for node in graph.nodes for s in in_order(node)]
+    of_ops = [s for node in graph.nodes for s in printed_in_order(node)]
     of_axes = [s for n in _axes(graph) if isinstance(n, Dim) for s in n.symbols]
-    asked.sort(key=lambda s: s.serial)
-    return list(dict.fromkeys([*of_axes, *symbols_of(graph), *asked]))
+    of_ops.sort(key=lambda s: s.serial)
+    return list(dict.fromkeys([*of_axes, *symbols_of(graph), *of_ops]))
 
 
 def names_of(graph: Graph) -> dict[object, str]:
@@ -364,7 +364,7 @@ def names_after(written: Graph, graph: Graph) -> dict[object, str]:
     return {**names, **{s: name for s, name in later if s not in both}}
 
 
-def key_names(declared: object, graph: Graph) -> object:
+def with_names_as_keys(declared: object, graph: Graph) -> object:
     """Return `dims` with names in place of symbolic integers."""
     if not isinstance(declared, Mapping):
         return declared
@@ -372,7 +372,7 @@ def key_names(declared: object, graph: Graph) -> object:
     return {
         key if isinstance(key, str) else names.get(s, s.name): policy
         for key, policy in declared.items()
-        for s in _named(key, symbols)[:1]
+        for s in _symbols_of_key(key, symbols)[:1]
     }
 
 
@@ -389,15 +389,15 @@ def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
                 if isinstance(size, Dim):
                     yield from size.symbols
         if node.primitive is SLICE_UPDATE:  # the slice has a size, though no value has
-            yield from in_order(node)
+            yield from printed_in_order(node)
         if node.primitive is SIZE_OP:  # of an argument of which only sizes matter
-            yield from (s for s in in_order(node) if s.origin is None)
+            yield from (s for s in printed_in_order(node) if s.origin is None)
         if has_inner(node):  # a loop has as many steps, and no array has that size
-            yield from in_order(node)
-            yield from _limits(node)
+            yield from printed_in_order(node)
+            yield from _limit_symbols(node)
 
 
-def _limits(node: Node) -> Iterator[Symbol]:
+def _limit_symbols(node: Node) -> Iterator[Symbol]:
     """The symbols of the limit of a loop whose sizes differ from step to step."""
     if node.primitive is not SCAN or not any(b.computed for b in bodies_of(node)):
         return
@@ -408,11 +408,11 @@ def _limits(node: Node) -> Iterator[Symbol]:
                 yield from size.symbols
 
 
-def _takes(symbol: Symbol, policy: Policy) -> bool:
+def _can_take(symbol: Symbol, policy: Policy) -> bool:
     return not isinstance(policy, Bound) or symbol.upper is not None
 
 
-def for_all(symbol: Symbol, policy: Policy) -> Policy:
+def policy_of_size(symbol: Symbol, policy: Policy) -> Policy:
     """Choose a size's policy from one for all sizes: counted elements stay bounded.
 
     An array of that many elements exists anyway, and nothing is read on the host.
@@ -449,11 +449,11 @@ def policy_of(declared: object, op: str = "function", key: object = None) -> Pol
             '"auto", Specialize(), Pad(...), Bound(), the name of one of these, or a '
             "dict of them by size"
         ),
-        hint=_remedy(declared, "n" if key is None else key),
+        hint=_policy_hint(declared, "n" if key is None else key),
     )
 
 
-def _remedy(declared: object, key: object) -> str:
+def _policy_hint(declared: object, key: object) -> str:
     """A hint at the policy that was meant, where that can be seen."""
     name = (declared if isinstance(declared, type) else type(declared)).__name__
     if isinstance(declared, type):
@@ -474,7 +474,7 @@ def _remedy(declared: object, key: object) -> str:
     return ""
 
 
-def _named(key: object, symbols: Sequence[Symbol]) -> list[Symbol]:
+def _symbols_of_key(key: object, symbols: Sequence[Symbol]) -> list[Symbol]:
     """The symbols that a key of `dims` means."""
     names = distinct(symbols)
     if isinstance(key, str):

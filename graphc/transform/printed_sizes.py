@@ -9,13 +9,13 @@ Keys = frozenset[Symbol]
 NOTHING: Keys = frozenset()
 
 
-def printed(node: Node) -> Keys:
+def printed_symbols(node: Node) -> Keys:
     """The symbols whose numbers stand in the text of this node."""
-    return frozenset(in_order(node)) if node.params or node.guards else NOTHING
+    return frozenset(printed_in_order(node)) if node.params or node.guards else NOTHING
 
 
-def in_order(node: Node) -> Iterator[Symbol]:
-    """Yield the symbols of `printed` as they occur; sets differ in order by process."""
+def printed_in_order(node: Node) -> Iterator[Symbol]:
+    """Yield `printed_symbols` as they occur; sets differ in order by process."""
     yield from symbols_of_sizes(entries_of(node.params))
     for guard in node.guards:
         yield from symbols_of_sizes((guard.left, guard.right))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.transform.planning.grouping import weight
+from graphc.transform.planning.grouping import compile_weight
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "penguins.py"
 
@@ -67,7 +67,7 @@ def test_what_a_new_size_compiles(penguins, data):
         return [c.segment for c in f.stats().compilations[before:]]
 
     segments = range(len(f.plan.segments))
-    sizes = [sum(map(weight, s.nodes)) for s in f.plan.segments]
+    sizes = [sum(map(compile_weight, s.nodes)) for s in f.plan.segments]
     solver = sizes.index(max(sizes))
     assert sizes[solver] > 80  # all steps are one loop there
     assert new(x, mass, group, everyone, 3) == list(segments)

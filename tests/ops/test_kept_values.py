@@ -14,7 +14,7 @@ from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.types import is_inexact
-from graphc.transform.derivatives.recomputed import may_differ
+from graphc.transform.derivatives.recomputed import may_vary_in_rounding
 from tests.ops.differentiating import REFUSAL, weighted
 from tests.ops.points import points
 from tests.ops.test_gradients import FAMILIES
@@ -83,7 +83,7 @@ def compared_anew(point):
         node.primitive.name
         for node in own
         if node.primitive.name in COMPARISONS
-        and any(is_inexact(v.dtype) and may_differ(v) for v in node.inputs)
+        and any(is_inexact(v.dtype) and may_vary_in_rounding(v) for v in node.inputs)
     }
 
 
@@ -136,7 +136,7 @@ def test_what_gradients_compare_is_kept():
     ],
 )
 def test_what_may_be_rounded_in_several_ways(value, differs):
-    assert may_differ(value) is differs
+    assert may_vary_in_rounding(value) is differs
 
 
 ROUNDINGS = [

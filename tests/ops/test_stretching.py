@@ -15,7 +15,7 @@ import graphc.tensor as gt
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import is_inexact
-from graphc.transform.padding.stretching import axes_maybe_one, resolved
+from graphc.transform.padding.stretching import axes_maybe_one, resolve_ones
 from tests.ops.sampling import applied, arrays_in, flat, shown
 from tests.ops.test_samples import AT_LENGTH, FAMILIES
 
@@ -95,7 +95,7 @@ def problem(sample, call, specs, shapes, dtype):
     inputs, outputs = built(sample, call, specs, dtype, maybe_one(shapes))
     names = tuple(v.name for v in inputs)
     graph = Graph(tuple(inputs), tuple(outputs), names, ("",) * len(outputs))
-    made = resolved(graph, axes_maybe_one(graph)).graph
+    made = resolve_ones(graph, axes_maybe_one(graph)).graph
     for a, b in zip(expected, made.outputs, strict=True):
         if str(a.type) != str(b.type):
             return f"{b.type}, not {a.type}"

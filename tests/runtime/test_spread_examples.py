@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.transform.sharding.spread import spread
+from graphc.transform.sharding.spread import spread_examples
 from tests.on_devices import on_devices
 
 
@@ -22,7 +22,7 @@ def test_devices_have_about_as_many_elements(devices, missing):
     rows = 12
     count = devices * rows - min(missing, devices - 1)
     counts = rng.geometric(0.03, size=count).tolist()
-    order = spread(range(count), counts, rows)
+    order = spread_examples(range(count), counts, rows)
     assert sorted(order) == [*range(count)]
     ours, theirs = (elements(o, counts, rows) for o in (order, [*range(count)]))
     assert max(ours) <= max(theirs)
@@ -33,7 +33,7 @@ def test_devices_have_about_as_many_elements(devices, missing):
 
 
 def test_no_examples():
-    assert spread([], [], 0) == [] and spread([0], [3], 4) == [0]
+    assert spread_examples([], [], 0) == [] and spread_examples([0], [3], 4) == [0]
 
 
 ON_DEVICES = """

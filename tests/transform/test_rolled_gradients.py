@@ -127,7 +127,7 @@ def test_blocks_of_which_more_is_needed_are_not_computed_twice():
     agree([x, *ws, b], outputs, loops=0)
     names = ("",) * (len(ws) + 2), ("",) * len(outputs)
     graph = Graph((x, *ws, b), tuple(outputs), *names)
-    compiled = rolled_gradients.as_compiled(graph, rolling=True)
+    compiled = rolled_gradients.with_gradients_of_loops(graph, rolling=True)
     assert sum(n.primitive.name == "tanh" for n in compiled.nodes) == COUNT
 
 

@@ -18,7 +18,7 @@ from graphc.ir.graph.verify import verify
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.text.printer import to_text
 from graphc.ir.text.reader import parse_graph
-from graphc.transform.padding.stretching import axes_maybe_one, resolved
+from graphc.transform.padding.stretching import axes_maybe_one, resolve_ones
 from tests.transform.alike import alike
 
 SHAPES = (("b?", "n"), ("m", "n"), ("c?", "n"))
@@ -339,7 +339,7 @@ def test_nothing_is_left_to_be_known_in_resolved_graphs(case):
     graph = Graph(tuple(inputs), outputs, names, ("",) * len(outputs))
     axes = list(axes_maybe_one(graph))
     for ones in (axes[:1], axes):
-        made = resolved(graph, ones).graph
+        made = resolve_ones(graph, ones).graph
         verify(made)
         nodes = ancestors(made.outputs)
         sizes = [n for v in (v for node in nodes for v in node.outputs)

@@ -32,7 +32,7 @@ from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import DType, TensorType
 from graphc.ops.common.conditions import Checking
-from graphc.transform.planning.bounds_checks import asking, unread
+from graphc.transform.planning.bounds_checks import find_unread_nodes, with_checks_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class NumpyTrace:
 
     def checked(self, check: Checking) -> Graph:
         """The graph; if `check` is set, with the checks that no result needs."""
-        return asking(self.graph, self.unread, check) if check else self.graph
+        return with_checks_of(self.graph, self.unread, check) if check else self.graph
 
     def is_like(self, other: "NumpyTrace") -> bool:
         """Whether another trace provably computes the same at the same sizes."""
@@ -108,7 +108,7 @@ def traced(
     unnamed = ("",) * len(outputs)
     graph = Graph(graph_inputs, tuple(outputs), tuple(names), unnamed)
     decisions = Decisions(symbols) if answers is None else answers.decisions
-    return NumpyTrace(graph, tree, unread(graph, values), decisions)
+    return NumpyTrace(graph, tree, find_unread_nodes(graph, values), decisions)
 
 
 def _output(leaf: object) -> Value:

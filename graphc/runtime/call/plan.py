@@ -13,7 +13,7 @@ from graphc.ir.graph.nodes import Guard
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
 from graphc.ir.sizes.lines import line_of
 from graphc.transform.padding.padded_graph import PaddedGraph
-from graphc.transform.padding.storage import of_integers
+from graphc.transform.padding.storage import is_of_integers
 from graphc.transform.planning.plan import Plan
 from graphc.transform.tied import KnownRooms, chosen_capacities
 
@@ -85,7 +85,7 @@ def _by_shapes_alone(padded: PaddedGraph) -> bool:
         not padded.counts
         and not padded.inner
         and not padded.guards_by(integers=True)
-        and not any(of_integers(guard) for guard, _ in padded.branch_guards)
+        and not any(is_of_integers(guard) for guard, _ in padded.branch_guards)
         and all(s.origin is None for s in symbols)
     )
 

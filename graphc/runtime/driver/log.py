@@ -13,7 +13,7 @@ from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.progress import ProgressLine, begun, logger
 from graphc.runtime.driver.stance import SEGMENT, begins
 from graphc.runtime.driver.xla import Event
-from graphc.transform.planning.plan import asked_by
+from graphc.transform.planning.plan import first_node_with_size
 
 
 def in_number(count: int, noun: str) -> str:
@@ -282,5 +282,5 @@ class Log:
         symbol = self._prepared.sizes.get(name)
         if symbol is None:
             return ""
-        node = asked_by(self._prepared.plan.segments[segment], symbol)
+        node = first_node_with_size(self._prepared.plan.segments[segment], symbol)
         return f", asked for by {node.reported} at {node.place}"

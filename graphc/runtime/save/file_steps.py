@@ -38,7 +38,7 @@ from graphc.transform.planning.plan import (
     Read,
     Segment,
 )
-from graphc.transform.printed_sizes import printed
+from graphc.transform.printed_sizes import printed_symbols
 from graphc.transform.tied import needed_alone
 from graphc_serving.loops import Loop
 from graphc_serving.steps import Formula, Step
@@ -367,7 +367,7 @@ class StepWriter:
         if is_of_numpy(node):
             self._compute(node)
             return
-        if printed(node) or rounds_otherwise(node):
+        if printed_symbols(node) or rounds_otherwise(node):
             _refuse(f"{node.primitive.name} on the host", step.place, step.reason)
         arrays = [self.value(v) for v in node.inputs if literal_of(v) is None]
         self.make("run", node.outputs, self._file.stage(node), arrays, ())

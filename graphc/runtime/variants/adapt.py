@@ -16,7 +16,7 @@ from graphc.ops.effects.capacities import BUCKET
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.seen import MANY, Seen
 from graphc.transform.padding.padded_graph import PaddedGraph
-from graphc.transform.padding.sharing import sharing
+from graphc.transform.padding.sharing import share_capacities
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
@@ -279,7 +279,7 @@ class Adapter:
         if not any(s.origin is None for s in (*self._policies, *chosen)):
             return chosen | {s: self._narrow(s, chosen[s]) for s in chosen}
         before = {s: p for s, p in self._policies.items() if type(p) in (Pad, Tied)}
-        chosen = sharing(before | chosen, self._graph, self._costs)
+        chosen = share_capacities(before | chosen, self._graph, self._costs)
         # Pairs of capacities, of an array and of a part of it, would ask for many
         # programs.
         taken = {s: p for s, p in self._policies.items() if isinstance(p, Narrow)}

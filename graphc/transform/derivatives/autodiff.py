@@ -24,7 +24,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import equal
 from graphc.ir.types import NDArray, is_inexact
 from graphc.ops.common.broadcasting import any_to, summed_to
-from graphc.transform.derivatives.recomputed import kept, kept_inputs
+from graphc.transform.derivatives.recomputed import inputs_of_rule, stored_once
 
 _MOST_NAMED = 12  # ops of a path that a message names
 
@@ -50,7 +50,7 @@ def pull(
     the total derivative. Raises GraphError where the path leads through an op without a
     gradient, and names both.
     """
-    nodes, active = _active(outputs, wrt)
+    nodes, active = _find_active(outputs, wrt)
     sweep = _Sweep(active)
     for output, g in zip(outputs, cotangents, strict=True):
         if g is not None and output in active:
@@ -60,7 +60,7 @@ def pull(
     return [sweep.total(v) for v in wrt]
 
 
-def _active(
+def _find_active(
     outputs: Sequence[Value], wrt: Sequence[Value]
 ) -> tuple[list[Node], set[Value]]:
     """Return the nodes and values through which `outputs` depend smoothly on `wrt`."""
@@ -87,15 +87,15 @@ class _Sweep:
         cotangent = self._cotangents.get(value)
         return None if cotangent is None else cotangent.value
 
-    def add(self, value: Value, more: _Cotangent) -> None:
+    def add(self, value: Value, cotangent: _Cotangent) -> None:
         """Add the cotangent of one more use of a value."""
         so_far = self._cotangents.get(value)
         if so_far is not None:
             mask = None
-            if so_far.mask is not None and more.mask is not None:
-                mask = F.logical_or(so_far.mask, more.mask)
-            more = _Cotangent(_sum(so_far.value, more.value), mask)
-        self._cotangents[value] = more
+            if so_far.mask is not None and cotangent.mask is not None:
+                mask = F.logical_or(so_far.mask, cotangent.mask)
+            cotangent = _Cotangent(_sum(so_far.value, cotangent.value), mask)
+        self._cotangents[value] = cotangent
 
     def visit(self, node: Node, outputs: Sequence[Value]) -> None:
         """Propagate the cotangents of a node's outputs to its inputs."""
@@ -106,19 +106,19 @@ class _Sweep:
             rule = GRADIENTS.find(node.primitive)
             reason = self._refusal(node)
             if reason or rule is None:
-                raise _no_rule(node, outputs, reason)
+                raise _missing_rule(node, outputs, reason)
             g = tuple([None if c is None else c.value for c in cotangents])
             params = dict(node.params)
             if node.primitive.selective:
                 params["needed"] = [v in self._active for v in node.inputs]
             contributions = rule(
-                g[0] if len(g) == 1 else g, *kept_inputs(node), **params
+                g[0] if len(g) == 1 else g, *inputs_of_rule(node), **params
             )
             for i, (value, d) in enumerate(
                 zip(node.inputs, contributions, strict=True)
             ):
                 if d is not None and value in self._active:
-                    self.add(value, _settled(node, i, d, cotangents[0]))
+                    self.add(value, _fitted_cotangent(node, i, d, cotangents[0]))
 
     def _refusal(self, node: Node) -> str:
         """Return the reason why no gradient passes through a node; "" if one does."""
@@ -129,7 +129,7 @@ class _Sweep:
         return "" if primitive in GRADIENTS else GRADIENTS.reason(primitive)
 
 
-def _settled(
+def _fitted_cotangent(
     node: Node, index: int, d: Value, output_cotangent: _Cotangent | None
 ) -> _Cotangent:
     """Fit a rule's cotangent to the input's type, masked where it does not count."""
@@ -141,13 +141,13 @@ def _settled(
         d = summed_to(d, value.type.shape)
         mask = None if mask is None else any_to(mask, value.type.shape)
     if d.dtype != value.dtype:
-        d = _real(d, value)
-    if not _fits(d, value):
+        d = _real_part(d, value)
+    if not _has_type_of(d, value):
         raise AssertionError(f"{node.primitive.name}: {d.type} for {value.type}")
     return _Cotangent(d, mask)
 
 
-def _fits(d: Value, value: Value) -> bool:
+def _has_type_of(d: Value, value: Value) -> bool:
     shape, expected = d.type.shape, value.type.shape
     if d.dtype != value.dtype or len(shape) != len(expected):
         return False
@@ -156,7 +156,7 @@ def _fits(d: Value, value: Value) -> bool:
     )
 
 
-def _real(d: Value, value: Value) -> Value:
+def _real_part(d: Value, value: Value) -> Value:
     """Return the real part of a cotangent that became complex, if the value is real."""
     if d.dtype.kind == "c" and value.dtype.kind != "c":
         return F.astype(F.real(d), value.dtype)
@@ -170,7 +170,7 @@ def _mask(node: Node, index: int, output_cotangent: _Cotangent | None) -> Value 
     if primitive.elementwise:
         if not primitive.chooses:
             return above
-        chosen = _chosen(node, index)
+        chosen = _where_chosen(node, index)
         if chosen is None or above is None:
             return above if chosen is None else chosen
         return F.logical_and(above, chosen)
@@ -182,9 +182,9 @@ def _mask(node: Node, index: int, output_cotangent: _Cotangent | None) -> Value 
     return None if moved is None else F.not_equal(moved, 0)
 
 
-def _chosen(node: Node, index: int) -> Value | None:
+def _where_chosen(node: Node, index: int) -> Value | None:
     """Return where `where` takes this branch, in the shape of its output."""
-    condition = F.broadcast_to(kept(node.inputs[0]), node.outputs[0].type.shape)
+    condition = F.broadcast_to(stored_once(node.inputs[0]), node.outputs[0].type.shape)
     return condition if index == 1 else F.logical_not(condition)
 
 
@@ -208,7 +208,7 @@ def _is_plain(literal: NDArray | None) -> bool:
 def _sum(a: Value, b: Value) -> Value:
     """Add two values; a scatter-add onto zeros is done onto the other value instead."""
     for x, y in ((a, b), (b, a)):
-        writes = _onto_zeros(y)
+        writes = _scatters_onto_zeros(y)
         if writes:
             for node in writes:
                 x = node.primitive(x, *node.inputs[1:], **node.params)
@@ -216,7 +216,7 @@ def _sum(a: Value, b: Value) -> Value:
     return F.add(a, b)
 
 
-def _onto_zeros(value: Value) -> list[Node]:
+def _scatters_onto_zeros(value: Value) -> list[Node]:
     """Return the scatter-adds onto zeros that make a value; none for other forms."""
     scatters = []
     node = value.node
@@ -229,7 +229,7 @@ def _onto_zeros(value: Value) -> list[Node]:
     return scatters[::-1] if fill is not None and not fill.any() else []
 
 
-def _no_rule(node: Node, outputs: Sequence[Value], reason: str) -> GraphError:
+def _missing_rule(node: Node, outputs: Sequence[Value], reason: str) -> GraphError:
     return graph_error(
         f"there is no gradient through {node.primitive.name}: {reason}",
         op="grad",

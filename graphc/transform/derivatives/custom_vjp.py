@@ -135,9 +135,9 @@ class CustomVjp:
         arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
         result = self._function(*unflatten(form, arguments))
         outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
-        _need_all_arguments(outputs, arguments)
+        _require_all_arguments(outputs, arguments)
         name = getattr(self._function, "__name__", "function")
-        ruled = with_rule(outputs, arguments, self._rule(form, like), name)
+        ruled = with_gradient_rule(outputs, arguments, self._rule(form, like), name)
         return unflatten(like, list(ruled))
 
     def _rule(self, form: object, like: object) -> Backward:
@@ -159,12 +159,14 @@ class CustomVjp:
                     hint="return outputs, residuals",
                 )
             slopes = backward(ahead[1], unflatten(like, cotangents))
-            return _fitted(slopes, form, arguments)
+            return _cotangents_of_rule(slopes, form, arguments)
 
         return rule
 
 
-def _fitted(answer: ArrayLike, form: Any, arguments: list[Value]) -> list[Value | None]:
+def _cotangents_of_rule(
+    answer: ArrayLike, form: Any, arguments: list[Value]
+) -> list[Value | None]:
     """Return the cotangents of a user's rule, one per argument and of its type."""
     if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
         raise graph_error(
@@ -176,10 +178,10 @@ def _fitted(answer: ArrayLike, form: Any, arguments: list[Value]) -> list[Value 
     gradients: list[Value | None] = []
     remaining = iter(arguments)
     for part, argument in zip(answer, form, strict=True):
-        mine = [next(remaining) for _ in flatten(argument, leaf=as_value)[0]]
-        values = [None] * len(mine) if part is None else _leaves(part)
-        for d, value in zip(values, mine, strict=True):
-            gradients.append(None if d is None else _of_type(d, value))
+        its_values = [next(remaining) for _ in flatten(argument, leaf=as_value)[0]]
+        values = [None] * len(its_values) if part is None else _leaves(part)
+        for d, value in zip(values, its_values, strict=True):
+            gradients.append(None if d is None else _cotangent_of_type(d, value))
     return gradients
 
 
@@ -188,7 +190,7 @@ def _leaves(part: object) -> list[object]:
     return leaves
 
 
-def _of_type(d: object, value: Value) -> Value | None:
+def _cotangent_of_type(d: object, value: Value) -> Value | None:
     if not is_inexact(value.dtype):
         return None
     converted = cast(as_value(d), value.dtype)
@@ -202,11 +204,11 @@ def _of_type(d: object, value: Value) -> Value | None:
     return F.specify_shape(converted, value.type.shape)
 
 
-def _need_all_arguments(outputs: list[Value], arguments: list[Value]) -> None:
+def _require_all_arguments(outputs: list[Value], arguments: list[Value]) -> None:
     """Raise GraphError for a variable from outside, which would get zero silently."""
-    known = set(ancestors(arguments))
+    argument_nodes = set(ancestors(arguments))
     for node in ancestors(outputs):
-        if node.primitive is INPUT and node not in known:
+        if node.primitive is INPUT and node not in argument_nodes:
             name = node.outputs[0].name
             raise graph_error(
                 f"the function uses {name}, which is no argument of it",
@@ -215,7 +217,7 @@ def _need_all_arguments(outputs: list[Value], arguments: list[Value]) -> None:
             )
 
 
-def with_rule(
+def with_gradient_rule(
     outputs: Sequence[Value],
     arguments: Sequence[Value],
     rule: Backward,

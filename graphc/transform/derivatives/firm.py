@@ -21,16 +21,16 @@ from graphc.ir.graph.op import Primitive
 from graphc.ir.primitives import OP
 from graphc.ir.types import NDArray, is_float, is_inexact
 
-_MOST = 64  # values that are looked at; what is not shown by then counts as false
+_MOST_VALUES = 64  # looked at; what is not shown by then counts as false
 Holds = Callable[["Interval", "Interval"], bool]
 
 
 class Interval(NamedTuple):
-    """Bounds of a value; if `apart`, it is 0 only by underflow."""
+    """Bounds of a value; if `is_nonzero`, it is 0 only by underflow."""
 
     low: float
     high: float
-    apart: bool
+    is_nonzero: bool
 
     @property
     def is_zero(self) -> bool:
@@ -39,7 +39,7 @@ class Interval(NamedTuple):
 
     def __or__(self, other: "Interval") -> "Interval":
         low, high = min(self.low, other.low), max(self.high, other.high)
-        return Interval(low, high, self.apart and other.apart)
+        return Interval(low, high, self.is_nonzero and other.is_nonzero)
 
 
 _UNKNOWN = Interval(-math.inf, math.inf, False)
@@ -66,7 +66,7 @@ def _is_decided_by_bounds(node: Node) -> bool:
     a, b = map(bounds_of, node.inputs)
     if a.high < b.low or a.low > b.high or holds(a, b):
         return True
-    return (b.is_zero and a.apart) or (a.is_zero and b.apart)
+    return (b.is_zero and a.is_nonzero) or (a.is_zero and b.is_nonzero)
 
 
 def _is_infinity(value: Value) -> bool:
@@ -89,14 +89,14 @@ def bounds_of(value: Value, known: dict[Value, Interval] | None = None) -> Inter
     known = {} if known is None else known
     if value not in known:
         known[value] = _UNKNOWN  # where it is too deep
-        known[value] = _bounds(value, known) if len(known) < _MOST else _UNKNOWN
+        known[value] = _bounds(value, known) if len(known) < _MOST_VALUES else _UNKNOWN
     return known[value]
 
 
 def _bounds(value: Value, known: dict[Value, Interval]) -> Interval:
     literal, node = literal_of(value), value.node
     if literal is not None:
-        return _of_literal(literal)
+        return _bounds_of_literal(literal)
     if not is_inexact(value.dtype):
         return _UNKNOWN
     if node.primitive is OP.expit:
@@ -107,27 +107,27 @@ def _bounds(value: Value, known: dict[Value, Interval]) -> Interval:
     if sources is not None:
         return reduce(or_, [bounds_of(v, known) for v in sources])
     if node.primitive in (OP.add, OP.multiply, OP.true_divide):
-        return _of_pair(node, *[bounds_of(v, known) for v in node.inputs])
+        return _bounds_of_pair(node, *[bounds_of(v, known) for v in node.inputs])
     if node.primitive in (OP.sum, OP.square, OP.absolute, OP.sqrt):
         operand = bounds_of(node.inputs[0], known)
         if node.primitive is not OP.sum or operand.low >= 0:
-            return Interval(0.0, math.inf, operand.apart)
+            return Interval(0.0, math.inf, operand.is_nonzero)
     return _UNKNOWN
 
 
-def _of_literal(array: NDArray) -> Interval:
+def _bounds_of_literal(array: NDArray) -> Interval:
     if array.dtype.kind not in "biuf" or not array.size or np.isnan(array).any():
         return _UNKNOWN
     return Interval(float(array.min()), float(array.max()), bool(array.all()))
 
 
-def _of_pair(node: Node, a: Interval, b: Interval) -> Interval:
+def _bounds_of_pair(node: Node, a: Interval, b: Interval) -> Interval:
     """Bound a sum, product or quotient of numbers, if none of them is negative."""
     if a.low < 0 or b.low < 0:
         return _UNKNOWN
     if node.primitive is OP.add:
-        return Interval(a.low + b.low, a.high + b.high, a.apart or b.apart)
-    return Interval(0.0, math.inf, a.apart and b.apart)
+        return Interval(a.low + b.low, a.high + b.high, a.is_nonzero or b.is_nonzero)
+    return Interval(0.0, math.inf, a.is_nonzero and b.is_nonzero)
 
 
 _MASKS = {OP.logical_and, OP.logical_or, OP.logical_not, OP.expand_dims}
@@ -145,20 +145,20 @@ def _has_firm_infinities(value: Value) -> bool:
         node = value.node
         if node.primitive.rounding == "stored" or not is_inexact(value.dtype):
             continue
-        causes = _infinite_by(node)
-        if causes is None or len(seen) > _MOST:
+        causes = _sources_of_infinities(node)
+        if causes is None or len(seen) > _MOST_VALUES:
             return False
         stack += [v for v in causes if v not in seen]
         seen.update(causes)
     return True
 
 
-def _infinite_by(node: Node) -> Sequence[Value] | None:
+def _sources_of_infinities(node: Node) -> Sequence[Value] | None:
     """Return the values whose infinities a node passes on; None if it makes others."""
     if node.primitive in (OP.log, OP.log2, OP.log10):
-        return node.inputs if bounds_of(node.inputs[0]).apart else None
+        return node.inputs if bounds_of(node.inputs[0]).is_nonzero else None
     if node.primitive is OP.true_divide:
-        return node.inputs if bounds_of(node.inputs[1]).apart else None
+        return node.inputs if bounds_of(node.inputs[1]).is_nonzero else None
     if node.primitive is OP.log1p:
         return node.inputs if bounds_of(node.inputs[0]).low > -1 else None
     if node.primitive is OP.where and not _is_firm_mask(node.inputs[0]):
@@ -171,16 +171,16 @@ def _infinite_by(node: Node) -> Sequence[Value] | None:
 
 def _is_firm_mask(value: Value) -> bool:
     """Whether a bool is made of comparisons that bounds decide."""
-    left = [value]
-    for _ in range(_MOST):
-        if not left:
+    pending = [value]
+    for _ in range(_MOST_VALUES):
+        if not pending:
             return True
-        node = left.pop().node
+        node = pending.pop().node
         if node.primitive.rounding == "stored" or _is_decided_by_bounds(node):
             continue
         if node.primitive not in _MASKS:
             return False
-        left += node.inputs
+        pending += node.inputs
     return False
 
 

@@ -13,7 +13,10 @@ from graphc.ir.namespace import F
 from graphc.ir.types import is_float, is_inexact
 from graphc.transform.derivatives.autodiff import pull
 from graphc.transform.derivatives.checkpoint import without_waiting
-from graphc.transform.derivatives.rolled_gradients import as_written, pulled
+from graphc.transform.derivatives.rolled_gradients import (
+    pull_through_loops,
+    with_gradients_of_blocks,
+)
 from graphc.transform.derivatives.vectorize import vmap
 
 Disconnected = Literal["raise", "zero"]
@@ -39,20 +42,20 @@ def grad(
     >>> f(np.array([1, 2], "float32"))
     array([ 3., 12.], dtype=float32)
     """
-    values_only("grad", cost, wrt)
-    return _grad(cost, wrt, disconnected, pulled)
+    require_values("grad", cost, wrt)
+    return _grad(cost, wrt, disconnected, pull_through_loops)
 
 
 def _grad(cost: object, wrt: object, disconnected: Disconnected, pull: Pull) -> object:
     seed = cast(as_value(1), _real_scalar(cost).dtype)
-    return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected, pull)
+    return _pull_structure("grad", [as_value(cost)], [seed], wrt, disconnected, pull)
 
 
 def value_and_grad(
     cost: object, wrt: object = None, *, disconnected: Disconnected = "raise"
 ) -> tuple[Value, Any]:
     """Return `(cost, grad(cost, wrt))`."""
-    values_only("value_and_grad", cost, wrt)
+    require_values("value_and_grad", cost, wrt)
     return as_value(cost), grad(cost, wrt, disconnected=disconnected)
 
 
@@ -74,10 +77,10 @@ def vjp(
     `cotangents` has the structure and shapes of `outputs`; the result has the structure
     of `wrt`. `pullback` is another name of this function.
     """
-    values_only("vjp", outputs, wrt, cotangents)
+    require_values("vjp", outputs, wrt, cotangents)
     values, _ = flatten(outputs)
-    seeds = _alike(cotangents, values, "vjp", "cotangent")
-    return _pulled("vjp", values, seeds, wrt, disconnected, pulled)
+    seeds = _matching_values(cotangents, values, "vjp", "cotangent")
+    return _pull_structure("vjp", values, seeds, wrt, disconnected, pull_through_loops)
 
 
 def jvp(outputs: object, wrt: object = None, tangents: object = None) -> Any:
@@ -96,11 +99,11 @@ def jvp(outputs: object, wrt: object = None, tangents: object = None) -> Any:
     calculating Jacobian vector products"). `pushforward` is another name of this
     function.
     """
-    values_only("jvp", outputs, wrt, tangents)
+    require_values("jvp", outputs, wrt, tangents)
     targets, like = flatten(outputs)
-    targets = as_written(targets)
+    targets = with_gradients_of_blocks(targets)
     values, _ = flatten(wrt)
-    directions = _alike(tangents, values, "jvp", "tangent")
+    directions = _matching_values(tangents, values, "jvp", "tangent")
     seeds = [variable("cotangent", v.type) for v in targets]
     with without_waiting():
         pulled_back = zip(pull(targets, seeds, values), directions, strict=True)
@@ -126,7 +129,7 @@ def jacobian(
     Reverse mode computes them for all elements of the output at once, which takes the
     memory of as many sweeps. Structures give, for each output, the structure of `wrt`.
     """
-    values_only("jacobian", outputs, wrt)
+    require_values("jacobian", outputs, wrt)
     values, like = flatten(outputs)
     derivatives = [_jacobian_of(v, wrt, disconnected) for v in values]
     return unflatten(like, derivatives)
@@ -138,10 +141,12 @@ def _jacobian_of(output: Value, wrt: object, disconnected: Disconnected) -> obje
     shape = output.type.shape
     n = output.type.size
     basis = F.reshape(F.eye(n, dtype=output.dtype), (n, *shape))
-    written = as_written([output])
-    rows = vmap(lambda g: _pulled("jacobian", written, [g], wrt, disconnected, pull))(
-        basis
-    )
+    written = with_gradients_of_blocks([output])
+
+    def row(g: Value) -> object:
+        return _pull_structure("jacobian", written, [g], wrt, disconnected, pull)
+
+    rows = vmap(row)(basis)
     values, like = flatten(rows)
     return unflatten(like, [F.reshape(v, (*shape, *v.type.shape[1:])) for v in values])
 
@@ -152,7 +157,7 @@ def hessian(cost: object, wrt: object = None) -> Any:
     With structures, each value of `wrt` has a structure of blocks, one against each
     value.
     """
-    values_only("hessian", cost, wrt)
+    require_values("hessian", cost, wrt)
     return jacobian(_grad(cost, wrt, "raise", pull), wrt, disconnected="zero")
 
 
@@ -181,12 +186,12 @@ def hvp(cost: object, wrt: object = None, vectors: object = None) -> Any:
 
     `vectors` and the result have the structure and shapes of `wrt`.
     """
-    values_only("hvp", cost, wrt, vectors)
+    require_values("hvp", cost, wrt, vectors)
     gradient = _grad(cost, wrt, "zero", pull)
     return jvp(gradient, wrt, vectors)
 
 
-def values_only(op: str, of: object, *more: object) -> None:
+def require_values(op: str, of: object, *more: object) -> None:
     """Raise GraphError for a Python function, and for missing arguments."""
     more_names = ("x", "v")[: len(more)]
     if callable(of):
@@ -211,7 +216,9 @@ def _real_scalar(cost: object) -> Value:
     return value
 
 
-def _alike(structure: object, values: list[Value], op: str, what: str) -> list[Value]:
+def _matching_values(
+    structure: object, values: list[Value], op: str, what: str
+) -> list[Value]:
     """Return one value for each of `values`, of its dtype and shape."""
     parts = [as_value(v) for v in flatten(structure, leaf=as_value)[0]]
     if len(parts) != len(values):
@@ -230,7 +237,7 @@ def _alike(structure: object, values: list[Value], op: str, what: str) -> list[V
     return converted
 
 
-def _pulled(
+def _pull_structure(
     op: str,
     outputs: list[Value],
     cotangents: list[Value],
@@ -248,33 +255,33 @@ def _pulled(
     values, like = flatten(wrt)
     numbers = numbers_within(wrt)  # as many rows of a gradient as there are
     if disconnected == "raise":
-        _need_connected(op, outputs, [v for v in values if v not in numbers])
+        _require_connected(op, outputs, [v for v in values if v not in numbers])
     with young_garbage():
         gradients = pull(outputs, cotangents, values)
     pairs = zip(gradients, values, strict=True)
-    return unflatten(like, [v if v in numbers else _filled(g, v) for g, v in pairs])
+    return unflatten(like, [v if v in numbers else _or_zeros(g, v) for g, v in pairs])
 
 
-def _filled(g: Value | None, value: Value) -> Value:
+def _or_zeros(g: Value | None, value: Value) -> Value:
     if g is not None:
         return g
     return F.zeros(value.type.shape, value.dtype if is_inexact(value.dtype) else None)
 
 
-def _need_connected(op: str, outputs: list[Value], values: list[Value]) -> None:
+def _require_connected(op: str, outputs: list[Value], values: list[Value]) -> None:
     smooth = _smooth_ancestors(outputs)
     for value in values:
         if value not in smooth:
             raise graph_error(
-                f"the cost does not depend smoothly on {_called(value)}: "
+                f"the cost does not depend smoothly on {_name_of(value)}: "
                 f"{_why_disconnected(outputs, value)}",
                 op=op,
-                got=f"{_called(value)}: {value.type}",
+                got=f"{_name_of(value)}: {value.type}",
                 hint='leave it out, or ask for zeros: disconnected="zero"',
             )
 
 
-def _called(value: Value) -> str:
+def _name_of(value: Value) -> str:
     return value.name or f"{value.node.primitive.name} ({value.node.place})"
 
 
@@ -298,10 +305,10 @@ def _why_disconnected(outputs: list[Value], value: Value) -> str:
         if not any(v in reached for v in node.inputs):
             continue
         if all(not is_inexact(v.dtype) for v in node.outputs):
-            return f"{_ends(node)} gives {node.outputs[0].dtype.name}"
+            return f"{_node_text(node)} gives {node.outputs[0].dtype.name}"
         reached.update(node.outputs)
     return "nothing in it is computed from that"
 
 
-def _ends(node: Node) -> str:
+def _node_text(node: Node) -> str:
     return f"{node.primitive.name} ({node.place})"

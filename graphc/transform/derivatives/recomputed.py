@@ -13,35 +13,35 @@ from graphc.ir.types import BOOL, is_inexact
 from graphc.ops.elementwise.declare import CONVERT
 from graphc.transform.derivatives.firm import is_firm
 
-MOST_LOOKED_AT = 32  # nodes; a value not shown to be safe by then is kept
+MOST_NODES = 32  # nodes; a value not shown to be safe by then is kept
 
 
-def kept(value: Value) -> Value:
+def stored_once(value: Value) -> Value:
     """Return `value`, or a stored copy if XLA may recompute it with other rounding."""
-    return F._pinned(value) if may_differ(value) else value
+    return F._pinned(value) if may_vary_in_rounding(value) else value
 
 
-def kept_inputs(node: Node) -> tuple[Value, ...]:
+def inputs_of_rule(node: Node) -> tuple[Value, ...]:
     """Return the inputs of a node as its gradient rule gets them.
 
     If the op compares its inputs, they are kept. In other ops only masks are, as the
     one in `r * (r > 0)`.
     """
     if node.primitive.picks:
-        return tuple([kept(v) for v in node.inputs])
-    return tuple([_with_kept_mask(v) for v in node.inputs])
+        return tuple([stored_once(v) for v in node.inputs])
+    return tuple([_with_stored_mask(v) for v in node.inputs])
 
 
-def _with_kept_mask(value: Value) -> Value:
+def _with_stored_mask(value: Value) -> Value:
     """Return a value; if it is a bool turned into a number, the bool is kept."""
     node = value.node
     if node.primitive is not CONVERT or node.inputs[0].dtype != BOOL:
         return value
-    mask = kept(node.inputs[0])
+    mask = stored_once(node.inputs[0])
     return value if mask is node.inputs[0] else F.astype(mask, value.dtype)
 
 
-def may_differ(value: Value) -> bool:
+def may_vary_in_rounding(value: Value) -> bool:
     """Whether two computations of a value need not give the same bits."""
     rounded, seen, stack = False, {value.node}, [value.node]
     while stack:
@@ -51,17 +51,17 @@ def may_differ(value: Value) -> bool:
             continue
         if rounding != "none" and _rounds(node):
             # A single rounding of stored numbers gives the same bits in each loop.
-            if rounded or rounding == "many" or _is_small(node):
+            if rounded or rounding == "many" or _is_rounding_optional(node):
                 return True
             rounded = True
         stack += [v.node for v in node.inputs if v.node not in seen]
         seen.update(stack)
-        if len(seen) > MOST_LOOKED_AT:
+        if len(seen) > MOST_NODES:
             return True
     return False
 
 
-def _is_small(node: Node) -> bool:
+def _is_rounding_optional(node: Node) -> bool:
     """Whether XLA may leave out the rounding of a result, as it does for 16 bits."""
     return node.outputs[0].dtype.itemsize < 4
 

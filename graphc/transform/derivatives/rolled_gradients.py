@@ -42,17 +42,17 @@ class _Derivation:
 
 
 @dataclass(frozen=True, eq=False)
-class _Derived:
+class _DerivedGradient:
     """One of the gradients that a derivation gives, and its place among them."""
 
     derivation: _Derivation
     place: int
 
 
-_DerivedValues = dict[Value, _Derived]
+_DerivedValues = dict[Value, _DerivedGradient]
 
 
-def pulled(
+def pull_through_loops(
     outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
 ) -> Gradients:
     """Return the cotangents of `wrt` as `pull` does, through loops if that is worth it.
@@ -61,61 +61,69 @@ def pulled(
     """
     seeds = [v for v in cotangents if v is not None]
     nodes = ancestors([*outputs, *seeds])
-    if not _known(nodes):
-        gradients = _through_loops(outputs, cotangents, wrt)
+    if not _derived_values(nodes):
+        gradients = _gradients_of_loops(outputs, cotangents, wrt)
         return pull(outputs, cotangents, wrt) if gradients is None else gradients
-    written = iter(as_written([*outputs, *seeds]))
+    written = iter(with_gradients_of_blocks([*outputs, *seeds]))
     plain = [next(written) for _ in outputs]
     return pull(plain, [None if v is None else next(written) for v in cotangents], wrt)
 
 
-def as_written(values: Sequence[Value]) -> list[Value]:
+def with_gradients_of_blocks(values: Sequence[Value]) -> list[Value]:
     """Return the values, with gradients derived from the blocks as they are written."""
-    known = _known(ancestors(values))
-    if not known:
+    derived_values = _derived_values(ancestors(values))
+    if not derived_values:
         return list(values)
-    derived = {d: pull(d.outputs, d.cotangents, d.wrt) for d in _derivations(known)}
-    new = {v: derived[one.derivation][one.place] for v, one in known.items()}
+    derived = {
+        d: pull(d.outputs, d.cotangents, d.wrt) for d in _derivations(derived_values)
+    }
+    new = {v: derived[one.derivation][one.place] for v, one in derived_values.items()}
     return substituted(values, {v: g for v, g in new.items() if g is not None}, {})
 
 
-def as_compiled(graph: Graph, rolling: bool) -> Graph:
+def with_gradients_of_loops(graph: Graph, rolling: bool) -> Graph:
     """Take gradients through loops, if the compiler makes these (`rolling`).
 
     All else that the graph needs of these chains then comes from the same loops. Where
     that does not suffice, or the graph has gradients of several functions of the
     blocks, they stay blocks.
     """
-    known = _known(graph.nodes)
-    if not known:
+    derived_values = _derived_values(graph.nodes)
+    if not derived_values:
         return graph
-    outputs = _in_loops(graph.outputs, known) if rolling else None
-    return graph.giving(as_written(graph.outputs) if outputs is None else outputs)
+    outputs = _values_from_loops(graph.outputs, derived_values) if rolling else None
+    return graph.giving(
+        with_gradients_of_blocks(graph.outputs) if outputs is None else outputs
+    )
 
 
-def _in_loops(values: Sequence[Value], known: _DerivedValues) -> list[Value] | None:
-    first, *others = _derivations(known)
+def _values_from_loops(
+    values: Sequence[Value], derived_values: _DerivedValues
+) -> list[Value] | None:
+    first, *others = _derivations(derived_values)
     new: dict[Value, Value] = {}
     if others:
         if not all(first.is_of(other) for other in others):
             return None
         wrt = list(dict.fromkeys(v for d in (first, *others) for v in d.wrt))
-        gradients = _through_loops(first.outputs, first.cotangents, wrt)
+        gradients = _gradients_of_loops(first.outputs, first.cotangents, wrt)
         if gradients is None:
             return None
         both = dict(zip(wrt, gradients, strict=True))
-        for value, one in known.items():
+        for value, one in derived_values.items():
             g = both[one.derivation.wrt[one.place]]
             assert g is not None
             new[value] = g
-        known = _known(ancestors([g for g in gradients if g is not None]))
-        first = _derivations(known)[0]
+        derived_values = _derived_values(
+            ancestors([g for g in gradients if g is not None])
+        )
+        first = _derivations(derived_values)[0]
     substitutes = substituted(values, {**first.chains.replacements, **new}, {})
-    left = not first.chains.inside.isdisjoint(ancestors(substitutes))
-    return None if left else substitutes
+    keeps_blocks = not first.chains.inside.isdisjoint(ancestors(substitutes))
+    return None if keeps_blocks else substitutes
 
 
-def _through_loops(
+def _gradients_of_loops(
     outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
 ) -> Gradients | None:
     """Return the cotangents of `wrt` through loops; None if no chain is worth one."""
@@ -137,15 +145,17 @@ def _through_loops(
     before = max(v.node.serial for v in roots)
     for i, value in enumerate(gradients):
         if value is not None and value.node.serial > before:
-            value.derivation = _Derived(derivation, i)
+            value.derivation = _DerivedGradient(derivation, i)
     return gradients
 
 
-def _known(nodes: Iterable[Node]) -> _DerivedValues:
+def _derived_values(nodes: Iterable[Node]) -> _DerivedValues:
     """Return the gradients through loops among the values of nodes."""
     values = [v for node in nodes for v in node.outputs]
-    return {v: v.derivation for v in values if isinstance(v.derivation, _Derived)}
+    return {
+        v: v.derivation for v in values if isinstance(v.derivation, _DerivedGradient)
+    }
 
 
-def _derivations(known: _DerivedValues) -> list[_Derivation]:
-    return list(dict.fromkeys(one.derivation for one in known.values()))
+def _derivations(derived_values: _DerivedValues) -> list[_Derivation]:
+    return list(dict.fromkeys(one.derivation for one in derived_values.values()))

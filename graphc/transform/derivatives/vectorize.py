@@ -50,7 +50,7 @@ def vmap(
     def mapped(*args: object) -> Any:
         values, like = flatten(list(args), leaf=lambda v: strong(as_value(v)))
         axes = _axes_of(in_axes, list(args), "in_axes")
-        places = [_place(a, v) for a, v in zip(axes, values, strict=True)]
+        places = [_mapped_axis(a, v) for a, v in zip(axes, values, strict=True)]
         batch = _Batch(*_mapped_first(values, places))
         examples = [
             v if p is None else batch.example(i)
@@ -64,7 +64,7 @@ def vmap(
                 normal_axis(axis, output.type.rank + 1, "vmap")
         outputs_and_ends = zip(batch.run(outputs), ends, strict=True)
         return unflatten(
-            form, [batch.moved_to(v, axis) for v, axis in outputs_and_ends]
+            form, [batch.move_axis(v, axis) for v, axis in outputs_and_ends]
         )
 
     return mapped
@@ -86,12 +86,16 @@ def _graph_of(graph: Graph, *values: Value) -> object:
                 got=str(value.type),
                 expected=str(declared.type),
             )
-        new[declared] = F.specify_shape(value, _matched(declared, value, sizes))
+        new[declared] = F.specify_shape(
+            value, _shape_from_sizes(declared, value, sizes)
+        )
     results = substituted(graph.outputs, new, sizes)
     return results[0] if len(results) == 1 else results
 
 
-def _matched(declared: Value, value: Value, sizes: dict[Symbol, Size]) -> list[Size]:
+def _shape_from_sizes(
+    declared: Value, value: Value, sizes: dict[Symbol, Size]
+) -> list[Size]:
     """Return the shape of `declared` in sizes of `value`, which give its symbols."""
     for symbol, size in named_axes(declared.type.shape, value.type.shape):
         sizes.setdefault(symbol, size)
@@ -122,7 +126,7 @@ def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
     return [axis for part, (_, arg) in pairs for axis in _axes_of(part, arg, what)]
 
 
-def _place(axis: InAxis, value: Value) -> int | None:
+def _mapped_axis(axis: InAxis, value: Value) -> int | None:
     """Return the position of an argument's mapped axis; None without one."""
     if axis is None:
         return None
@@ -188,30 +192,30 @@ class _Batch:
         for node in ancestors(outputs):
             for value in node.demands:
                 if value in self._batched:
-                    raise _ragged(node, value)
+                    raise _ragged_error(node, value)
             if any(v in self._batched for v in node.inputs):
                 self._replay(node)
             else:
                 follow(node, self._shared, node.place.plain)
-        return [(self._new(v), v in self._batched) for v in outputs]
+        return [(self._replacement_of(v), v in self._batched) for v in outputs]
 
-    def _new(self, value: Value) -> Value:
+    def _replacement_of(self, value: Value) -> Value:
         return self._batched.get(value, self._shared.get(value, value))
 
     def _replay(self, node: Node) -> None:
         batched = [v in self._batched for v in node.inputs]
-        inputs = [self._new(v) for v in node.inputs]
+        inputs = [self._replacement_of(v) for v in node.inputs]
         with standing_at(node.place.plain):
-            answer = self._applied(node, batched, inputs)
+            answer = self._apply_rule(node, batched, inputs)
             if isinstance(answer, Shared):
                 self._shared[node.outputs[0]] = answer.value
                 return
             results = answer if isinstance(answer, tuple) else (answer,)
             for old, new in zip(node.outputs, results, strict=True):
-                _check(node, old, new)
+                _check_result(node, old, new)
                 self._batched[old] = new
 
-    def _applied(
+    def _apply_rule(
         self, node: Node, batched: list[bool], inputs: list[Value]
     ) -> Value | tuple[Value, ...] | Shared:
         primitive = node.primitive
@@ -229,7 +233,7 @@ class _Batch:
             where=node.place,
         )
 
-    def moved_to(self, output: tuple[Value, bool], axis: InAxis) -> Value:
+    def move_axis(self, output: tuple[Value, bool], axis: InAxis) -> Value:
         """Move the new axis of an output to where it is wanted."""
         value, has_axis = output
         if axis is None and not has_axis:
@@ -243,7 +247,7 @@ class _Batch:
         return F.moveaxis(spread(self._size, has_axis, value), 0, axis)
 
 
-def _check(node: Node, old: Value, new: Value) -> None:
+def _check_result(node: Node, old: Value, new: Value) -> None:
     shape = new.type.shape
     if old.dtype != new.dtype or len(shape) != old.type.rank + 1:
         raise AssertionError(f"{node.primitive.name}: {new.type} for {old.type}")
@@ -254,7 +258,7 @@ def _check(node: Node, old: Value, new: Value) -> None:
             raise AssertionError(f"{node.primitive.name}: {new.type} for {old.type}")
 
 
-def _ragged(node: Node, value: Value) -> GraphError:
+def _ragged_error(node: Node, value: Value) -> GraphError:
     named = value.name or value.node.primitive.name
     return graph_error(
         f"the size {named} would differ between examples",

@@ -62,10 +62,10 @@ def associative_scan(
     if not values:
         raise graph_error("needs at least one array", op="associative_scan")
     at = [normal_axis(axis, v.type.rank, "associative_scan") for v in values]
-    n = _size(values, at)
+    n = _common_size(values, at)
 
     def combine(a: list[Value], b: list[Value]) -> list[Value]:
-        before, after = (unflatten(like, _back(part, at)) for part in (a, b))
+        before, after = (unflatten(like, _axes_back(part, at)) for part in (a, b))
         combined = fn(before, after)
         results, _ = parts(in_form(combined, like, _OTHER_FORM, "associative_scan"))
         if [v.dtype for v in results] != [v.dtype for v in values]:
@@ -73,37 +73,39 @@ def associative_scan(
             problem = "the function must keep the dtypes"
             raise graph_error(problem, op="associative_scan", got=got)
         pairs = zip(results, at, a, strict=True)
-        return [F.specify_shape(_front(v, i), old.type.shape) for v, i, old in pairs]
+        return [
+            F.specify_shape(_axis_first(v, i), old.type.shape) for v, i, old in pairs
+        ]
 
-    moved = list(map(_front, values, at))
+    moved = list(map(_axis_first, values, at))
     moved = [F.flip(v, 0) for v in moved] if reverse else moved
     if isinstance(n, int):
-        running = _in_halves(combine, moved, n)
+        running = _scan_in_halves(combine, moved, n)
     else:
-        running = _doubling(combine, moved, n)
+        running = _scan_by_doubling(combine, moved, n)
     running = [F.flip(v, 0) for v in running] if reverse else running
-    return unflatten(like, _back(running, at))
+    return unflatten(like, _axes_back(running, at))
 
 
 _OTHER_FORM = "the function must give what it takes"
 
 
-def _size(values: list[Value], axes: list[int]) -> Size:
+def _common_size(values: list[Value], axes: list[int]) -> Size:
     sizes = [v.type.shape[a] for v, a in zip(values, axes, strict=True)]
     for other in sizes[1:]:
         require_equal(sizes[0], other, "one slice of each array")
     return next((n for n in sizes if isinstance(n, int)), sizes[0])
 
 
-def _front(value: Value, axis: int) -> Value:
+def _axis_first(value: Value, axis: int) -> Value:
     return F.moveaxis(value, axis, 0)
 
 
-def _back(values: list[Value], axes: list[int]) -> list[Value]:
+def _axes_back(values: list[Value], axes: list[int]) -> list[Value]:
     return [F.moveaxis(v, 0, a) for v, a in zip(values, axes, strict=True)]
 
 
-def _doubling(combine: Combine, x: list[Value], n: Dim) -> list[Value]:
+def _scan_by_doubling(combine: Combine, x: list[Value], n: Dim) -> list[Value]:
     """Combine each element with those 1, 2, 4 ... before it, until all are done.
 
     Elements at the start, which are done, are combined with the very first one; these
@@ -122,11 +124,11 @@ def _doubling(combine: Combine, x: list[Value], n: Dim) -> list[Value]:
         ]
         return [distance * 2, *after], None
 
-    (_, *running), _ = scan(step, [constant(np.int64(1)), *x], length=_levels(n))
+    (_, *running), _ = scan(step, [constant(np.int64(1)), *x], length=_doublings_to(n))
     return running
 
 
-def _levels(n: Dim) -> Size:
+def _doublings_to(n: Dim) -> Size:
     """Return how often 1 must be doubled to reach `n`, or the bound of `n`.
 
     A bound serves all counts, so that no program is compiled for a count or waits for
@@ -142,21 +144,23 @@ def _levels(n: Dim) -> Size:
     return maximum(as_size(levels), 0)
 
 
-def _in_halves(combine: Combine, x: list[Value], n: int) -> list[Value]:
+def _scan_in_halves(combine: Combine, x: list[Value], n: int) -> list[Value]:
     """Scan pairs first: they give the odd elements, from which the even ones follow."""
     if n <= 1:
         return x
     half, evens = n // 2, (n - 1) // 2
-    pairs = combine([_part(v, 0, half) for v in x], [_part(v, 1, half) for v in x])
-    odd = _in_halves(combine, pairs, half)
-    even = combine([v[:evens] for v in odd], [_part(v, 2, evens) for v in x])
+    pairs = combine(
+        [_every_second(v, 0, half) for v in x], [_every_second(v, 1, half) for v in x]
+    )
+    odd = _scan_in_halves(combine, pairs, half)
+    even = combine([v[:evens] for v in odd], [_every_second(v, 2, evens) for v in x])
     interleaved = []
     for first, a, b in zip(x, even, odd, strict=True):
         interleaved.append(_interleaved(F.concatenate([first[:1], a]), b, n))
     return interleaved
 
 
-def _part(x: Value, start: int, count: int) -> Value:
+def _every_second(x: Value, start: int, count: int) -> Value:
     """Return `count` elements from `start` on, every second one."""
     return x[start : 2 * count + start : 2]
 

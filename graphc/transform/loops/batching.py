@@ -25,7 +25,9 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
     together = parts.going is None and not mapped.limit
     carried = [True] * len(mapped.first)
     if together:
-        carried = _carried(body, list(mapped.first), [*mapped.rows, *mapped.captures])
+        carried = _carries_per_example(
+            body, list(mapped.first), [*mapped.rows, *mapped.captures]
+        )
     first = [
         v if not many else spread(n, b, v)
         for v, b, many in zip(parts.first, mapped.first, carried, strict=True)
@@ -35,12 +37,14 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         for v, b in zip(parts.rows, mapped.rows, strict=True)
     ]
     flags = [*carried, *mapped.rows, *mapped.captures]
-    reached = _reached(body, flags)
+    reached = _outputs_per_example(body, flags)
     many = [*carried, *reached[len(carried) :]] if together else [True] * len(reached)
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
         arguments = [*carry, *row, *parts.captures]
-        outputs = _each(n, partial(body.call, size_args=sizes), flags, arguments, many)
+        outputs = _body_outputs(
+            n, partial(body.call, size_args=sizes), flags, arguments, many
+        )
         return outputs[: len(carry)], outputs[len(carry) :]
 
     steps: list[Value] = []
@@ -56,7 +60,9 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         count = None if count is None else spread(n, mapped.limit, count)
         going = None if going is None else spread(n, mapped.going, going)
         limited = Parts(tuple(first), tuple(rows), parts.captures, count, going)
-        ends, stacked, steps = _each_by_itself(n, step, limited, *extent, **options)
+        ends, stacked, steps = _scan_examples_apart(
+            n, step, limited, *extent, **options
+        )
     ends = list(map(spread, [n] * len(ends), carried, ends))
     mapped_rows = many[len(many) - len(stacked) :]
     whole = [
@@ -66,16 +72,18 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
     return (*ends, *steps, *whole)
 
 
-def _carried(body: Body, first: list[bool], others: list[bool]) -> list[bool]:
+def _carries_per_example(
+    body: Body, first: list[bool], others: list[bool]
+) -> list[bool]:
     """Tell which carries become one per example, perhaps only after some iterations."""
     while True:
-        after = _reached(body, [*first, *others])[: len(first)]
-        if all(map(le, after, first)):
+        flags_after = _outputs_per_example(body, [*first, *others])[: len(first)]
+        if all(map(le, flags_after, first)):
             return first
-        first = list(map(or_, first, after))
+        first = list(map(or_, first, flags_after))
 
 
-def _reached(body: Body, flags: Sequence[bool]) -> list[bool]:
+def _outputs_per_example(body: Body, flags: Sequence[bool]) -> list[bool]:
     """Tell for each output of a body whether it depends on inputs with a flag."""
     reached = {v for v, flag in zip(body.inputs, flags, strict=True) if flag}
     for node in body.nodes:
@@ -84,7 +92,7 @@ def _reached(body: Body, flags: Sequence[bool]) -> list[bool]:
     return [v in reached for v in body.outputs]
 
 
-def _each(
+def _body_outputs(
     n: Size,
     body: Callable[[Sequence[Value]], list[Value]],
     flags: Sequence[bool],
@@ -103,7 +111,7 @@ def _each(
     return list(outputs)
 
 
-def _each_by_itself(
+def _scan_examples_apart(
     n: Size,
     step: StepFunction,
     parts: Parts,
@@ -124,7 +132,7 @@ def _each_by_itself(
     start = [place] if going is None else [place, going, F.zeros((n,), INT32)]
     size = len(start)
 
-    def active(state: list[Value]) -> Value:
+    def has_step_left(state: list[Value]) -> Value:
         """Tell for each example whether it has a step left."""
         inside = None if counts is None else state[0] < counts
         if going is None or inside is None:
@@ -133,25 +141,26 @@ def _each_by_itself(
             return running
         return F.logical_and(state[1], inside)
 
-    def each(carry: list[Value], row: list[Value]) -> StepResult:
+    def step_of_each(carry: list[Value], row: list[Value]) -> StepResult:
         state_before = carry[size:]
-        now = active(carry)
+        is_running = has_step_left(carry)
         after, outputs = step(state_before, row)
         place = carry[0] - 1 if reverse else carry[0] + 1
         if going is None:
             state, stop = [place], []
         else:
-            goes_on = F.logical_and(now, F.logical_not(outputs.pop(0)))
-            state = [place, goes_on, carry[2] + F.astype(now, INT32)]
-            stop = [F.logical_not(F.any(active(state)))]
+            goes_on = F.logical_and(is_running, F.logical_not(outputs.pop(0)))
+            state = [place, goes_on, carry[2] + F.astype(is_running, INT32)]
+            stop = [F.logical_not(F.any(has_step_left(state)))]
         after = [
-            where_each(now, a, b) for a, b in zip(after, state_before, strict=True)
+            where_each(is_running, a, b)
+            for a, b in zip(after, state_before, strict=True)
         ]
-        outputs = [where_each(now, v, F.zeros_like(v)) for v in outputs]
+        outputs = [where_each(is_running, v, F.zeros_like(v)) for v in outputs]
         return [*state, *after], [*stop, *outputs]
 
     ends, stacked = run_scan(
-        each,
+        step_of_each,
         [*start, *parts.first],
         parts.rows,
         length,

@@ -101,7 +101,7 @@ def _(pad: Padding, x: PaddedValue, *, shape: tuple[Size, ...]) -> Value:
     return _fitted(pad.filled(x, range(x.type.rank), 0), shape=shape)
 
 
-def fit(value: Value, shape: tuple[Size, ...]) -> Value:
+def fit_branch_result(value: Value, shape: tuple[Size, ...]) -> Value:
     """Give a result of a branch the shape that all branches share."""
     sizes = zip(value.type.shape, shape, strict=True)
     if all(dims.equal(a, b) for a, b in sizes):

@@ -27,10 +27,12 @@ from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer, name_of
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.effects.host_calls import CALLS
-from graphc.transform.loops.branch_sizes import fit, size_of_branch
+from graphc.transform.loops.branch_sizes import fit_branch_result, size_of_branch
 
 
-def _agreeing(results: list[list[Value]], index: Value, op: str) -> list[list[Value]]:
+def _common_outputs(
+    results: list[list[Value]], index: Value, op: str
+) -> list[list[Value]]:
     """Bring the branches' outputs to common types, with the sizes of the branch taken.
 
     Python numbers take the dtype of the arrays in their place.
@@ -54,26 +56,26 @@ def _agreeing(results: list[list[Value]], index: Value, op: str) -> list[list[Va
                 )
         axes = zip(*(v.type.shape for v in cast_to), strict=True)
         shape = tuple([size_of_branch(index, sizes) for sizes in axes])
-        columns.append([fit(v, shape) for v in cast_to])
+        columns.append([fit_branch_result(v, shape) for v in cast_to])
     return [list(row) for row in zip(*columns, strict=True)] if columns else results
 
 
-def _as_made(results: Sequence[Value], outputs: list[list[Value]]) -> list[Value]:
+def _weak_as_given(results: Sequence[Value], outputs: list[list[Value]]) -> list[Value]:
     """Make a result weak where all branches gave a Python number for it."""
     columns = zip(results, zip(*outputs, strict=True), strict=True)
     return [
-        cast(v, max((w.dtype for w in column), key=_kind), True)
+        cast(v, max((w.dtype for w in column), key=_rank_of_kind), True)
         if all(w.type.weak for w in column)
         else v
         for v, column in columns
     ]
 
 
-def _kind(dtype: DType) -> int:
+def _rank_of_kind(dtype: DType) -> int:
     return "uifc".index(dtype.kind)
 
 
-def _choose(
+def _run_chosen(
     index: Value,
     branches: Sequence[Callable[..., object]],
     operands: Sequence[object],
@@ -84,16 +86,16 @@ def _choose(
     variables = [fresh(v) for v in values]
     start = variable("start", TensorType(INT32, ())).node.serial
     fresh_variables = iter(variables)
-    taken = unflatten(
+    arguments = unflatten(
         form, [v if v.type.weak else next(fresh_variables) for v in operand_parts]
     )
     with recording_shared() as shared:
-        results = [ask(branch, taken, op, "a branch") for branch in branches]
+        results = [ask(branch, arguments, op, "a branch") for branch in branches]
         like = results[0]
         problem = "branches return different structures"
         alike = [in_form(result, like, problem, op) for result in results]
         result_parts = [flatten(r, leaf=as_value, none=True)[0] for r in alike]
-        agreed = _agreeing(result_parts, index, op)
+        agreed = _common_outputs(result_parts, index, op)
     within = ancestors([v for outputs in agreed for v in outputs])
     # Nodes that a branch asked for are its own, even where equal nodes existed before.
     within = [node for node in within if node.serial > start or node in shared]
@@ -104,17 +106,19 @@ def _choose(
         closed = [
             partial(branch, *unflatten(form, operand_parts)) for branch in branches
         ]
-        return _choose(index, closed, (), op)
+        return _run_chosen(index, closed, (), op)
     staying = set(ancestors(sizes))
     built = nodes_of_branches(chain(*agreed), start, shared)
     local_nodes = [node for node in built if node not in staying]
-    taken = _taken(within, staying, {*variables, *sizes}, local_nodes)
-    inners = [_of(outputs, [*variables, *taken], staying) for outputs in agreed]
-    chosen = run_switch(index, inners, [*values, *taken], local_nodes)
-    return unflatten(like, _as_made(chosen, result_parts))
+    captures = _captures_of_branches(within, staying, {*variables, *sizes}, local_nodes)
+    inners = [
+        _as_function(outputs, [*variables, *captures], staying) for outputs in agreed
+    ]
+    chosen = run_switch(index, inners, [*values, *captures], local_nodes)
+    return unflatten(like, _weak_as_given(chosen, result_parts))
 
 
-def _taken(
+def _captures_of_branches(
     within: list[Node],
     staying: set[Node],
     variables: set[Value],
@@ -128,16 +132,16 @@ def _taken(
     """
     inside = {n for n in within if n not in staying and n.inputs}
     inside.update(local_nodes)
-    used = [v for n in within if n in inside for v in n.inputs]
-    outer_values = [v for v in used if v.node not in inside and v not in variables]
+    operands = [v for n in within if n in inside for v in n.inputs]
+    outer_values = [v for v in operands if v.node not in inside and v not in variables]
     literal = {v for v in outer_values if v.node.primitive.inline and not v.node.inputs}
-    literal -= _fed_to_calls(
+    literal -= _literals_of_calls(
         within, inside, literal, {*outer_values, *variables} - literal
     )
     return [v for v in dict.fromkeys(outer_values) if v not in literal]
 
 
-def _fed_to_calls(
+def _literals_of_calls(
     within: list[Node], inside: set[Node], literal: set[Value], variables: set[Value]
 ) -> set[Value]:
     """The literals that reach user functions whose inputs depend on literals alone."""
@@ -154,7 +158,9 @@ def _fed_to_calls(
     return fed
 
 
-def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Branch:
+def _as_function(
+    outputs: list[Value], variables: list[Value], staying: set[Node]
+) -> Branch:
     """Turn a traced branch into a function of `variables`; keep `staying` as it is."""
     region = [n for n in region_between(outputs, variables) if n not in staying]
 
@@ -192,7 +198,7 @@ def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
         problem = "the condition must be a scalar"
         raise graph_error(problem, op="cond", got=str(test.type), hint=hint)
     index = cast(cast(test, BOOL), INT32)
-    return _choose(index, [false_fun, true_fun], operands, "cond")
+    return _run_chosen(index, [false_fun, true_fun], operands, "cond")
 
 
 @public()
@@ -222,4 +228,4 @@ def switch(
     if not branches:
         raise graph_error("needs at least one branch", op="switch")
     clamped = F.clip(value_of(value), 0, len(branches) - 1)
-    return _choose(cast(clamped, INT32), list(branches), operands, "switch")
+    return _run_chosen(cast(clamped, INT32), list(branches), operands, "switch")

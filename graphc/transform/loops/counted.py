@@ -20,7 +20,7 @@ from graphc.ir.sizes.dims import Size, bounds, maximum
 from graphc.ops.common.batching import Batched
 from graphc.ops.effects.host_calls import HOST_CALL
 from graphc.transform.derivatives.vectorize import vmap
-from graphc.transform.loops.checkpointing.nested import in_chunks
+from graphc.transform.loops.checkpointing.nested import run_in_chunks
 from graphc.transform.loops.scan_api import length_of, scan
 
 
@@ -51,32 +51,32 @@ def fori_loop(
     remembered = kept_carries(checkpoint, length, "fori_loop")
     count: Value | None = None
     # A length computed from integers can stay a value: no size has to be known for it.
-    whole = not in_chunks_of(remembered.chunk)
-    if whole and origins(length):
+    is_one_scan = not in_chunks_of(remembered.chunk)
+    if is_one_scan and origins(length):
         count, length = as_value(F.size_value(length)), None
 
-    def asked(i: Value, carry: list[Value]) -> object:
+    def ask_body(i: Value, carry: list[Value]) -> object:
         return ask(body, [i, unflatten(like, carry)], "fori_loop")
 
     def trial(carry: list[Value]) -> StepResult:
         i, *carries = carry
-        return [i + 1, *after_step(like, asked(i, carries), "fori_loop")], []
+        return [i + 1, *after_step(like, ask_body(i, carries), "fori_loop")], []
 
     def step(carry: list[Value], _: list[Value]) -> StepResult:
         at_least(carry[0], least)
         i, *carries = start.seen(carry)
-        after = as_before(like, carry[1:], asked(i, carries), "fori_loop")
-        return [carry[0] + 1, *after], []
+        carries_after = as_before(like, carry[1:], ask_body(i, carries), "fori_loop")
+        return [carry[0] + 1, *carries_after], []
 
     start = started([as_value(lower), *numbers], trial)
     carry = start.carries
     least = bounds(as_size(lower))[0]
-    if whole:
+    if is_one_scan:
         options = remembered._asdict()
         ends, _ = run_scan(step, carry, [], length, False, count=count, **options)
     else:
         assert length is not None and remembered.chunk is not None
-        ends, _ = in_chunks(step, carry, [], length, remembered.chunk)
+        ends, _ = run_in_chunks(step, carry, [], length, remembered.chunk)
     return unflatten(like, start.results(ends)[1:])
 
 
@@ -97,25 +97,25 @@ def map_(f: Callable[[Any], object], xs: object, batch_size: int | None = None) 
     if not callable(f):
         raise graph_error("the first argument is the function", op="map", got=repr(f))
     if batch_size is None:
-        return scan(lambda carry, x: (carry, _applied(f, x)), [], xs)[1]
+        return scan(lambda carry, x: (carry, _ask_function(f, x)), [], xs)[1]
     size = as_integer(batch_size, "the size of a batch is an integer", "map")
     if size < 1:
         got = f"batch_size={size}"
         raise graph_error("a batch has at least one element", op="map", got=got)
-    return _in_batches(f, xs, size)
+    return _map_in_batches(f, xs, size)
 
 
-def _applied(f: Callable[..., object], x: Value) -> object:
+def _ask_function(f: Callable[..., object], x: Value) -> object:
     return ask(f, [x], "map", "the function")
 
 
-def _in_batches(f: Callable[..., object], xs: object, size: int) -> object:
+def _map_in_batches(f: Callable[..., object], xs: object, size: int) -> object:
     rows, form = parts(xs)
     length = length_of(rows, None, "map")
     forms: list[Any] = []
 
     def one(*row: Value) -> list[Value]:
-        outputs, like = parts(_applied(f, unflatten(form, list(row))))
+        outputs, like = parts(_ask_function(f, unflatten(form, list(row))))
         forms.append(like)
         return outputs
 

@@ -64,7 +64,9 @@ _rows.no_batch("it is made of scans, of which there may be many at once")
 _rows.no_padding("it is made of scans at capacities")
 
 
-def grown(graph: Graph, joined: bool = False) -> tuple[Graph, Replacements]:
+def with_doubling_loops(
+    graph: Graph, joined: bool = False
+) -> tuple[Graph, Replacements]:
     """Rebuild a graph with capacity-doubling loops, and return the replacements too.
 
     The rows of the loops stay on the device if they are to be `joined` there.
@@ -80,21 +82,21 @@ def grown(graph: Graph, joined: bool = False) -> tuple[Graph, Replacements]:
     if not graph.nested:
         return graph, {}
     replacements: Replacements = {}
-    while loop_and_scans := _done_again(graph.nodes):
+    while loop_and_scans := _find_repeated_loop(graph.nodes):
         graph, new = _Doubling(*loop_and_scans, graph, joined).run()
-        replacements = _followed_by(replacements, new)
+        replacements = _composed_replacements(replacements, new)
     # Bodies come after the loops around them: their capacities are not sizes from
     # outside.
-    graph, new = _in_bodies(graph)
-    return graph, _followed_by(replacements, new)
+    graph, new = _with_doubling_bodies(graph)
+    return graph, _composed_replacements(replacements, new)
 
 
-def _followed_by(first: Replacements, new: Replacements) -> Replacements:
+def _composed_replacements(first: Replacements, new: Replacements) -> Replacements:
     """Compose the replacements of two passes, `first` and then `new`."""
     return {old: new.get(v, v) for old, v in first.items()} | new
 
 
-def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
+def _with_doubling_bodies(graph: Graph) -> tuple[Graph, Replacements]:
     """Grow the loops in bodies run by Python, which may then compile as a whole."""
 
     def with_grown(node: Node, place: SourceLocation) -> Sequence[Value]:
@@ -108,12 +110,12 @@ def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
 
 
 def _grown_body(body: Body) -> Body:
-    grown_graph, _ = grown(body.graph)
+    grown_graph, _ = with_doubling_loops(body.graph)
     same = all(map(operator.is_, grown_graph.outputs, body.outputs))
     return body if same else Body(body.inputs, body.size_params, grown_graph.outputs)
 
 
-def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
+def _find_repeated_loop(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
     """Find the first loop with early exit that scans run again, and those scans."""
     for loop in nodes:
         params = loop.params
@@ -122,15 +124,15 @@ def _done_again(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:
         if params["counted"] or params["length"] is not None:
             continue
         steps = loop.outputs[params["carries"]]
-        scans = [n for n in nodes if n.primitive is SCAN and _repeats(n, steps)]
-        behind = _behind(loop, nodes) if scans else set()
-        scans = [n for n in scans if behind.isdisjoint(_sources(n))]
+        scans = [n for n in nodes if n.primitive is SCAN and _is_repetition(n, steps)]
+        dependents = _dependents_of(loop, nodes) if scans else set()
+        scans = [n for n in scans if dependents.isdisjoint(_sources(n))]
         if scans:
             return loop, scans
     return None
 
 
-def _repeats(node: Node, steps: Value) -> bool:
+def _is_repetition(node: Node, steps: Value) -> bool:
     """Whether a scan runs the counted number of steps, and reads no sequences."""
     params = node.params
     if params["stops"] or params["reverse"] or params["sequences"]:
@@ -157,13 +159,13 @@ def _is_count(value: Value, steps: Value) -> bool:
     return False
 
 
-def _behind(loop: Node, nodes: Iterable[Node]) -> set[Node]:
+def _dependents_of(loop: Node, nodes: Iterable[Node]) -> set[Node]:
     """The nodes that depend on a loop, including the loop itself."""
-    behind = {loop}
+    dependents = {loop}
     for node in nodes:
-        if any(v.node in behind for v in operands(node)):
-            behind.add(node)
-    return behind
+        if any(v.node in dependents for v in operands(node)):
+            dependents.add(node)
+    return dependents
 
 
 def _sources(scan: Node) -> list[Node]:
@@ -242,17 +244,18 @@ class _Doubling:
     def _join(self) -> None:
         """Build the one loop that replaces all members."""
         members = [self._member(n) for n in (self._loop, *self._scans)]
-        groups = _alike(members)
-        start = _by_group(groups, [v for m in members for v in m.first])
+        groups = _equal_carry_groups(members)
+        start = _one_per_group(groups, [v for m in members for v in m.first])
         stop = len(members[0].first)
         grows = any(self._needed_outputs)
 
         def step(carry: list[Value], _: list[Value]) -> StepResult:
-            stepped = _stepped(members, [carry[grows:][g] for g in groups])
-            last, after = stepped[0][stop], _by_group(groups, _ends(members, stepped))
+            stepped = _outputs_of_members(members, [carry[grows:][g] for g in groups])
+            last = stepped[0][stop]
+            after = _one_per_group(groups, _carries_after(members, stepped))
             pairs = zip(stepped[1:], self._needed_outputs, strict=True)
             rows = [outputs[i] for outputs, places in pairs for i in places]
-            return [_not(last), *after] if grows else after, [last, *rows]
+            return [_negation_of(last), *after] if grows else after, [last, *rows]
 
         going = self._replacements.get(self._loop.inputs[-1], self._loop.inputs[-1])
         first = [going, *start] if grows else start
@@ -281,39 +284,45 @@ class _Doubling:
             )
 
 
-def _not(flag: Value) -> Value:
+def _negation_of(flag: Value) -> Value:
     negated = flag.node.primitive is OP.logical_not
     return flag.node.inputs[0] if negated else F.logical_not(flag)
 
 
-def _alike(members: Sequence[_Member]) -> list[int]:
+def _equal_carry_groups(members: Sequence[_Member]) -> list[int]:
     """The group number of each carry; carries of a group are equal in all steps."""
     first = [v for m in members for v in m.first]
 
     def after(same: list[int]) -> list[Value]:
         variables = {i: fresh(first[i]) for i in same}
-        return _ends(members, _stepped(members, [variables[i] for i in same]))
+        return _carries_after(
+            members, _outputs_of_members(members, [variables[i] for i in same])
+        )
 
     same = equal_carries(first, after)
     numbers = {place: number for number, place in enumerate(dict.fromkeys(same))}
     return [numbers[place] for place in same]
 
 
-def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Value]]:
+def _outputs_of_members(
+    members: Sequence[_Member], carry: Sequence[Value]
+) -> list[list[Value]]:
     """Compute the bodies' outputs, merging loops inside them that are run twice."""
-    remaining, outputs_of_all = iter(carry), list[Value]()
+    remaining, all_outputs = iter(carry), list[Value]()
     for member in members:
-        outputs_of_all += member.step([next(remaining) for _ in member.first])
-    results = iter(together(outputs_of_all))
+        all_outputs += member.step([next(remaining) for _ in member.first])
+    results = iter(together(all_outputs))
     return [[next(results) for _ in m.body.outputs] for m in members]
 
 
-def _ends(members: Sequence[_Member], stepped: Iterable[list[Value]]) -> list[Value]:
+def _carries_after(
+    members: Sequence[_Member], stepped: Iterable[list[Value]]
+) -> list[Value]:
     """The carries of all members after a step."""
     pairs = zip(members, stepped, strict=True)
     return [v for member, outputs in pairs for v in outputs[: len(member.first)]]
 
 
-def _by_group(groups: Sequence[int], values: Sequence[Value]) -> list[Value]:
+def _one_per_group(groups: Sequence[int], values: Sequence[Value]) -> list[Value]:
     """One value for each group of carries."""
     return list(dict(zip(groups, values, strict=True)).values())

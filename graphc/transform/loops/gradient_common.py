@@ -11,7 +11,7 @@ from graphc.ir.sizes.dims import Size
 from graphc.transform.derivatives.autodiff import pull
 
 
-def pulled(
+def pull_through_body(
     body: Body,
     size_args: Sequence[Size],
     values: Sequence[Value],

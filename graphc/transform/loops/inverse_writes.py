@@ -13,8 +13,8 @@ from graphc.ir.graph.replay import region_between
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, evaluate
 
-TYPICAL = 1000  # a symbolic size, where only an idea of it is needed
-MUCH_LESS = 8
+TYPICAL_SIZE = 1000  # a symbolic size, where only an idea of it is needed
+MUCH_SMALLER = 8
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class InverseWrites:
     log: list[Value]
 
 
-def undone(
+def invert_writes(
     start: Value, end: Value, changing: Sequence[Value], inputs: Sequence[Value]
 ) -> InverseWrites | None:
     """Invert the writes that lead from `start` to `end`; None where that does not pay.
@@ -45,9 +45,10 @@ def undone(
         return None
     real = [w for w in writes if w.primitive in WRITES]
     olds = {w: read_where_written(w, w.inputs[0]) for w in real}
-    if sum(map(weight, olds.values())) > weight(start) // MUCH_LESS:
+    most = typical_elements(start) // MUCH_SMALLER
+    if sum(map(typical_elements, olds.values())) > most:
         return None
-    if any(varies(v, inputs) for w in real for v in (olds[w], *w.inputs[2:])):
+    if any(has_varying_size(v, inputs) for w in real for v in (olds[w], *w.inputs[2:])):
         return None
     last = state = fresh(start)
     states, log = {end: last}, []
@@ -55,7 +56,7 @@ def undone(
         x = write.inputs[0]
         if write in olds:
             indices = write.inputs[2:]
-            log += [olds[write], *(i for i in indices if _depends(i, changing))]
+            log += [olds[write], *(i for i in indices if _depends_on(i, changing))]
             params = dict(write.params, how="set")
             state = write.primitive(state, olds[write], *indices, **params)
         else:
@@ -64,18 +65,18 @@ def undone(
     return InverseWrites(last, state, states, log)
 
 
-def _depends(value: Value, inputs: Sequence[Value]) -> bool:
+def _depends_on(value: Value, inputs: Sequence[Value]) -> bool:
     return any(value is v for v in inputs) or bool(region_between([value], inputs))
 
 
-def varies(value: Value, inputs: Sequence[Value]) -> bool:
+def has_varying_size(value: Value, inputs: Sequence[Value]) -> bool:
     """Whether a size of a value depends on the inputs of a step."""
     sizes = [v for n in value.type.shape for v in origins(n)]
-    return any(_depends(v, inputs) for v in sizes)
+    return any(_depends_on(v, inputs) for v in sizes)
 
 
-def weight(value: Value) -> int:
+def typical_elements(value: Value) -> int:
     """Estimate the number of elements of a value."""
     size = value.type.size
     symbols = size.symbols if isinstance(size, Dim) else ()
-    return evaluate(size, dict.fromkeys(symbols, TYPICAL))
+    return evaluate(size, dict.fromkeys(symbols, TYPICAL_SIZE))

@@ -30,18 +30,22 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
 from graphc.ops.indexing.scatter import SCATTER
-from graphc.transform.loops.store_forwarding import OneStep, forwarded, read_states
+from graphc.transform.loops.store_forwarding import (
+    OneStep,
+    read_states,
+    with_forwarded_reads,
+)
 
 
-def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
+def with_writes_in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
     """Make loops write before they read; return the new graph and the replacements."""
     replacements: dict[Value, Value] = {}
     if graph.nested:
-        graph = graph.giving(_in_place(graph.outputs, replacements))
+        graph = graph.giving(_outputs_in_place(graph.outputs, replacements))
     return graph, replacements
 
 
-def _in_place(
+def _outputs_in_place(
     outputs: Sequence[Value], replacements: dict[Value, Value]
 ) -> list[Value]:
     exchange(ancestors(outputs), replacements, lambda node, _: _loop_in_place(node))
@@ -55,9 +59,9 @@ def _loop_in_place(node: Node) -> Sequence[Value]:
     if not _writes_to_carries(node):
         return node.outputs
     with standing_at(node.place.plain):
-        body = _reading_first(node)
-        late = _late_writes(node, body)
-        return _Delayed(node, body, late).run() if late else node.outputs
+        body = _body_reading_first(node)
+        late = _all_late_writes(node, body)
+        return _PipelinedLoop(node, body, late).run() if late else node.outputs
 
 
 def _writes_to_carries(loop: Node) -> bool:
@@ -67,13 +71,13 @@ def _writes_to_carries(loop: Node) -> bool:
 
 
 def _body_in_place(body: Body) -> Body:
-    outputs = tuple(_in_place(body.outputs, {}))
+    outputs = tuple(_outputs_in_place(body.outputs, {}))
     same = all(a is b for a, b in zip(outputs, body.outputs, strict=True))
     return body if same else body.changed(outputs) or body
 
 
 @dataclass(frozen=True)
-class _Late:
+class _LateWrites:
     """The writes to a carry after the only state that is read, and that state."""
 
     carry: int
@@ -81,7 +85,7 @@ class _Late:
     writes: list[Node]
 
 
-def _one_step(node: Node) -> OneStep:
+def _body_step(node: Node) -> OneStep:
     """The body of a loop, in the sizes of the loop's inputs."""
     (call,) = node.primitive.body_calls(node)
     pairs = zip(call.body.inputs, call.types, strict=True)
@@ -90,34 +94,34 @@ def _one_step(node: Node) -> OneStep:
     return OneStep(tuple(inputs), tuple(outputs))
 
 
-def _reading_first(node: Node) -> OneStep:
+def _body_reading_first(node: Node) -> OneStep:
     """The body of a loop, with reads between writes moved before them."""
-    body = _one_step(node)
+    body = _body_step(node)
     for i in range(node.params["carries"]):
         writes = chain(body.outputs[i], body.inputs[i])
         if writes:
-            body = forwarded(body, _states(body, i, writes), writes)
+            body = with_forwarded_reads(body, _states_of_carry(body, i, writes), writes)
     return body
 
 
-def _states(body: OneStep, i: int, writes: list[Node]) -> list[Value]:
+def _states_of_carry(body: OneStep, i: int, writes: list[Node]) -> list[Value]:
     """The states of a carry, before the first of its writes and after each."""
     return [body.inputs[i], *(w.outputs[0] for w in writes)]
 
 
-def _late_writes(node: Node, body: OneStep) -> list[_Late]:
+def _all_late_writes(node: Node, body: OneStep) -> list[_LateWrites]:
     late_writes = []
     for i in range(node.params["carries"]):
         writes = chain(body.outputs[i], body.inputs[i])
-        late = _late(body, i, writes) if writes else None
+        late = _find_late_writes(body, i, writes) if writes else None
         if late is not None and not _is_tested(node, body, i):
             late_writes.append(late)
     return late_writes
 
 
-def _late(body: OneStep, i: int, writes: list[Node]) -> _Late | None:
+def _find_late_writes(body: OneStep, i: int, writes: list[Node]) -> _LateWrites | None:
     """The writes to sink into the next step; None if none has to, or if they cannot."""
-    states = _states(body, i, writes)
+    states = _states_of_carry(body, i, writes)
     read = read_states(body, states, writes)
     if len(read) != 1:
         return None
@@ -126,7 +130,7 @@ def _late(body: OneStep, i: int, writes: list[Node]) -> _Late | None:
     real = [w for w in delayed if w.primitive in WRITES]
     if not real or any(idle_update(w, w.inputs[0]) is None for w in real):
         return None
-    return _Late(i, states[k], delayed)
+    return _LateWrites(i, states[k], delayed)
 
 
 def _is_tested(node: Node, body: OneStep, i: int) -> bool:
@@ -137,16 +141,16 @@ def _is_tested(node: Node, body: OneStep, i: int) -> bool:
     return bool(region_between([stop], [body.inputs[i]]))
 
 
-class _Delayed:
+class _PipelinedLoop:
     """A loop, rebuilt with late writes."""
 
-    def __init__(self, node: Node, body: OneStep, late: list[_Late]) -> None:
+    def __init__(self, node: Node, body: OneStep, late: list[_LateWrites]) -> None:
         self._node, self._body, self._late = node, body, late
         parts = parts_of(node.inputs, node.params)
         self._first, self._rows, self._captures = map(list, parts[:3])
         self._limit, self._going = parts.limit, parts.going
-        self._split = len(self._first) + len(self._rows)
-        changing_inputs = self._body.inputs[: self._split]
+        self._captures_start = len(self._first) + len(self._rows)
+        changing_inputs = self._body.inputs[: self._captures_start]
         region = region_between(self._body.outputs, changing_inputs)
         self._changing = {*changing_inputs, *(v for n in region for v in n.outputs)}
 
@@ -155,7 +159,7 @@ class _Delayed:
         params = self._node.params
         ends, stacked = run_scan(
             self._step,
-            [*self._first, *self._idle()],
+            [*self._first, *self._idle_writes()],
             self._rows,
             params["length"],
             params["reverse"],
@@ -164,7 +168,7 @@ class _Delayed:
             unroll=params["unroll"],
             grows=self._node.primitive is GROWING,
         )
-        return [*self._finished(ends, written_at_all), *stacked]
+        return [*self._carries_written(ends, written_at_all), *stacked]
 
     def _step(self, carry: list[Value], row: list[Value]) -> StepResult:
         """Do the pending writes, then a step whose own late writes become pending."""
@@ -172,9 +176,9 @@ class _Delayed:
         outputs = list(body.outputs)
         for late in self._late:
             outputs[late.carry] = late.read
-        pending = [v for w in self._writes() for v in self._parts(w)]
+        pending = [v for w in self._writes() for v in self._changing_inputs(w)]
         requested_outputs = [*outputs[:carries], *pending, *outputs[carries:]]
-        arguments = [*self._finished(carry), *row, *self._captures]
+        arguments = [*self._carries_written(carry), *row, *self._captures]
         new = dict(zip(body.inputs, arguments, strict=True))
         results = rebuilt(requested_outputs, new)
         return results[: len(carry)], results[len(carry) :]
@@ -183,7 +187,7 @@ class _Delayed:
         writes = [w for late in self._late for w in late.writes]
         return [w for w in writes if w.primitive in WRITES]
 
-    def _parts(self, write: Node) -> list[Value]:
+    def _changing_inputs(self, write: Node) -> list[Value]:
         """The inputs of a write that differ between steps: the update, some indices."""
         x, v, *indices = write.inputs
         if write.params["how"] not in ("add", "multiply"):
@@ -194,14 +198,14 @@ class _Delayed:
         """All indices of a write, given the `changing` ones."""
         remaining = iter(changing)
         captures = dict(
-            zip(self._body.inputs[self._split :], self._captures, strict=True)
+            zip(self._body.inputs[self._captures_start :], self._captures, strict=True)
         )
         indices = write.inputs[2:]
         fixed = iter(rebuilt(indices, captures))
         pairs = [(next(fixed), i) for i in indices]
         return [next(remaining) if i in self._changing else v for v, i in pairs]
 
-    def _idle(self) -> list[Value]:
+    def _idle_writes(self) -> list[Value]:
         """The init of the pending writes: no-op writes."""
         idle = []
         for late in self._late:
@@ -210,8 +214,8 @@ class _Delayed:
                 if write.primitive not in WRITES:
                     x = F.reshape(x, write.outputs[0].type.shape)
                     continue
-                v, *changing = self._parts(write)
-                beyond = self._beyond(write)
+                v, *changing = self._changing_inputs(write)
+                beyond = self._index_out_of_bounds(write)
                 places = [F.zeros(i.type.shape, i.dtype) for i in changing]
                 if beyond is not None:
                     places[0] = F.full_like(places[0], beyond)
@@ -222,7 +226,7 @@ class _Delayed:
                 idle += [F.broadcast_to(update, v.type.shape), *places]
         return idle
 
-    def _beyond(self, write: Node) -> Size | None:
+    def _index_out_of_bounds(self, write: Node) -> Size | None:
         """An index that is out of bounds, if writes there are dropped.
 
         A no-op write there reads no element of an array that may have none. None if the
@@ -240,7 +244,7 @@ class _Delayed:
                 return x.type.shape[axis] if fits else None
         return None
 
-    def _finished(
+    def _carries_written(
         self, carry: Sequence[Value], written: Callable[..., Value] = written
     ) -> list[Value]:
         """The carries of the original loop, with all pending writes done."""
@@ -251,7 +255,7 @@ class _Delayed:
                 if write.primitive not in WRITES:
                     x = F.reshape(x, write.outputs[0].type.shape)
                     continue
-                v, *changing = (next(pending) for _ in self._parts(write))
+                v, *changing = (next(pending) for _ in self._changing_inputs(write))
                 x = written(write, x, v, self._indices(write, changing))
             ends[late.carry] = x
         return ends

@@ -3,7 +3,7 @@
 from graphc.ir.graph.bodies import Body, runs_in_python
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.sizes.dims import Symbol
-from graphc.transform.loops.doubling import grown
+from graphc.transform.loops.doubling import with_doubling_loops
 
 
 def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
@@ -13,11 +13,11 @@ def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
     come second. The reason is a node within, then the value of the size that it needs.
     """
     body: Body = loop.params["body"].content
-    graph, _ = grown(body.graph)
-    return graph, body.size_params, *_reason(body)
+    graph, _ = with_doubling_loops(body.graph)
+    return graph, body.size_params, *_find_inner_size(body)
 
 
-def _reason(body: Body) -> tuple[Node, Value]:
+def _find_inner_size(body: Body) -> tuple[Node, Value]:
     """The first node that needs a size computed within, and the value of that size."""
     for node in body.nodes:
         checked = [
@@ -27,4 +27,4 @@ def _reason(body: Body) -> tuple[Node, Value]:
             if value.symbol in body.computed:
                 return node, value
     node = next(filter(runs_in_python, body.nodes))
-    return _reason(node.params["body"].content)
+    return _find_inner_size(node.params["body"].content)

@@ -26,7 +26,7 @@ from graphc.rewriting.loops.find.work import (
     typical,
     work_of,
 )
-from graphc.transform.loops.inverse_writes import varies
+from graphc.transform.loops.inverse_writes import has_varying_size
 
 _SCANS = (OP.cummax, OP.cummin)
 _MOVES = (OP.slice_update, OP.iota, OP.repeat_counts)
@@ -63,9 +63,9 @@ def residuals(
     costs, count = here(), typical(1 if steps is None else steps)
     of_steps = set(region_between(results, changing))
     early = [n for n in region if n in of_steps and n not in late]
-    uses = Counter(_used(region, results))
+    uses = Counter(_uses_in(region, results))
     for most, transcendental in ((costs.cached, True), (costs.residuals, False)):
-        candidates = _boundary(early, uses, inputs, transcendental)
+        candidates = _boundary_values(early, uses, inputs, transcendental)
         used = used_between(results, [*candidates, *inputs])
         candidates = [v for v in candidates if v in used]
         if sum(map(_bytes, candidates)) * count <= most:
@@ -73,24 +73,25 @@ def residuals(
     return []
 
 
-class _Needs(NamedTuple):
+class _KeptSources(NamedTuple):
     """The bytes of the kept values that another value is computed from.
 
-    `alone`: the kept values serve nothing else, so that the other may replace them.
+    `is_replaceable`: the kept values serve nothing else, so that the other may
+    replace them.
     """
 
     bytes: int
-    alone: bool
+    is_replaceable: bool
 
 
-def _used(region: Iterable[Node], results: Iterable[Value]) -> Iterable[Value]:
+def _uses_in(region: Iterable[Node], results: Iterable[Value]) -> Iterable[Value]:
     """Each use of a value by a node, or as a result."""
     for node in region:
         yield from dict.fromkeys(operands(node))
     yield from results
 
 
-def _boundary(
+def _boundary_values(
     nodes: Iterable[Node],
     uses: Counter[Value],
     inputs: Sequence[Value],
@@ -101,12 +102,12 @@ def _boundary(
     `a @ x + b @ y` is one value to keep, not two: where results serve only to compute a
     value that is no larger, that value is kept in their place.
     """
-    needs: dict[Value, _Needs] = {}
+    needs: dict[Value, _KeptSources] = {}
     boundary: dict[Value, None] = {}
     for node in nodes:
         sources = [v for v in dict.fromkeys(node.inputs) if v in needs]
         total = sum(needs[v].bytes for v in sources)
-        alone = all(needs[v].alone and uses[v] == 1 for v in sources)
+        alone = all(needs[v].is_replaceable and uses[v] == 1 for v in sources)
         if transcendental and node.primitive in _TRANSCENDENTAL:
             keeps = _bytes(node.outputs[0]) >= here().worth_caching
         elif not _is_cheap(node):
@@ -116,11 +117,11 @@ def _boundary(
         else:
             keeps = False
         for value in node.outputs:
-            if keeps and not varies(value, inputs):
-                needs[value] = _Needs(_bytes(value), True)
+            if keeps and not has_varying_size(value, inputs):
+                needs[value] = _KeptSources(_bytes(value), True)
                 boundary[value] = None
             elif sources:
-                needs[value] = _Needs(total, alone and len(node.outputs) == 1)
+                needs[value] = _KeptSources(total, alone and len(node.outputs) == 1)
     return list(boundary)
 
 
@@ -139,10 +140,10 @@ def _is_worth_keeping(node: Node) -> bool:
     """Whether writing and reading the results takes no longer than computing them."""
     costs = here()
     moved = 2 * sum(map(_bytes, node.outputs)) / costs.bandwidth
-    return moved <= costs.step + 2 * _operations(node) / costs.products
+    return moved <= costs.step + 2 * _operation_count(node) / costs.products
 
 
-def _operations(node: Node) -> float:
+def _operation_count(node: Node) -> float:
     """Estimate an op's operations; infinite for all but heavy ops and reductions."""
     if node.primitive in HEAVY or node.primitive in REDUCTIONS:
         return work_of(node)

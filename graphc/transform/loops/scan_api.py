@@ -31,7 +31,7 @@ from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, public, user_op
 from graphc.ir.sizes.dims import Size, equal
 
-Last = Callable[[list[Value], list[Value]], Value]  # whether a step was the last
+IsLast = Callable[[list[Value], list[Value]], Value]  # whether a step was the last
 
 
 @public()
@@ -86,7 +86,7 @@ def scan(
     first = steps.begin(numbers, rows)
     remembered = kept_carries(checkpoint, count, "scan")
     last = partial(steps.last, until) if until else None
-    loop = _loop(last, remembered, _unroll(unroll))
+    loop = _loop_function(last, remembered, _checked_unroll(unroll))
     return steps.results(*loop(steps.step, first, rows, count, reverse))
 
 
@@ -124,35 +124,35 @@ class UserSteps:
         self,
         numbers: list[Value],
         rows: list[Value],
-        asked: Callable[[list[Value]], list[Value]] = lambda carry: [],
+        more_outputs: Callable[[list[Value]], list[Value]] = lambda carry: [],
     ) -> list[Value]:
         """Find the carry before the first step, by a trial step on `numbers`.
 
-        `asked` gives what else each step computes from a carry.
+        `more_outputs` gives what else each step computes from a carry.
         """
 
         def trial(carry: list[Value]) -> StepResult:
-            after, outputs = self._asked(carry, list(map(first_row, rows)))
-            carries = after_step(self._like, after, self._op)
-            return carries, [*asked(carry), *outputs]
+            carry_after, outputs = self._ask_body(carry, list(map(first_row, rows)))
+            carries = after_step(self._like, carry_after, self._op)
+            return carries, [*more_outputs(carry), *outputs]
 
         self._start = started(numbers, trial)
         return self._start.carries
 
-    def _asked(
+    def _ask_body(
         self, carry: list[Value], row: list[Value]
     ) -> tuple[object, list[Value]]:
         arguments = list(map(unflatten, self._forms, (carry, row)))
-        after, outputs = ask(self._body, arguments, self._op), list[Value]()
+        carry_after, outputs = ask(self._body, arguments, self._op), list[Value]()
         if self._collects:
-            after, y = both_of(after, self._op)
+            carry_after, y = both_of(carry_after, self._op)
             outputs, self._outputs = parts(y)
-        return after, outputs
+        return carry_after, outputs
 
     def step(self, carry: list[Value], row: list[Value]) -> StepResult:
         """Compute the next carry, and the outputs to stack."""
-        after, outputs = self._asked(self._start.seen(carry), row)
-        return as_before(self._like, carry, after, self._op), outputs
+        carry_after, outputs = self._ask_body(self._start.seen(carry), row)
+        return as_before(self._like, carry, carry_after, self._op), outputs
 
     def last(self, until: object, after: list[Value], outputs: list[Value]) -> Value:
         """Whether a step is the last one."""
@@ -166,8 +166,8 @@ class UserSteps:
         return (carry, unflatten(self._outputs, stacked)) if self._collects else carry
 
 
-def _loop(
-    last: Last | None, remembered: Kept, unroll: int | bool
+def _loop_function(
+    last: IsLast | None, remembered: Kept, unroll: int | bool
 ) -> Callable[..., StepResult]:
     """Choose the function that runs the steps: all of them, or up to the last one."""
     if last is not None:
@@ -192,7 +192,7 @@ def run_stopping(
 
 
 def _run_until(
-    last: Last,
+    last: IsLast,
     remembered: Kept,
     step: StepFunction,
     first: Sequence[Value],
@@ -220,7 +220,7 @@ def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
     return [F._part(v, 0, 0, size) for v in outputs]
 
 
-def _unroll(unroll: object) -> int | bool:
+def _checked_unroll(unroll: object) -> int | bool:
     if isinstance(unroll, bool):
         return unroll
     steps = integer_or_none(unroll)

@@ -65,7 +65,7 @@ def read_states(
     return {k: nodes for k, nodes in reads.items() if nodes}
 
 
-def forwarded(
+def with_forwarded_reads(
     body: OneStep, states: Sequence[Value], writes: Sequence[Node]
 ) -> OneStep:
     """Move all reads of a carry in a body to the first of its states that is read.
@@ -77,7 +77,8 @@ def forwarded(
         return body
     first, last = min(read), max(read)
     gathers = {node: k for k in read if k > first for node in read[k]}
-    if not all(_fit(node, w) for node in gathers for w in writes[first:last]):
+    passed_writes = writes[first:last]
+    if not all(_access_same_axes(node, w) for node in gathers for w in passed_writes):
         return body
     replacements: dict[Value, Value] = {}
     for node in body.nodes:
@@ -85,11 +86,13 @@ def forwarded(
         if node in gathers:
             start = replacements.get(states[first], states[first])
             passed = writes[first : gathers[node]]
-            replacements[node.outputs[0]] = _read(node, start, passed, replacements)
+            replacements[node.outputs[0]] = _forwarded_read(
+                node, start, passed, replacements
+            )
     return replace(body, outputs=tuple([replacements.get(v, v) for v in body.outputs]))
 
 
-def _fit(read: Node, write: Node) -> bool:
+def _access_same_axes(read: Node, write: Node) -> bool:
     """Whether a read and a write both access one element or row of the same axes."""
     if read.primitive is not GATHER or write.primitive is not SCATTER:
         return False
@@ -98,7 +101,7 @@ def _fit(read: Node, write: Node) -> bool:
     return same and all(i.type.rank == 0 for i in places)
 
 
-def _read(
+def _forwarded_read(
     node: Node, start: Value, writes: Sequence[Node], replacements: dict[Value, Value]
 ) -> Value:
     """Turn a gather that follows some writes into one from the array before them."""
@@ -107,20 +110,21 @@ def _read(
     places = [replacements.get(i, i) for i in node.inputs[1:]]
     element: Value = GATHER(start, *places, **node.params)
     nearest = [
-        F.clip(_from_start(i, n), 0, n - 1) for i, n in zip(places, sizes, strict=True)
+        F.clip(_index_from_start(i, n), 0, n - 1)
+        for i, n in zip(places, sizes, strict=True)
     ]
     for write in writes:
         v, *indices = (replacements.get(x, x) for x in write.inputs[1:])
         pairs = zip(indices, sizes, nearest, strict=True)
-        hits = [F.equal(_from_start(i, n), place) for i, n, place in pairs]
+        hits = [F.equal(_index_from_start(i, n), place) for i, n, place in pairs]
         hit = hits[0]
-        for other in hits[1:]:
-            hit = F.logical_and(hit, other)
+        for next_hit in hits[1:]:
+            hit = F.logical_and(hit, next_hit)
         element = F.where(hit, _COMBINED[write.params["how"]](element, v), element)
     return element
 
 
-def _from_start(index: Value, n: int | Value) -> Value:
+def _index_from_start(index: Value, n: int | Value) -> Value:
     """Convert an index that may count from the end to one from the start."""
     wide = cast(index, INT64)
     return F.where(wide < 0, wide + n, wide)

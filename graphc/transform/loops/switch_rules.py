@@ -9,7 +9,7 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ops.common.batching import Batched, spread, where_each
 from graphc.transform.derivatives.vectorize import vmap
-from graphc.transform.loops.gradient_common import pulled
+from graphc.transform.loops.gradient_common import pull_through_body
 
 
 @SWITCH.vjp
@@ -29,7 +29,9 @@ def _(
         def slopes(taken: list[Value]) -> list[Value]:
             arguments, remaining = taken[: len(values)], iter(taken[len(values) :])
             of_outputs = [None if c is None else next(remaining) for c in cotangents]
-            derivatives = pulled(body, params["sizes"], arguments, of_outputs, asked)
+            derivatives = pull_through_body(
+                body, params["sizes"], arguments, of_outputs, asked
+            )
             # Sizes that one branch needs equal may differ in the others.
             pairs = zip(derivatives, asked, strict=True)
             return [F.specify_shape(d, arguments[i].type.shape) for d, i in pairs]

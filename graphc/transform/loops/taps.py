@@ -17,7 +17,7 @@ _OP = "scan_taps"
 
 
 @dataclass(frozen=True)
-class _Tapped:
+class _TappedArray:
     """An array whose first axis is time, and the taps that a step takes of it.
 
     For an output, `value` holds the values before the first step, or the one value of
@@ -32,13 +32,13 @@ class _Tapped:
         """The number of steps that an output looks back."""
         return -min(self.taps)
 
-    def taken(self, past: Value) -> list[Value]:
+    def values_at_taps(self, past: Value) -> list[Value]:
         """Select the values that a step takes from the `past` values of an output."""
         if self.depth == 1:
             return [past] * len(self.taps)
         return [past[self.depth + tap] for tap in self.taps]
 
-    def moved(self, past: Value, new: Any) -> Any:
+    def past_after_step(self, past: Value, new: Any) -> Any:
         """Return the values to keep after a step."""
         if self.depth == 1:
             return new
@@ -82,44 +82,47 @@ def scan_taps(
     values than steps looked back.
     """
     several = isinstance(outputs, (list, tuple))
-    made_of = [_output(o) for o in (outputs if several else [outputs])]
-    fed = [o for o in made_of if o is not None]
+    declared_outputs = [_tapped_output(o) for o in (outputs if several else [outputs])]
+    fed = [o for o in declared_outputs if o is not None]
 
     def step(carry: list[Value], row: list[Value]) -> tuple[list[Value], list[Any]]:
         past = [
             v
             for o, remembered in zip(fed, carry, strict=True)
-            for v in o.taken(remembered)
+            for v in o.values_at_taps(remembered)
         ]
-        results = _made(f(*row, *past), len(made_of), several)
-        back = [y for y, o in zip(results, made_of, strict=True) if o is not None]
+        results = _checked_outputs(f(*row, *past), len(declared_outputs), several)
+        back = [
+            y for y, o in zip(results, declared_outputs, strict=True) if o is not None
+        ]
         triples = zip(fed, carry, back, strict=True)
-        return [o.moved(remembered, y) for o, remembered, y in triples], results
+        new_past = [o.past_after_step(remembered, y) for o, remembered, y in triples]
+        return new_past, results
 
     test = None if until is None else (lambda _, results: until(*results))
-    rows = _rows([_sequence(s) for s in _listed(sequences)])
+    rows = _elements_of_taps([_tapped_sequence(s) for s in _as_list(sequences)])
     start = [o.value for o in fed]
     _, stacked = scan(step, start, rows, length, reverse, until=test)
     return stacked if several else stacked[0]
 
 
-def _listed(one_or_more: object) -> Sequence[Any]:
+def _as_list(one_or_more: object) -> Sequence[Any]:
     return one_or_more if isinstance(one_or_more, (list, tuple)) else [one_or_more]
 
 
-def _made(result: object, count: int, several: bool) -> list[object]:
+def _checked_outputs(result: object, count: int, several: bool) -> list[object]:
     """Check the outputs of a step, and return them as a list."""
     if not several:
         return [result]
     if not isinstance(result, (list, tuple)) or len(result) != count:
-        got = f"{len(_listed(result))} of them" if result is not None else "None"
+        got = f"{len(_as_list(result))} of them" if result is not None else "None"
         problem = "the function must return one value per output"
         raise graph_error(problem, op=_OP, got=got, expected=f"{count} of them")
     return list(result)
 
 
-def _taps(declared: object) -> tuple[int, ...]:
-    taps = [integer_or_none(t) for t in _listed(declared)]
+def _checked_taps(declared: object) -> tuple[int, ...]:
+    taps = [integer_or_none(t) for t in _as_list(declared)]
     integers = tuple(t for t in taps if t is not None)
     if not taps or len(integers) < len(taps):
         problem = "taps are integers, at least one"
@@ -127,18 +130,18 @@ def _taps(declared: object) -> tuple[int, ...]:
     return integers
 
 
-def _output(declared: object) -> _Tapped | None:
+def _tapped_output(declared: object) -> _TappedArray | None:
     if declared is None:
         return None
     if not isinstance(declared, dict):
-        return _Tapped(as_value(declared), (-1,))
+        return _TappedArray(as_value(declared), (-1,))
     _require_keys(declared, "initial")
-    taps, value = _taps(declared.get("taps", -1)), as_value(declared["initial"])
+    taps, value = _checked_taps(declared.get("taps", -1)), as_value(declared["initial"])
     if max(taps) > -1:
         hint = "-1 is the step before; an output that is not fed back is None"
         problem = "the taps of an output are negative"
         raise graph_error(problem, op=_OP, got=f"taps {list(taps)}", hint=hint)
-    tapped = _Tapped(value, taps)
+    tapped = _TappedArray(value, taps)
     if tapped.depth > 1:
         if not value.type.rank or equal(value.type.shape[0], tapped.depth) is False:
             raise graph_error(
@@ -148,28 +151,30 @@ def _output(declared: object) -> _Tapped | None:
                 expected=f"{tapped.depth} values along the first axis, the latest last",
             )
         shape = (tapped.depth, *value.type.shape[1:])
-        return _Tapped(F.specify_shape(value, shape), taps)
+        return _TappedArray(F.specify_shape(value, shape), taps)
     return tapped
 
 
-def _sequence(declared: object) -> _Tapped:
+def _tapped_sequence(declared: object) -> _TappedArray:
     if not isinstance(declared, dict):
-        return _Tapped(value_of(declared), (0,))
+        return _TappedArray(value_of(declared), (0,))
     _require_keys(declared, "input")
-    return _Tapped(value_of(declared["input"]), _taps(declared.get("taps", 0)))
+    return _TappedArray(
+        value_of(declared["input"]), _checked_taps(declared.get("taps", 0))
+    )
 
 
-def _require_keys(declared: dict[object, object], needed: str) -> None:
-    if needed not in declared or not declared.keys() <= {needed, "taps"}:
+def _require_keys(declared: dict[object, object], key: str) -> None:
+    if key not in declared or not declared.keys() <= {key, "taps"}:
         raise graph_error(
             "not a sequence or output with taps",
             op=_OP,
             got=f"a dict of {', '.join(map(repr, declared)) or 'nothing'}",
-            expected=f"a dict of {needed!r} and 'taps'",
+            expected=f"a dict of {key!r} and 'taps'",
         )
 
 
-def _rows(sequences: Sequence[_Tapped]) -> list[Value]:
+def _elements_of_taps(sequences: Sequence[_TappedArray]) -> list[Value]:
     """The elements of each tap, from the first time at which all taps have one."""
     taps = [tap for s in sequences for tap in s.taps]
     first, last = -min([0, *taps]), max([0, *taps])

@@ -58,7 +58,7 @@ def while_loop(
     "log" all stays within one program: at most 65 carries are kept, however many steps
     there are.
     """
-    _check(max_steps, on_exceeded)
+    _check_arguments(max_steps, on_exceeded)
     most = None if max_steps is None else as_size(max_steps, "max_steps")
     remembered = kept_carries(checkpoint, most, "while_loop")
     loop = _Loop(cond, body, init, collect, remembered)
@@ -74,7 +74,7 @@ def while_loop(
     return loop.results(ends, stacked)
 
 
-def _check(max_steps: object, on_exceeded: object) -> None:
+def _check_arguments(max_steps: object, on_exceeded: object) -> None:
     if on_exceeded not in ("raise", "flag"):
         raise graph_error(
             "what is done about too many steps is not known",
@@ -104,23 +104,25 @@ class _Loop(UserSteps):
         numbers, like = numbers_and_parts(init)
         super().__init__("while_loop", body, [like], collect)
         self._cond, self._kept = cond, remembered
-        self._first = self.begin(numbers, [], lambda carry: [self._tested(carry)])
+        self._first = self.begin(
+            numbers, [], lambda carry: [self._ask_condition(carry)]
+        )
 
-    def _tested(self, carry: list[Value]) -> Value:
+    def _ask_condition(self, carry: list[Value]) -> Value:
         arguments = [unflatten(self._like, carry)]
         test = ask(self._cond, arguments, "while_loop", "the condition")
         return condition(test, "while_loop")
 
     def test(self, carry: list[Value]) -> Value:
         """Whether the loop goes on from `carry`."""
-        return self._tested(self._start.seen(carry))
+        return self._ask_condition(self._start.seen(carry))
 
-    def _stopping(self, carry: list[Value], row: list[Value]) -> StepResult:
+    def _step_and_test(self, carry: list[Value], row: list[Value]) -> StepResult:
         after, outputs = self.step(carry, row)
         return after, [F.logical_not(self.test(after)), *outputs]
 
-    def _counting(self, carry: list[Value], row: list[Value]) -> StepResult:
-        after, flags = self._stopping(carry, row)
+    def _step_and_count(self, carry: list[Value], row: list[Value]) -> StepResult:
+        after, flags = self._step_and_test(carry, row)
         return after, flags[:1]
 
     def run(self, most: Size | None) -> StepResult:
@@ -132,16 +134,16 @@ class _Loop(UserSteps):
                 return run_scan(self.step, first, [], length, False)
         going = self.test(first)
         if most is not None:
-            step = self._stopping
+            step = self._step_and_test
             ends, stacked = run_stopping(step, first, [], most, self._kept, going)
             return ends, first_steps(stacked, most) if self._collects else []
-        step = self._counting
+        step = self._step_and_count
         remembered = Kept() if self._collects else self._kept
         ends, (steps,) = run_stopping(step, first, [], None, remembered, going)
         if not self._collects:
             return ends, []
-        return self._steps(steps_size(steps, None))
+        return self._run_counted(steps_size(steps, None))
 
-    def _steps(self, length: Size) -> StepResult:
+    def _run_counted(self, length: Size) -> StepResult:
         options = self._kept._asdict()
         return run_scan(self.step, self._first, [], length, False, **options)

@@ -15,7 +15,7 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
 from graphc.ir.types import TensorType, same_size
 from graphc.ops.common.padding import Bodies, PaddedValue, Padding, zeros_along
-from graphc.transform.loops.branch_sizes import fit
+from graphc.transform.loops.branch_sizes import fit_branch_result
 from graphc.transform.padding.storage import (
     Storage,
     axis_symbol,
@@ -50,7 +50,7 @@ class BranchGuards:
         self._sizes, self._body, self._depth = sizes, body, depth
         self._is_looked_at = is_looked_at
         self._numbers: dict[Guard, int] = {}
-        self._needing: list[Node] = []
+        self._first_needs: list[Node] = []
         # The sizes of the enclosing branch, in terms of sizes of the graph.
         self._outer: Mapping[Symbol, Size] = {}
         self._branches = 0  # depth of the branches that the pass is in
@@ -59,29 +59,30 @@ class BranchGuards:
         self, pad: Padding, call: BodyCall, inputs: Sequence[PaddedValue]
     ) -> tuple[list[Value], tuple[int, ...]]:
         """The outputs of a branch at capacities, and the numbers of its guards."""
-        with self._entered(call) as branch:
+        with self._enter_branch(call) as branch:
             pairs = zip(inputs, branch.call.types, strict=True)
             refitted = [self._refitted(pad, x, type) for x, type in pairs]
             results = self._body(branch.call, refitted)
-        shapes = [self._sizes.of(v.type)[0] for v in pad.node.outputs]
+        shapes = [self._sizes.layout(v.type)[0] for v in pad.node.outputs]
         outputs = zip(results, shapes, strict=True)
-        return [fit(x.value, shape) for x, shape in outputs], branch.numbers
+        fitted = [fit_branch_result(x.value, shape) for x, shape in outputs]
+        return fitted, branch.numbers
 
     def _refitted(self, pad: Padding, x: PaddedValue, type: TensorType) -> PaddedValue:
         """An input of a branch, at the capacities of its sizes within the branch."""
         if all(map(same_size, type.shape, x.type.shape)):
             return x
-        shape, axes = self._sizes.of(type)
-        value = fit(pad.filled(x, x.axes, 0), shape)
+        shape, axes = self._sizes.layout(type)
+        value = fit_branch_result(pad.filled(x, x.axes, 0), shape)
         return PaddedValue(value, type, axes, zeros_along(axes, type.dtype))
 
     @property
     def all(self) -> tuple[tuple[Guard, Node], ...]:
         """Each guard with the first node that needs it."""
-        return tuple(zip(self._numbers, self._needing, strict=True))
+        return tuple(zip(self._numbers, self._first_needs, strict=True))
 
     @contextmanager
-    def _entered(self, call: BodyCall) -> Generator[NumberedBranch]:
+    def _enter_branch(self, call: BodyCall) -> Generator[NumberedBranch]:
         """Return a context in which a branch is walked.
 
         The guards of branches in loops belong to what is around the loop.
@@ -92,7 +93,7 @@ class BranchGuards:
         guards = guards_of(call.body.nodes)
         before, sizes = self._outer, call.sizes
         here = [(guard_of_sizes(guard, sizes), node) for guard, node in guards]
-        numbers = tuple(dict.fromkeys(self._numbered(here)))
+        numbers = tuple(dict.fromkeys(self._number_guards(here)))
         self._outer = {s: _in_terms_of(n, before) for s, n in sizes.items()}
         self._branches += 1
         try:
@@ -112,14 +113,14 @@ class BranchGuards:
         numbered = outer and all(guard in self._numbers for guard in outer)
         return with_nonzero_divisors(exact) if numbered else exact
 
-    def _numbered(self, guards: Iterable[tuple[Guard, Node]]) -> Iterator[int]:
+    def _number_guards(self, guards: Iterable[tuple[Guard, Node]]) -> Iterator[int]:
         for inner, node in guards:
             guard = guard_of_sizes(inner, self._outer)
             if not self._is_looked_at(guard, node):
                 continue
             if guard not in self._numbers:
-                self._numbers[guard] = len(self._needing)
-                self._needing.append(node)
+                self._numbers[guard] = len(self._first_needs)
+                self._first_needs.append(node)
             yield self._numbers[guard]
 
 
@@ -129,17 +130,19 @@ def _unified(call: BodyCall, guards: Iterable[Guard]) -> BodyCall:
     for guard in guards:
         if guard.relation == "==":
             sizes = guard.left, guard.right
-            solved = _solved(*[_in_terms_of(n, written) for n in sizes])
+            solved = _solution_of(*[_in_terms_of(n, written) for n in sizes])
             if solved is not None:
                 one = dict([solved])
                 written = {s: _in_terms_of(n, one) for s, n in written.items()} | one
     if not written:
         return call
     size_args = [_in_terms_of(n, written) for n in call.size_args]
-    return BodyCall(call.body, [_type(t, written) for t in call.types], size_args)
+    return BodyCall(
+        call.body, [_type_in_sizes(t, written) for t in call.types], size_args
+    )
 
 
-def _solved(left: Size, right: Size) -> tuple[Symbol, Size] | None:
+def _solution_of(left: Size, right: Size) -> tuple[Symbol, Size] | None:
     """An axis symbol and the size equal to it; the newer of two such symbols."""
     pairs = [(left, right), (right, left)]
     symbols = [(axis_symbol(a), n) for a, n in pairs]
@@ -151,5 +154,5 @@ def _in_terms_of(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
     return substitute(size, sizes) if isinstance(size, Dim) else size
 
 
-def _type(type: TensorType, sizes: Mapping[Symbol, Size]) -> TensorType:
+def _type_in_sizes(type: TensorType, sizes: Mapping[Symbol, Size]) -> TensorType:
     return type.like(tuple([_in_terms_of(n, sizes) for n in type.shape]))

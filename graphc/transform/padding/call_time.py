@@ -21,7 +21,7 @@ def call_seconds(graph: Graph, sizes: _NumberOf, costs: DeviceCosts) -> float:
     Sizes that are not given are taken as typical. Loops count for the work of their
     steps alone: as many steps run as at true sizes, so a longer axis adds none.
     """
-    return _seconds(graph.nodes, _Numbers(sizes), costs)
+    return _seconds_of_nodes(graph.nodes, _Numbers(sizes), costs)
 
 
 class _Numbers:
@@ -35,23 +35,23 @@ class _Numbers:
         self._numbers: dict[Dim, int] = {}
         self._elements: dict[Value, int] = {}
 
-    def at(self, size: Size) -> int:
+    def number_of(self, size: Size) -> int:
         """The number of a size."""
         if not isinstance(size, Dim):
             return size
         number = self._numbers.get(size)
         if number is None:
-            number = self._numbers[size] = self._worked_out(size)
+            number = self._numbers[size] = self._work_out(size)
         return number
 
     def elements(self, value: Value) -> int:
         """The number of elements of a value."""
         number = self._elements.get(value)
         if number is None:
-            number = self._elements[value] = self.at(value.type.size)
+            number = self._elements[value] = self.number_of(value.type.size)
         return number
 
-    def _worked_out(self, size: Dim) -> int:
+    def _work_out(self, size: Dim) -> int:
         known = {s: self._sizes.get(s, TYPICAL) for s in size.symbols}
         try:
             number = substitute(size, known)
@@ -61,11 +61,13 @@ class _Numbers:
         return max(number, 0) if isinstance(number, int) else TYPICAL
 
 
-def _seconds(nodes: Iterable[Node], numbers: _Numbers, costs: DeviceCosts) -> float:
-    return sum(_of_node(node, numbers, costs) for node in nodes)
+def _seconds_of_nodes(
+    nodes: Iterable[Node], numbers: _Numbers, costs: DeviceCosts
+) -> float:
+    return sum(_seconds_of_node(node, numbers, costs) for node in nodes)
 
 
-def _of_node(node: Node, numbers: _Numbers, costs: DeviceCosts) -> float:
+def _seconds_of_node(node: Node, numbers: _Numbers, costs: DeviceCosts) -> float:
     """Estimate the seconds of a node; products and sorts take more than their writes.
 
     A sort or a decomposition of n elements takes time that grows with n ** 1.5: 512
@@ -74,11 +76,15 @@ def _of_node(node: Node, numbers: _Numbers, costs: DeviceCosts) -> float:
     primitive = node.primitive
     if primitive.nests:
         length = node.params["length"] if primitive is SCAN else 1
-        steps = TYPICAL if length is None else numbers.at(length)
+        steps = TYPICAL if length is None else numbers.number_of(length)
         calls = [*primitive.body_calls(node)]
-        inner = [{s: numbers.at(n) for s, n in call.sizes.items()} for call in calls]
+        inner = [
+            {s: numbers.number_of(n) for s, n in call.sizes.items()} for call in calls
+        ]
         bodies = zip(calls, map(_Numbers, inner), strict=True)
-        work = sum(_seconds(call.body.nodes, known, costs) for call, known in bodies)
+        work = sum(
+            _seconds_of_nodes(call.body.nodes, known, costs) for call, known in bodies
+        )
         return steps * work
     written = [numbers.elements(v) * v.dtype.itemsize for v in node.outputs]
     seconds = sum(written) / costs.bandwidth

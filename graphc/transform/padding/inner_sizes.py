@@ -38,10 +38,10 @@ class InnerSize:
 
 
 class InnerSizes:
-    """The inner sizes of a graph with the sizes and integers `asked` as arguments."""
+    """The inner sizes of a graph with the sizes and integers that are `arguments`."""
 
-    def __init__(self, asked: Collection[Symbol]) -> None:
-        self._asked = frozenset(asked)
+    def __init__(self, arguments: Collection[Symbol]) -> None:
+        self._arguments = frozenset(arguments)
         self._by_size: dict[Dim, InnerSize] = {}
 
     @property
@@ -59,7 +59,7 @@ class InnerSizes:
         """
         if not isinstance(policy, Tied) or not origins(size):
             return None
-        if not all(s in self._asked for s in size.symbols):
+        if not all(s in self._arguments for s in size.symbols):
             return None
         if size not in self._by_size:
             name = shown_name(size.symbols[0]) if size.is_symbol else "size"

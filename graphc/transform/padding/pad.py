@@ -13,12 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphc.control.fitting_branches import is_numbered
-from graphc.errors import (
-    GraphError,
-    graph_error,
-    standing_at,
-    user_place,
-)
+from graphc.errors import GraphError, graph_error, standing_at, user_place
 from graphc.ir.graph.bodies import BodyCall, bodies, has_inner, runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, as_value, variable
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value, entries_of, origins
@@ -76,30 +71,30 @@ class _PaddingPass:
         self._padded: dict[Value, PaddedValue] = {}
         self._cuts: list[Cut] = []
         self._prices: list[Price] = []
-        self._needs: list[tuple[Guard, Node]] = []  # of rules, beyond those of nodes
+        self._rule_needs: list[tuple[Guard, Node]] = []  # beyond those of nodes
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
         self._branches = BranchGuards(
-            self._sizes, self._body, lambda: self._bodies, self._at_entry
+            self._sizes, self._pad_body, lambda: self._bodies, self._is_decided_at_entry
         )
         self._driven = any(map(runs_in_python, self._nodes))
         loops = any(map(has_inner, self._nodes))
-        self._ranges = ValueRanges(self._range) if loops else None
+        self._ranges = ValueRanges(self._range_of_symbol) if loops else None
 
     def run(self) -> PaddedGraph:
         """Walk the graph, and return the padded one."""
         lengths = self._sizes.lengths
-        inputs = [self._input(v) for v in self._graph.inputs]
+        inputs = [self._pad_input(v) for v in self._graph.inputs]
         self._trusted.update(v.node for v in (*inputs, *lengths.values()))
         for node in self._nodes:
             if node.primitive is not INPUT:
                 if self._ranges is not None:
                     self._ranges.observe(node)
                 self._visit(node)
-            self._settle_sizes(node)
-        counts = self._counts()
+            self._record_sizes(node)
+        counts = self._computed_sizes()
         outputs = [self._padded[v].value for v in self._graph.outputs]
-        outputs += [self._number(s) for s in counts]
+        outputs += [self._size_output(s) for s in counts]
         inner = self._sizes.inner.all
         rooms = [one.capacity for one in inner]
         names = [s.name for s in lengths] + [v.name for v in rooms]
@@ -126,19 +121,19 @@ class _PaddingPass:
             self._sizes.stored_as,
         )
 
-    def _settle_sizes(self, node: Node) -> None:
+    def _record_sizes(self, node: Node) -> None:
         """Record the new symbols of those outputs of the node that serve as sizes."""
         for value in node.outputs:
             if value._symbol is not None:
                 with standing_at(node.place.plain):
-                    self._settle(value, self._padded[value].value)
+                    self._record_size(value, self._padded[value].value)
 
-    def _settle(self, value: Value, new: Value) -> None:
+    def _record_size(self, value: Value, new: Value) -> None:
         if self._bodies and self._driven and self._ranges is not None:
-            return self._sizes.settle_step(value, new, self._ranges.of(value))
-        return self._sizes.settle_value(value, new)
+            return self._sizes.record_step(value, new, self._ranges.of(value))
+        return self._sizes.record_value(value, new)
 
-    def _range(self, symbol: Symbol) -> SizeRange:
+    def _range_of_symbol(self, symbol: Symbol) -> SizeRange:
         """The range of a size of the graph around all bodies: one known size."""
         new_value = self._padded.get(symbol.origin)  # type: ignore[call-overload]
         if new_value is not None and not new_value.type.rank:
@@ -149,10 +144,10 @@ class _PaddingPass:
 
     def _range_of(self, value: Value) -> SizeRange:
         """The range of the integers of a value, if some range is known."""
-        return UNKNOWN if self._ranges is None else self._ranges.computed(value)
+        return UNKNOWN if self._ranges is None else self._ranges.safe_range_of(value)
 
-    def _input(self, value: Value) -> Value:
-        shape, axes = self._sizes.of(value.type)
+    def _pad_input(self, value: Value) -> Value:
+        shape, axes = self._sizes.layout(value.type)
         new = value
         if not all(map(same_size, shape, value.type.shape)):
             with standing_at(value.node.place.plain):
@@ -164,32 +159,34 @@ class _PaddingPass:
     def _visit(self, node: Node) -> None:
         inputs = [self._padded[v] for v in node.inputs]
         with standing_at(node.place.plain):
-            results = self._results(node, inputs)
+            results = self._padded_results(node, inputs)
         for value, result in zip(node.outputs, results, strict=True):
             self._padded[value] = result
             self._trusted.add(result.value.node)
 
-    def _results(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
+    def _padded_results(
+        self, node: Node, inputs: list[PaddedValue]
+    ) -> list[PaddedValue]:
         if node.primitive is SIZE_OP:
             size = F.size_value(self._branches.exact(node.params["size"]))
             return [PaddedValue(as_value(size), node.outputs[0].type)]
         ragged = any(r.axes for r in inputs) or self._has_ragged_sizes(node)
         if not ragged and not runs_in_python(node):
-            fresh = self._exactly(node, [r.value for r in inputs])
+            fresh = self._at_true_sizes(node, [r.value for r in inputs])
             pairs = zip(fresh, node.outputs, strict=True)
             return [PaddedValue(new, old.type) for new, old in pairs]
         try:
-            self._need_storage(node)
-            return self._by_rule(node, inputs)
+            self._require_capacities(node)
+            return self._apply_mask_rule(node, inputs)
         except NotPadded as refusal:
             if self._bodies:
                 raise NotPadded(f"{node.primitive.name} in it: {refusal}") from None
             self._refuse_if_strict(node, inputs, str(refusal))
             if ragged or self._has_policy_within(node):
                 self._cuts.append(Cut(node, str(refusal)))
-            return self._by_cutting(node, inputs)
+            return self._cut_and_pad(node, inputs)
 
-    def _need_storage(self, node: Node) -> None:
+    def _require_capacities(self, node: Node) -> None:
         """Refuse an output of a size that has no capacity, as it need not grow."""
         for value in node.outputs:
             for n in value.type.shape:
@@ -225,7 +222,7 @@ class _PaddingPass:
             for body in bodies([node])
         )
 
-    def _exactly(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
+    def _at_true_sizes(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
         """Rebuild the node on true sizes."""
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
         has_sizes = any(isinstance(n, Dim) for n in entries_of(node.params))
@@ -234,14 +231,16 @@ class _PaddingPass:
         params = resized(node.params, self._sizes.exact)
         return rebuild(node, tuple(inputs), params).outputs
 
-    def _by_rule(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
+    def _apply_mask_rule(
+        self, node: Node, inputs: list[PaddedValue]
+    ) -> list[PaddedValue]:
         primitive = node.primitive
         rule = PADDING.find(primitive)
         if rule is None and not primitive.elementwise:
             raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
         checked = [g for g in node.guards if self._needs_check(g, node)]
         known = self._sizes.stored, self._branches.exact, self._range_of
-        pad = Padding(node, *known, self._body, self._branches.branch)
+        pad = Padding(node, *known, self._pad_body, self._branches.branch)
         params = resized(node.params, self._sizes.stored)
         try:
             if rule is None:
@@ -257,13 +256,13 @@ class _PaddingPass:
             raise NotPadded(problem) from None
         self._prices += [Price(node, price) for price in pad.prices]
         if not self._bodies:  # a body may never run
-            self._needs += [(guard, node) for guard in pad.needs]
+            self._rule_needs += [(guard, node) for guard in pad.needs]
         results = list(answer) if isinstance(answer, tuple) else [answer]
         accepted = [
-            self._accepted(node, value, result)
+            self._accepted_result(node, value, result)
             for value, result in zip(node.outputs, results, strict=True)
         ]
-        return [self._checked(node, checked, result) for result in accepted]
+        return [self._with_guard_checks(node, checked, result) for result in accepted]
 
     def _needs_check(self, guard: Guard, node: Node) -> bool:
         """Whether the program must check a guard, as neither proof nor entry does.
@@ -287,7 +286,7 @@ class _PaddingPass:
         holds = dims.equal if guard.relation == "==" else dims.less_equal
         return holds(left, right) is not True
 
-    def _checked(
+    def _with_guard_checks(
         self, node: Node, guards: Iterable[Guard], checked: PaddedValue
     ) -> PaddedValue:
         """Make a result of a step raise unless the guards hold in it."""
@@ -300,7 +299,9 @@ class _PaddingPass:
             checked = replace(checked, value=value)
         return checked
 
-    def _body(self, call: BodyCall, inputs: Sequence[PaddedValue]) -> list[PaddedValue]:
+    def _pad_body(
+        self, call: BodyCall, inputs: Sequence[PaddedValue]
+    ) -> list[PaddedValue]:
         """Compute the outputs of a graph inside a node, by mask rules alone."""
         body = call.body
         self._sizes.enter(call.sizes)
@@ -310,33 +311,33 @@ class _PaddingPass:
         self._bodies += 1
         try:
             for value in body.inputs:
-                self._settle_sizes(value.node)
+                self._record_sizes(value.node)
             for node in body.nodes:
                 self._visit(node)
-                self._settle_sizes(node)
+                self._record_sizes(node)
         finally:
             self._bodies -= 1
         return [self._padded[v] for v in body.outputs]
 
-    def _accepted(
+    def _accepted_result(
         self, node: Node, value: Value, raw: Value | PaddedValue | None
     ) -> PaddedValue:
         """Require a rule's result to have the right type and no new conditions."""
         if raw is None:
             raise NotPadded("its mask rule does not cover this form")
         result = raw if isinstance(raw, PaddedValue) else PaddedValue(raw, value.type)
-        shape, axes = self._sizes.of(value.type)
+        shape, axes = self._sizes.layout(value.type)
         new = result.value
         if new.dtype != value.dtype or new.type.rank != value.type.rank:
             raise AssertionError(f"{node.primitive.name}: {new.type} for {value.type}")
         for size, stored in zip(new.type.shape, shape, strict=True):
             if not same_size(size, stored) and dims.equal(size, stored) is not True:
                 raise NotPadded(f"its result would have {size} elements, not {stored}")
-        self._require_trusted(new, self._implied(node))
+        self._require_trusted(new, self._implied_pairs(node))
         fill = {a: n for a, n in result.fill.items() if a in axes}
         return PaddedValue(new, value.type, axes, fill)
 
-    def _implied(self, node: Node) -> list[tuple[Size, Size]]:
+    def _implied_pairs(self, node: Node) -> list[tuple[Size, Size]]:
         """Pairs a <= b at capacities that follow from what the true sizes must be."""
         return [
             (self._sizes.exact(g.left), self._sizes.stored(g.right))
@@ -366,15 +367,15 @@ class _PaddingPass:
             stack += [v.node for v in operands(node)]
         self._trusted |= seen
 
-    def _by_cutting(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
-        cut = [self._cut(r) for r in inputs]
-        exact = self._exactly(node, cut)
+    def _cut_and_pad(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
+        cut = [self._without_padding(r) for r in inputs]
+        exact = self._at_true_sizes(node, cut)
         return [
             self._padded_again(value, new)
             for value, new in zip(node.outputs, exact, strict=True)
         ]
 
-    def _cut(self, ragged: PaddedValue) -> Value:
+    def _without_padding(self, ragged: PaddedValue) -> Value:
         """The value without its padding."""
         value = ragged.value
         for axis in sorted(ragged.axes):
@@ -383,17 +384,19 @@ class _PaddingPass:
         return F.specify_shape(value, tuple(map(self._sizes.exact, ragged.type.shape)))
 
     def _padded_again(self, value: Value, new: Value) -> PaddedValue:
-        shape, axes = self._sizes.of(value.type)
+        shape, axes = self._sizes.layout(value.type)
         if axes:
             pairs = enumerate(zip(new.type.shape, shape, strict=True))
-            more = [capacity - n if i in axes else 0 for i, (n, capacity) in pairs]
-            new = F.pad(new, [(0, as_value(F.size_value(n))) for n in more])
+            added_sizes = [
+                capacity - n if i in axes else 0 for i, (n, capacity) in pairs
+            ]
+            new = F.pad(new, [(0, as_value(F.size_value(n))) for n in added_sizes])
             new = F.specify_shape(new, shape)
         return PaddedValue(new, value.type, axes, zeros_along(axes, value.dtype))
 
     # The sizes that the entry must know.
 
-    def _counts(self) -> tuple[Symbol, ...]:
+    def _computed_sizes(self) -> tuple[Symbol, ...]:
         """The symbols of output sizes that only the program knows."""
         counts: dict[Symbol, None] = {}
         for value in self._graph.outputs:
@@ -403,12 +406,12 @@ class _PaddingPass:
                     counts.update(dict.fromkeys(inner))
         return tuple(counts)
 
-    def _number(self, symbol: Symbol) -> Value:
+    def _size_output(self, symbol: Symbol) -> Value:
         """A size as an int32 output."""
         size = as_value(F.size_value(self._sizes.number(symbol)))
         return F.astype(size, "int32")
 
-    def _checked_at_entry(self, guard: Guard) -> bool:
+    def _is_known_at_entry(self, guard: Guard) -> bool:
         symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
         return not any(map(self._is_computed, symbols))
 
@@ -419,11 +422,13 @@ class _PaddingPass:
     def _entry_guards(self) -> tuple[tuple[Guard, Node], ...]:
         """The guards that the entry decides, each once."""
         pairs = dict(guards_of(self._nodes))
-        for guard, node in self._needs:
+        for guard, node in self._rule_needs:
             pairs.setdefault(guard, node)
-        return tuple([pair for pair in pairs.items() if self._at_entry(*pair)])
+        return tuple(
+            [pair for pair in pairs.items() if self._is_decided_at_entry(*pair)]
+        )
 
-    def _at_entry(self, guard: Guard, node: Node) -> bool:
+    def _is_decided_at_entry(self, guard: Guard, node: Node) -> bool:
         """Whether the entry decides a guard, which is of padded sizes or arrays.
 
         The mask rule replaces a padded node, and its guards with it. A node in a body
@@ -432,4 +437,4 @@ class _PaddingPass:
         values = (*node.inputs, *node.outputs) if node in self._outer else ()
         sizes = [n for v in values for n in v.type.shape]
         padded = any(map(self._sizes.has_ragged, [guard.left, guard.right, *sizes]))
-        return padded and self._checked_at_entry(guard)
+        return padded and self._is_known_at_entry(guard)

@@ -8,7 +8,7 @@ from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol, symbol_dim
 from graphc.transform.padding.inner_sizes import InnerSize
-from graphc.transform.padding.storage import of_integers
+from graphc.transform.padding.storage import is_of_integers
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.tied import RoundedSize
 
@@ -84,14 +84,14 @@ class PaddedGraph:
 
     def guards_by(self, integers: bool) -> list[tuple[Guard, Node]]:
         """The guards that integers in arguments decide, or those that shapes do."""
-        return [pair for pair in self.guards if of_integers(pair[0]) == integers]
+        return [pair for pair in self.guards if is_of_integers(pair[0]) == integers]
 
     def tidied(self, graph: Graph) -> "PaddedGraph":
         """Use a simplified graph instead, without the integers it does not need."""
         split = len(self.original.inputs)
-        needed = set(ancestors(graph.outputs))
+        needed_nodes = set(ancestors(graph.outputs))
         places = [
-            i for i, v in enumerate(graph.inputs) if i < split or v.node in needed
+            i for i, v in enumerate(graph.inputs) if i < split or v.node in needed_nodes
         ]
         graph = replace(
             graph,
@@ -99,7 +99,7 @@ class PaddedGraph:
             input_names=tuple(graph.input_names[i] for i in places),
         )
         numbers = (*self.lengths, *self.inner)
-        left = [numbers[i - split] for i in places[split:]]
-        lengths = tuple([one for one in left if isinstance(one, Symbol)])
-        inner = tuple([one for one in left if isinstance(one, InnerSize)])
+        remaining_numbers = [numbers[i - split] for i in places[split:]]
+        lengths = tuple([one for one in remaining_numbers if isinstance(one, Symbol)])
+        inner = tuple([one for one in remaining_numbers if isinstance(one, InnerSize)])
         return replace(self, graph=graph, lengths=lengths, inner=inner)

@@ -32,7 +32,7 @@ class RaggedGraph:
     batch: Symbol
 
 
-def batched(
+def batch_examples(
     graph: Graph, shared: Sequence[Value], pad: Pad, total: bool
 ) -> RaggedGraph:
     """Batch a graph over examples, each with its own sizes of inputs not `shared`.
@@ -41,8 +41,10 @@ def batched(
     true size, naming it, and where a shared input has a size that differs.
     """
     mapped = tuple(all(v is not s for s in shared) for v in graph.inputs)
-    symbols = _symbols(v for v, m in zip(graph.inputs, mapped, strict=True) if m)
-    for symbol in _symbols(shared):
+    symbols = _symbols_of_shapes(
+        v for v, m in zip(graph.inputs, mapped, strict=True) if m
+    )
+    for symbol in _symbols_of_shapes(shared):
         if symbol in symbols:
             raise graph_error(
                 f"the size {symbol.name} of a shared input differs between examples",
@@ -55,10 +57,10 @@ def batched(
     inputs = [
         _stacked(value, batch) if several else value
         for value, several in zip(
-            one.graph.inputs, _which(mapped, len(one.graph.inputs)), strict=True
+            one.graph.inputs, _are_stacked(mapped, len(one.graph.inputs)), strict=True
         )
     ]
-    axes = [0 if m else None for m in _which(mapped, len(inputs))]
+    axes = [0 if m else None for m in _are_stacked(mapped, len(inputs))]
 
     def example(*values: Value) -> list[Value]:
         new = dict(zip(one.graph.inputs, values, strict=True))
@@ -66,18 +68,20 @@ def batched(
 
     outputs = list(vmap(example, in_axes=axes)(*inputs))
     if total:
-        outputs = [_summed(v, a) for v, a in zip(outputs, one.ragged, strict=True)]
+        outputs = [
+            _sum_over_examples(v, a) for v, a in zip(outputs, one.ragged, strict=True)
+        ]
     names = one.graph.input_names
     many = Graph(tuple(inputs), tuple(outputs), names, one.graph.output_names)
     return RaggedGraph(one, many, mapped, batch.symbols[0])
 
 
-def _which(mapped: Sequence[bool], count: int) -> list[bool]:
+def _are_stacked(mapped: Sequence[bool], count: int) -> list[bool]:
     """Which inputs of the padded graph are stacked; all of its sizes are."""
     return [*mapped, *[True] * (count - len(mapped))]
 
 
-def _symbols(values: Iterable[Value]) -> list[Symbol]:
+def _symbols_of_shapes(values: Iterable[Value]) -> list[Symbol]:
     symbols: dict[Symbol, None] = {}
     for value in values:
         for n in value.type.shape:
@@ -91,7 +95,7 @@ def _stacked(value: Value, batch: Dim) -> Value:
         return variable(value.name, TensorType(value.dtype, (batch, *value.type.shape)))
 
 
-def _summed(value: Value, ragged: frozenset[int]) -> Value:
+def _sum_over_examples(value: Value, ragged: frozenset[int]) -> Value:
     if ragged:
         raise graph_error(
             "outputs of different sizes cannot be summed",

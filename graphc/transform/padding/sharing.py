@@ -12,19 +12,19 @@ from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.tied import Tied
 
-LITTLE = 1 / 256  # of a compilation: the time that a call may lose to longer axes
+SMALL_PART = 1 / 256  # of a compilation: the time that a call may lose to longer axes
 LONGEST = 2**24  # elements of axes, up to which calls are estimated
 
 
-def sharing(
+def share_capacities(
     policies: dict[Symbol, Policy], graph: Graph, costs: DeviceCosts
 ) -> dict[Symbol, Policy]:
     """Let padded sizes share the capacities of earlier calls, where that is cheaper.
 
     A program for each combination of capacities would cost more than calls in which
     some axes are longer than they have to be, as long as these calls are short. Where
-    some sizes are integers, `with_inner` tells how long axes may be, once it is known
-    what sizes the integers make.
+    some sizes are integers, `share_inner_sizes` tells how long axes may be, once
+    it is known what sizes the integers make.
     """
     doubling = [s for s, p in policies.items() if _doubles(p)]
     axes = [s for s in doubling if s.origin is None]
@@ -37,7 +37,7 @@ def sharing(
         tied = {s: Tied(minimum=p.minimum, ahead=None) for s, p in chosen.items()}
         return policies | tied
     shortest = min(p.minimum for p in chosen.values())
-    most, power = _cheap(graph, axes, shortest, costs)
+    most, power = _cheap_lengths(graph, axes, shortest, costs)
     if most == shortest and not any(isinstance(p, Tied) for p in chosen.values()):
         return policies
     aheads = [p.ahead for p in chosen.values() if isinstance(p, Tied)]
@@ -48,14 +48,14 @@ def sharing(
     }
 
 
-def with_inner(padded: PaddedGraph, costs: DeviceCosts) -> PaddedGraph:
+def share_inner_sizes(padded: PaddedGraph, costs: DeviceCosts) -> PaddedGraph:
     """Let sizes that integers make share capacities with axes in a padded graph."""
     sizes = [s for s in padded.rounded if isinstance(s.capacities, TiedCapacities)]
     if not padded.inner or len(sizes) < 2:
         return padded
     shortest = min(one.capacities.minimum for one in sizes)
     symbols = [one.symbol for one in sizes]
-    most, power = _cheap(padded.graph, symbols, shortest, costs)
+    most, power = _cheap_lengths(padded.graph, symbols, shortest, costs)
     if most == shortest:
         return padded
     policies = {
@@ -75,13 +75,13 @@ def _doubles(policy: Policy) -> bool:
     return plain or isinstance(policy, Tied)
 
 
-def _cheap(
+def _cheap_lengths(
     graph: Graph, axes: Sequence[Symbol], shortest: int, costs: DeviceCosts
 ) -> tuple[int, int]:
     """How long all axes may be before a call takes long, and the `power` of `Tied`."""
     compiled = costs.compiled * (costs.segment + len(graph.nodes))
 
-    def equal(length: int) -> float:
+    def seconds_of_equal(length: int) -> float:
         """The seconds of a call in which all axes have this length."""
         return call_seconds(graph, dict.fromkeys(axes, length), costs)
 
@@ -90,8 +90,8 @@ def _cheap(
         sizes = [{s: longest if s is one else others for s in axes} for one in axes]
         return [call_seconds(graph, one, costs) for one in sizes]
 
-    little, most = compiled * LITTLE, shortest
-    while most < LONGEST and equal(2 * most) <= little:
+    little, most = compiled * SMALL_PART, shortest
+    while most < LONGEST and seconds_of_equal(2 * most) <= little:
         most *= 2
     longest = 4 * most
     least = seconds(longest, shortest)

@@ -50,13 +50,13 @@ class Storage:
         self.lengths: dict[Symbol, Value] = {}
         self.storage_symbols: set[Symbol] = set()
         self.stepwise: set[Symbol] = set()
-        self._exact: dict[Symbol, Size] = {}
+        self._true_sizes: dict[Symbol, Size] = {}
         self._capacity: dict[Symbol, Size] = {}
         self._stored_sizes: dict[Dim, tuple[Size, bool]] = {}
-        self._chosen: dict[Dim, Dim] = {}
-        self._alike: dict[tuple[Symbol, ...], list[tuple[Dim, Size]]] = {}
+        self._representatives: dict[Dim, Dim] = {}
+        self._compared_sizes: dict[tuple[Symbol, ...], list[tuple[Dim, Size]]] = {}
         self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # for sizes of bodies
-        self._within: dict[Symbol, SizeRange] = {}  # for sizes computed in bodies
+        self._inner_ranges: dict[Symbol, SizeRange] = {}  # for sizes computed in bodies
         self._limits: dict[Symbol, SizeRange] = {}  # for symbols of the padded graph
         self._groups: dict[Dim, list[Dim]] = {}  # sizes that a guard needs equal
         self._join_equal_sizes(nodes)
@@ -68,7 +68,7 @@ class Storage:
         for symbol, first in same.items():
             if first in self._capacity:
                 self._capacity[symbol] = self._capacity[first]
-                self._exact[symbol] = self._exact[first]
+                self._true_sizes[symbol] = self._true_sizes[first]
 
     def _equal_sizes(self, nodes: Iterable[Node]) -> dict[Symbol, Symbol]:
         """Let axes that a guard needs equal share a capacity; a fixed axis has none.
@@ -133,31 +133,32 @@ class Storage:
         length._symbol = Symbol(symbol.name, length, 0, symbol_dim(capacity))
         self.capacities[symbol] = capacity
         self.lengths[symbol] = length
-        self._settle(symbol, symbol_dim(length.symbol), symbol_dim(capacity))
+        self._record_storage(symbol, symbol_dim(length.symbol), symbol_dim(capacity))
 
     def enter(self, sizes: Mapping[Symbol, Size]) -> None:
         """Enter a body: its sizes stand for the sizes that a node gives it."""
-        known = {s: (self.exact(n), *self.storage_of(n)) for s, n in sizes.items()}
-        again = [s for s in known if s in self._entered]
-        if not all(_same_entries(self._entered[s], known[s]) for s in again):
-            self._forget()
-        self._entered |= known
-        for symbol, (exact, capacity, padded) in known.items():
-            self._exact[symbol] = exact
+        entries = {s: (self.exact(n), *self.storage_of(n)) for s, n in sizes.items()}
+        entered_before = [s for s in entries if s in self._entered]
+        before = self._entered
+        if not all(_are_same_entries(before[s], entries[s]) for s in entered_before):
+            self._clear_caches()
+        self._entered |= entries
+        for symbol, (exact, capacity, padded) in entries.items():
+            self._true_sizes[symbol] = exact
             self._capacity.pop(symbol, None)
-            self._within.pop(symbol, None)
+            self._inner_ranges.pop(symbol, None)
             if padded:
                 self._capacity[symbol] = capacity
             elif self.has_ragged(sizes[symbol]):
-                self._within[symbol] = UNKNOWN
+                self._inner_ranges[symbol] = UNKNOWN
 
-    def _settle(self, symbol: Symbol, exact: Size, capacity: Size) -> None:
-        self._exact[symbol], self._capacity[symbol] = exact, capacity
+    def _record_storage(self, symbol: Symbol, exact: Size, capacity: Size) -> None:
+        self._true_sizes[symbol], self._capacity[symbol] = exact, capacity
         self.storage_symbols.update(symbols_in(exact), symbols_in(capacity))
         if isinstance(exact, Dim) and exact.is_symbol:
             self._limits[exact.symbols[0]] = SizeRange(symbol.lower, capacity)
 
-    def settle_step(self, value: Value, new: Value, within: SizeRange) -> None:
+    def record_step(self, value: Value, new: Value, within: SizeRange) -> None:
         """Record that `value` serves as a size within a body, and lies in a range.
 
         Its capacity is known outside of the body. Where it has none, a policy may
@@ -171,32 +172,32 @@ class Storage:
             new._symbol = Symbol(symbol.name, new, low, within.high)
         exact = as_size(new)
         self.stepwise.update(s for s in symbols_in(exact) if s is new._symbol)
-        self._forget()
-        high = None if within.high is None else largest(within.high, self._limit)
-        self._within[symbol] = SizeRange(low, high)
+        self._clear_caches()
+        high = None if within.high is None else largest(within.high, self._limit_of)
+        self._inner_ranges[symbol] = SizeRange(low, high)
         if high is None:
-            self.settle_value(value, new)
+            self.record_value(value, new)
         else:
-            self._settle(symbol, exact, high)
+            self._record_storage(symbol, exact, high)
 
-    def _limit(self, symbol: Symbol) -> SizeRange:
+    def _limit_of(self, symbol: Symbol) -> SizeRange:
         size = symbol_dim(symbol)
         return self._limits.get(symbol, SizeRange(size, size))
 
-    def settle_value(self, value: Value, new: Value) -> None:
+    def record_value(self, value: Value, new: Value) -> None:
         """Record that `value`, which serves as a size, is `new` in the padded graph."""
         symbol = value.symbol
-        self._exact[symbol] = as_size(new)
+        self._true_sizes[symbol] = as_size(new)
         policy = self.policies.get(symbol)
         if policy is not None:
             capacity = self._value_capacity(value, new, policy)
-            self._settle(symbol, self._exact[symbol], capacity)
+            self._record_storage(symbol, self._true_sizes[symbol], capacity)
 
     def _value_capacity(self, value: Value, new: Value, policy: Policy) -> Size:
         symbol = value.symbol
         upper = None if symbol.upper is None else self.stored(symbol.upper)
         if isinstance(policy, Pad):
-            bucket = self._inner(symbol_dim(symbol), policy)
+            bucket = self._shared_capacity(symbol_dim(symbol), policy)
             if bucket is None:
                 bucket = as_size(bucketed(new, policy.capacities))
             return bucket if upper is None else dims.minimum(bucket, upper)
@@ -212,14 +213,14 @@ class Storage:
 
     def exact(self, size: Size) -> Size:
         """A true size in terms of sizes known in the padded graph."""
-        return substitute(size, self._exact) if isinstance(size, Dim) else size
+        return substitute(size, self._true_sizes) if isinstance(size, Dim) else size
 
     @property
     def originals(self) -> dict[Symbol, Symbol]:
         """The original symbol of each symbol of the padded graph."""
         return {
             new.symbols[0]: old
-            for old, new in self._exact.items()
+            for old, new in self._true_sizes.items()
             if old not in self._entered and isinstance(new, Dim) and new.is_symbol
         }
 
@@ -245,7 +246,7 @@ class Storage:
 
     def number(self, symbol: Symbol) -> Size:
         """The true size of a symbol."""
-        return self._exact[symbol]
+        return self._true_sizes[symbol]
 
     def stored(self, size: Size) -> Size:
         """The stored size of an axis whose true size is `size`."""
@@ -269,10 +270,10 @@ class Storage:
             return True
         return isinstance(size, Dim) and not self.has_ragged(self._representative(size))
 
-    def _forget(self) -> None:
+    def _clear_caches(self) -> None:
         """Drop cached results, since the sizes of bodies have changed."""
         self._stored_sizes.clear()
-        self._alike.clear()
+        self._compared_sizes.clear()
 
     def _representative(self, size: Dim) -> Dim:
         """The size whose capacity serves all sizes that guards need equal to this one.
@@ -284,12 +285,12 @@ class Storage:
             return size
         group = self._groups.pop(size, None)
         if group is not None:
-            known = [n for n in group if all(map(self._is_settled, n.symbols))]
-            chosen = min(known, key=self._preference, default=size)
+            settled = [n for n in group if all(map(self._is_settled, n.symbols))]
+            chosen = min(settled, key=self._preference, default=size)
             for n in group:
                 self._groups.pop(n, None)
-                self._chosen[n] = chosen
-        representative = self._chosen.get(size, size)
+                self._representatives[n] = chosen
+        representative = self._representatives.get(size, size)
         return representative if representative is not size else self._first_equal(size)
 
     def _first_equal(self, size: Dim) -> Dim:
@@ -301,25 +302,27 @@ class Storage:
         if size.weight > MOST_COMPARED:
             return size
         compared: Size = size
-        if any(s in self._within or s in self._entered for s in size.symbols):
+        if any(s in self._inner_ranges or s in self._entered for s in size.symbols):
             compared = self.exact(size)
-        alike = self._alike.setdefault(symbols_in(compared), [])
-        pairs = (n for n, other in alike if dims.equal(other, compared) is True)
+        compared_sizes = self._compared_sizes.setdefault(symbols_in(compared), [])
+        pairs = (
+            n for n, other in compared_sizes if dims.equal(other, compared) is True
+        )
         equal = next(pairs, None)
-        if equal is None and len(alike) < MOST_COMPARED:
-            alike.append((size, compared))
+        if equal is None and len(compared_sizes) < MOST_COMPARED:
+            compared_sizes.append((size, compared))
         return size if equal is None else equal
 
     def _is_settled(self, symbol: Symbol) -> bool:
-        return symbol.origin is None or symbol in self._exact
+        return symbol.origin is None or symbol in self._true_sizes
 
     def _preference(self, size: Dim) -> tuple[bool, bool, int]:
         """Prefer axes, which have capacities anyway; others are more to compile."""
         stored, _ = self._stored_of(size)
-        more = set(symbols_in(stored)) - set(self.capacities.values())
-        return axis_symbol(size) is None, bool(more), size.weight
+        further_symbols = set(symbols_in(stored)) - set(self.capacities.values())
+        return axis_symbol(size) is None, bool(further_symbols), size.weight
 
-    def of(self, type: TensorType) -> tuple[tuple[Size, ...], frozenset[int]]:
+    def layout(self, type: TensorType) -> tuple[tuple[Size, ...], frozenset[int]]:
         """The shape at which values of a type are stored, and its padded axes."""
         stored = [self.storage_of(n) for n in type.shape]
         axes = frozenset(i for i, (_, padded) in enumerate(stored) if padded)
@@ -329,8 +332,8 @@ class Storage:
         ragged = [s for s in size.symbols if self.is_ragged(s)]
         if not ragged:
             return self.exact(size), False
-        stored = substitute(size, self._exact | self._capacity)
-        within = [self._within[s] for s in ragged if s in self._within]
+        stored = substitute(size, self._true_sizes | self._capacity)
+        within = [self._inner_ranges[s] for s in ragged if s in self._inner_ranges]
         grown = grows(size, ragged) and all(s in self._capacity for s in ragged)
         if grown and not within:
             return stored, True
@@ -338,9 +341,9 @@ class Storage:
         if most is not None and most <= MOST_BOUND:  # for example n % 2
             return most, True
         high = stored if grown and UNKNOWN not in within else None
-        high = largest(size, self._range) if high is None else high
+        high = largest(size, self._range_of_symbol) if high is None else high
         if high is not None:
-            part = None if within else self._part(size, high, ragged)
+            part = None if within else self._part_capacity(size, high, ragged)
             if part is not None:
                 return part, True
             # When a body runs, its sizes are at least their bounds, whatever the sizes
@@ -354,10 +357,12 @@ class Storage:
         exact = self.exact(size)
         if pad is None or not self.stepwise.isdisjoint(symbols_in(exact)):
             return exact, False
-        chosen = self._inner(size, pad)
-        return (self._rounded(exact, pad) if chosen is None else chosen), True
+        chosen = self._shared_capacity(size, pad)
+        return (self._rounded_capacity(exact, pad) if chosen is None else chosen), True
 
-    def _part(self, size: Dim, high: Size, ragged: Sequence[Symbol]) -> Size | None:
+    def _part_capacity(
+        self, size: Dim, high: Size, ragged: Sequence[Symbol]
+    ) -> Size | None:
         """The capacity of a part, up to `high`, that an integer cuts out of an array.
 
         None where its policy is that of the array, or where the host does not know the
@@ -373,13 +378,13 @@ class Storage:
         self.storage_symbols.update(symbols_in(bucket))
         return dims.minimum(bucket, high)
 
-    def _inner(self, size: Dim, policy: Pad) -> Size | None:
+    def _shared_capacity(self, size: Dim, policy: Pad) -> Size | None:
         """The capacity of a size if chosen together with that of others, else None."""
         capacity = self.inner.capacity(size, policy, self.exact)
         self.storage_symbols.update(() if capacity is None else symbols_in(capacity))
         return capacity
 
-    def _rounded(self, size: Size, pad: Pad) -> Size:
+    def _rounded_capacity(self, size: Size, pad: Pad) -> Size:
         """The capacity of a size that need not grow with the sizes it depends on."""
         capacities = pad.of_computed.capacities
         # One capacity where the axes have one: else sizes of both kinds would multiply.
@@ -391,10 +396,10 @@ class Storage:
         self.storage_symbols.update(symbols_in(bucket))
         return bucket
 
-    def _range(self, symbol: Symbol) -> SizeRange:
+    def _range_of_symbol(self, symbol: Symbol) -> SizeRange:
         """The range of sizes of a symbol in the padded graph."""
-        if symbol in self._within:
-            return self._within[symbol]
+        if symbol in self._inner_ranges:
+            return self._inner_ranges[symbol]
         if self.is_ragged(symbol):
             return SizeRange(symbol.lower, self._capacity[symbol])
         exact = self.exact(symbol_dim(symbol))
@@ -402,21 +407,21 @@ class Storage:
 
     def is_ragged(self, symbol: Symbol) -> bool:
         """Whether axes of this size are padded."""
-        return symbol in self._capacity or symbol in self._within
+        return symbol in self._capacity or symbol in self._inner_ranges
 
     def has_ragged(self, size: object) -> bool:
         """Whether a size depends on one that is padded."""
         return isinstance(size, Dim) and any(map(self.is_ragged, size.symbols))
 
 
-def _same_entries(
+def _are_same_entries(
     before: tuple[Size, Size, bool], now: tuple[Size, Size, bool]
 ) -> bool:
     """Whether a size of a body stands for the same sizes as before."""
     return before[2] == now[2] and all(map(same_size, before[:2], now[:2]))
 
 
-def of_integers(guard: Guard) -> bool:
+def is_of_integers(guard: Guard) -> bool:
     """Whether a guard depends on integers of the program, and not on axes alone."""
     symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
     return any(symbol.origin is not None for symbol in symbols)

@@ -90,7 +90,7 @@ def plain_name(symbol: Symbol) -> str:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedGraph:
     """A graph in which it is decided which axes are 1, and its replacements."""
 
     graph: Graph
@@ -98,17 +98,17 @@ class Resolved:
     replacements: dict[Value, Value]
 
 
-def dims_of(known: Resolved, dims: object) -> object:
+def resolved_dims(resolution: ResolvedGraph, dims: object) -> object:
     """Translate `dims`, as given for the old graph, to names and sizes of the new one.
 
     Where some axes are 1, sizes that no longer exist are left out.
     """
     if not isinstance(dims, Mapping):
         return dims
-    dims_now = {_key(known, key): policy for key, policy in dims.items()}
-    if not any(isinstance(n, int) for n in known.sizes.values()):
+    dims_now = {_resolved_key(resolution, key): policy for key, policy in dims.items()}
+    if not any(isinstance(n, int) for n in resolution.sizes.values()):
         return dims_now
-    symbols = sizes_of(known.graph)
+    symbols = sizes_of(resolution.graph)
     names = {s.name for s in symbols}.union(distinct(symbols).values())
     return {
         key: policy
@@ -117,29 +117,31 @@ def dims_of(known: Resolved, dims: object) -> object:
     }
 
 
-def _key(known: Resolved, key: object) -> object:
+def _resolved_key(resolution: ResolvedGraph, key: object) -> object:
     if isinstance(key, str):
         return key.removesuffix("?")
-    if isinstance(key, Value) and key in known.replacements:
-        return known.replacements[key]
+    if isinstance(key, Value) and key in resolution.replacements:
+        return resolution.replacements[key]
     if isinstance(key, (Value, Dim)):
-        return _size(as_size(key), known.sizes)
+        return _resolved_size(as_size(key), resolution.sizes)
     return key
 
 
-def resolved(graph: Graph, ones: Collection[Symbol]) -> Resolved:
+def resolve_ones(graph: Graph, ones: Collection[Symbol]) -> ResolvedGraph:
     """Rebuild a graph whose axes `ones` are 1; other axes that may be 1 are not.
 
     Raises GraphError where sizes then disagree.
     """
-    sizes = _known(axes_maybe_one(graph), ones)
-    replacements = {v: _input(v, sizes) for v in graph.inputs}
+    sizes = _resolved_sizes(axes_maybe_one(graph), ones)
+    replacements = {v: _resolved_input(v, sizes) for v in graph.inputs}
     _rebuild(graph.outputs, replacements, sizes)
     inputs, outputs = (
         tuple([replacements.get(v, v) for v in values])
         for values in (graph.inputs, graph.outputs)
     )
-    return Resolved(replace(graph, inputs=inputs, outputs=outputs), sizes, replacements)
+    return ResolvedGraph(
+        replace(graph, inputs=inputs, outputs=outputs), sizes, replacements
+    )
 
 
 def maybe_one(symbols: Iterable[Symbol]) -> list[Symbol]:
@@ -147,13 +149,13 @@ def maybe_one(symbols: Iterable[Symbol]) -> list[Symbol]:
     return [s for s in symbols if s.may_be_one]
 
 
-def _known(symbols: Iterable[Symbol], ones: Collection[Symbol]) -> SizeMap:
+def _resolved_sizes(symbols: Iterable[Symbol], ones: Collection[Symbol]) -> SizeMap:
     return {s: 1 if s in ones else axis(plain_name(s)) for s in symbols}
 
 
-def _input(value: Value, sizes: SizeMap) -> Value:
+def _resolved_input(value: Value, sizes: SizeMap) -> Value:
     """An input with these sizes; the input itself if it has none of them."""
-    type = _sized(value.type, sizes)
+    type = _resolved_type(value.type, sizes)
     if type.same(value.type):
         return value
     new_variable = body_input if is_body_input(value.node) else variable
@@ -162,12 +164,12 @@ def _input(value: Value, sizes: SizeMap) -> Value:
     return new
 
 
-def _sized(type: TensorType, sizes: SizeMap) -> TensorType:
-    shape = tuple([_size(n, sizes) for n in type.shape])
+def _resolved_type(type: TensorType, sizes: SizeMap) -> TensorType:
+    shape = tuple([_resolved_size(n, sizes) for n in type.shape])
     return TensorType(type.dtype, shape, type.weak)
 
 
-def _size(n: Size, sizes: SizeMap) -> Size:
+def _resolved_size(n: Size, sizes: SizeMap) -> Size:
     return n if isinstance(n, int) else substitute(n, sizes)
 
 
@@ -177,7 +179,7 @@ def _rebuild(
     """Add the values rebuilt at other sizes to `replacements`, which has all inputs."""
     for node in region_substituted(outputs, replacements, sizes):
         if has_inner(node):
-            fresh = _with_bodies(node, replacements, sizes)
+            fresh = _rebuild_with_bodies(node, replacements, sizes)
         else:
             fresh = renewed(node, replacements, node.place, sizes)
         _require_as_expected(node, fresh, sizes)
@@ -191,13 +193,15 @@ def _require_as_expected(node: Node, fresh: Node, sizes: SizeMap) -> None:
     stretching.
     """
     for old, new in zip(node.outputs, fresh.outputs, strict=True):
-        expected = _sized(old.type, sizes).shape
+        expected = _resolved_type(old.type, sizes).shape
         ones = [list(map(is_one, shape)) for shape in (expected, new.type.shape)]
         if ones[0] != ones[1]:
             raise AssertionError(f"{node!r}: {new.type}, not {list(expected)}")
 
 
-def _with_bodies(node: Node, replacements: dict[Value, Value], sizes: SizeMap) -> Node:
+def _rebuild_with_bodies(
+    node: Node, replacements: dict[Value, Value], sizes: SizeMap
+) -> Node:
     """Rebuild a loop or a branch with bodies for the sizes that it has now."""
     params = dict(for_sizes(node, replacements, sizes))
     (call, *_) = node.primitive.body_calls(node)
@@ -205,10 +209,14 @@ def _with_bodies(node: Node, replacements: dict[Value, Value], sizes: SizeMap) -
     body_sizes: SizeMap = {}
     for s in maybe_one(known):
         plain = symbol_dim(Symbol(plain_name(s), None, s.lower, s.upper))
-        body_sizes[s] = 1 if is_one(_size(known[s], sizes)) else plain
+        body_sizes[s] = 1 if is_one(_resolved_size(known[s], sizes)) else plain
     if body_sizes:
-        inputs = {v: _input(v, body_sizes) for b in bodies_of(node) for v in b.inputs}
-        params = with_bodies(params, lambda body: _body(body, inputs, body_sizes))
+        inputs = {
+            v: _resolved_input(v, body_sizes) for b in bodies_of(node) for v in b.inputs
+        }
+        params = with_bodies(
+            params, lambda body: _resolved_body(body, inputs, body_sizes)
+        )
         pairs = zip(call.body.size_params, params["sizes"], strict=True)
         params["sizes"] = tuple(
             [n for s, n in pairs if not is_one(body_sizes.get(s, 0))]
@@ -219,7 +227,7 @@ def _with_bodies(node: Node, replacements: dict[Value, Value], sizes: SizeMap) -
         )
 
 
-def _body(body: Body, inputs: dict[Value, Value], sizes: SizeMap) -> Body:
+def _resolved_body(body: Body, inputs: dict[Value, Value], sizes: SizeMap) -> Body:
     replacements = dict(inputs)
     _rebuild(body.outputs, replacements, sizes)
     params = [substitute(symbol_dim(s), sizes) for s in body.size_params]

@@ -40,14 +40,14 @@ class ValueRanges:
     """
 
     def __init__(self, around: RangeOf) -> None:
-        self._around = around
+        self._range_outside = around
         self._ranges: dict[Value, SizeRange] = {}
         self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
         self._inner: set[Node] = set()
         self._counters: dict[Value, SizeRange] = {}  # in steps that run
         self._narrow: set[Value] = set()  # computed in integers of few bits
 
-    def computed(self, value: Value) -> SizeRange:
+    def safe_range_of(self, value: Value) -> SizeRange:
         """The range that the elements of a value never leave.
 
         Integers of few bits soon wrap around: a value computed from them has no range.
@@ -64,9 +64,9 @@ class ValueRanges:
 
     def of_size(self, size: Size) -> SizeRange:
         """The range of a formula of sizes."""
-        return range_between(size, self._of_symbol)
+        return range_between(size, self._range_of_symbol)
 
-    def _of_symbol(self, symbol: Symbol) -> SizeRange:
+    def _range_of_symbol(self, symbol: Symbol) -> SizeRange:
         if symbol in self._sizes:
             return self._sizes[symbol]
         origin = symbol.origin
@@ -75,7 +75,7 @@ class ValueRanges:
                 return self._ranges[origin]
             if origin.node in self._inner:
                 return SizeRange(symbol.lower, symbol.upper)
-        return self._around(symbol)
+        return self._range_outside(symbol)
 
     def observe(self, node: Node) -> None:
         """Find the ranges of a node's outputs, and of the values in its bodies."""
@@ -88,7 +88,7 @@ class ValueRanges:
             if narrow or _has_few_bits(value):
                 self._narrow.add(value)
             range_of_output = (
-                self._computed(value) if is_integer(value.dtype) else UNKNOWN
+                self._find_range(value) if is_integer(value.dtype) else UNKNOWN
             )
             if range_of_output is not UNKNOWN:
                 self._ranges[value] = range_of_output
@@ -99,7 +99,7 @@ class ValueRanges:
         all_narrow = not self._narrow.isdisjoint(node.inputs)
         self._narrow.update(v for v in body.inputs if all_narrow or _has_few_bits(v))
         for value, range_of_input in zip(
-            body.inputs, self._of_inputs(node, call), strict=True
+            body.inputs, self._ranges_of_inputs(node, call), strict=True
         ):
             self._inner.add(value.node)
             if range_of_input is not UNKNOWN:
@@ -108,51 +108,54 @@ class ValueRanges:
             self._inner.add(inner)
             self.observe(inner)
 
-    def _of_inputs(self, node: Node, call: BodyCall) -> Ranges:
+    def _ranges_of_inputs(self, node: Node, call: BodyCall) -> Ranges:
         """The ranges of the inputs of a body."""
         if node.primitive is SCAN:
-            return self._of_step(node, call)
+            return self._ranges_of_step(node, call)
         if len(node.inputs) == len(call.body.inputs) + 1:  # input 0 chooses a branch
             return [self.of(v) for v in node.inputs[1:]]
         return [UNKNOWN] * len(call.body.inputs)
 
-    def _of_step(self, node: Node, call: BodyCall) -> Ranges:
-        parts, steps = parts_of(node.inputs, node.params), self._steps(node).high
+    def _ranges_of_step(self, node: Node, call: BodyCall) -> Ranges:
+        parts = parts_of(node.inputs, node.params)
+        steps = self._range_of_steps(node).high
         last = None if steps is None else steps - 1
         carries = []
         for i, value in enumerate(parts.first):
             carry = call.body.inputs[i]
-            by = _difference(carry, call.body.outputs[i])
-            carries.append(_counted(self.of(value), by, last))
+            by = _constant_difference(carry, call.body.outputs[i])
+            carries.append(_range_of_counter(self.of(value), by, last))
             if by and steps is not None:
-                known = _counted(self.of(value), by, _if_positive(steps) - 1)
+                known = _range_of_counter(
+                    self.of(value), by, _size_if_positive(steps) - 1
+                )
                 self._counters[carry] = known
         return [*carries, *(self.of(v) for v in (*parts.rows, *parts.captures))]
 
-    def _steps(self, node: Node) -> SizeRange:
+    def _range_of_steps(self, node: Node) -> SizeRange:
         """The range of the number of steps; it may be 0 where a loop stops early."""
         parts, length = parts_of(node.inputs, node.params), node.params["length"]
         limits = [UNKNOWN if length is None else self.of_size(length)]
         limits += [] if parts.limit is None else [self.of(parts.limit)]
         return SizeRange(0, RANGES["min"](limits).high)
 
-    def _computed(self, value: Value) -> SizeRange:
-        followed = self._followed(value)
+    def _find_range(self, value: Value) -> SizeRange:
+        followed = self._range_of_formulas(value)
         if None not in followed:
             return followed
-        low, high = self._of_result(value)
+        low, high = self._range_of_result(value)
         return SizeRange(
             low if followed.low is None else followed.low,
             high if followed.high is None else followed.high,
         )
 
-    def _followed(self, value: Value) -> SizeRange:
+    def _range_of_formulas(self, value: Value) -> SizeRange:
         """The range of integers that are known as formulas of sizes."""
         if value.sizes is None or not value.sizes.size:
             return UNKNOWN
         return either([self.of_size(n) for n in value.sizes.flat])
 
-    def _of_result(self, value: Value) -> SizeRange:
+    def _range_of_result(self, value: Value) -> SizeRange:
         node = value.node
         if node.primitive is SIZE_OP:
             return self.of_size(node.params["size"])
@@ -160,22 +163,24 @@ class ValueRanges:
         if literal is not None and literal.size:
             return SizeRange(int(literal.min()), int(literal.max()))
         if node.primitive is SCAN:
-            return self._after_loop(node, value.index)
-        return self._by_rule(node)
+            return self._range_after_loop(node, value.index)
+        return self._range_by_rule(node)
 
-    def _after_loop(self, node: Node, index: int) -> SizeRange:
+    def _range_after_loop(self, node: Node, index: int) -> SizeRange:
         params, (call,) = node.params, node.primitive.body_calls(node)
         body, carries = call.body, params["carries"]
         if params["stops"] and index == carries:
-            return self._steps(node)
+            return self._range_of_steps(node)
         if index >= carries:
             stacked = self.of(body.outputs[index])
             partial = params["stops"] or params["counted"]  # the other rows are zeros
             return either([stacked, SizeRange(0, 0)]) if partial else stacked
-        by = _difference(body.inputs[index], body.outputs[index])
-        return _counted(self.of(node.inputs[index]), by, self._steps(node).high)
+        by = _constant_difference(body.inputs[index], body.outputs[index])
+        return _range_of_counter(
+            self.of(node.inputs[index]), by, self._range_of_steps(node).high
+        )
 
-    def _by_rule(self, node: Node) -> SizeRange:
+    def _range_by_rule(self, node: Node) -> SizeRange:
         rule = INTEGER_RANGES.find(node.primitive)
         if rule is not None:
             return rule(self, node)
@@ -240,7 +245,7 @@ def _of_iota(known: ValueRanges, node: Node) -> SizeRange:
     return SizeRange(known.of_size(low).low, known.of_size(high).high)
 
 
-def _difference(before: Value, after: Value) -> int | None:
+def _constant_difference(before: Value, after: Value) -> int | None:
     """The constant by which one value exceeds another; None if there is none."""
     total = 0
     while after is not before:
@@ -258,7 +263,7 @@ def _difference(before: Value, after: Value) -> int | None:
     return total
 
 
-def _if_positive(size: Size) -> Size:
+def _size_if_positive(size: Size) -> Size:
     """A size that equals this one where it is positive: a for max(0, a)."""
     atom = polynomial(size).only_atom()
     if isinstance(atom, Call) and atom.op == "max" and len(atom.args) == 2:
@@ -267,7 +272,9 @@ def _if_positive(size: Size) -> Size:
     return size
 
 
-def _counted(first: SizeRange, by: int | None, times: Size | None) -> SizeRange:
+def _range_of_counter(
+    first: SizeRange, by: int | None, times: Size | None
+) -> SizeRange:
     """The range of a number to which `by` is added at most `times` times."""
     if by is None:
         return UNKNOWN
@@ -278,7 +285,7 @@ def _counted(first: SizeRange, by: int | None, times: Size | None) -> SizeRange:
     return sum_of(first, SizeRange(low, high))
 
 
-def _subtracted(parts: Sequence[SizeRange]) -> SizeRange:
+def _range_of_difference(parts: Sequence[SizeRange]) -> SizeRange:
     return sum_of(parts[0], parts[1], -1)
 
 
@@ -288,7 +295,7 @@ def _of_operands(rule: Callable[[Ranges], SizeRange]) -> RangeRule:
 
 for _primitive, _rule in {
     OP.add: lambda parts: sum_of(parts[0], parts[1]),
-    OP.subtract: _subtracted,
+    OP.subtract: _range_of_difference,
     OP.multiply: RANGES["*"],
     OP.floor_divide: RANGES["//"],
     OP.maximum: RANGES["max"],

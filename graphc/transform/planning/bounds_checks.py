@@ -31,7 +31,7 @@ from graphc.transform.padding.value_ranges import ValueRanges
 from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
 
 
-def watched(graph: Graph, check: Checking = True) -> Graph:
+def with_bounds_checks(graph: Graph, check: Checking = True) -> Graph:
     """Add a check to a graph for each index that depends on data.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
@@ -41,8 +41,8 @@ def watched(graph: Graph, check: Checking = True) -> Graph:
     >>> float(f(np.ones(3, "float32"), np.array([0, 2])))
     2.0
     """
-    outputs = _watched(graph.outputs, check, inside=False)
-    ranges, wrapping = ValueRanges(_itself), set[Value]()
+    outputs = _outputs_with_checks(graph.outputs, check, inside=False)
+    ranges, wrapping = ValueRanges(_own_range), set[Value]()
     for node in ancestors(outputs):
         ranges.observe(node)
         bounding = node.inputs[1:] if node.primitive is OP.remainder else node.inputs
@@ -52,12 +52,12 @@ def watched(graph: Graph, check: Checking = True) -> Graph:
         rule = checks_of(node, check)
         if rule is not None:
             with standing_at(node.place.plain):
-                proved = _proved(node, ranges, wrapping)
-                outputs[0] = _checked(proved, outputs[0], rule)
+                proved = _with_proved_bounds(node, ranges, wrapping)
+                outputs[0] = _with_index_checks(proved, outputs[0], rule)
     return replace(graph, outputs=tuple(outputs))
 
 
-def _itself(symbol: Symbol) -> SizeRange:
+def _own_range(symbol: Symbol) -> SizeRange:
     return SizeRange(symbol_dim(symbol), symbol_dim(symbol))
 
 
@@ -76,7 +76,9 @@ def _may_wrap(node: Node) -> bool:
     return any(is_integer(x.dtype) and np.any(abs(x) > 2**48) for x in literals)
 
 
-def _proved(node: Node, ranges: ValueRanges, wrapping: Container[Value]) -> Node:
+def _with_proved_bounds(
+    node: Node, ranges: ValueRanges, wrapping: Container[Value]
+) -> Node:
     """Rebuild a node so that indices which are always in bounds need no check.
 
     Integers of few bits wrap around, so only 64-bit indices are considered, and none
@@ -89,7 +91,7 @@ def _proved(node: Node, ranges: ValueRanges, wrapping: Container[Value]) -> Node
     proved = []
     for known, index, axis in zip(surely_inside, indices, axes, strict=True):
         is_exact = index.dtype == INT64 and index not in wrapping
-        between = ranges.computed(index) if is_exact else UNKNOWN
+        between = ranges.safe_range_of(index) if is_exact else UNKNOWN
         proved.append(known or _lies_in(between, x.shape[axis]))
     params = {**node.params, "inside": tuple(proved)}
     checked: Value = node.primitive(*node.inputs, **params)
@@ -103,12 +105,12 @@ def _lies_in(between: SizeRange, size: Size) -> bool:
     return less_equal(-size, low) is True and less_equal(high, size - 1) is True
 
 
-def unread(graph: Graph, values: Iterable[Value]) -> list[Node]:
+def find_unread_nodes(graph: Graph, values: Iterable[Value]) -> list[Node]:
     """The nodes that only `values` need, not the results, and that may fail.
 
     Nodes of bodies are left out: a loop or a branch computes them.
     """
-    needed = set(ancestors(graph.outputs))
+    nodes_of_results = set(ancestors(graph.outputs))
     inputs = {value.node for value in graph.inputs}
     foreign: set[Node] = set()
     nodes = []
@@ -116,7 +118,7 @@ def unread(graph: Graph, values: Iterable[Value]) -> list[Node]:
         of_body = node.primitive is INPUT and node not in inputs
         if of_body or not foreign.isdisjoint(v.node for v in operands(node)):
             foreign.add(node)
-        elif node not in needed and _may_fail(node):
+        elif node not in nodes_of_results and _may_fail(node):
             nodes.append(node)
     return nodes
 
@@ -126,7 +128,7 @@ def _may_fail(node: Node) -> bool:
     return checked or bool(node.guards)
 
 
-def asking(graph: Graph, nodes: Iterable[Node], check: Checking) -> Graph:
+def with_checks_of(graph: Graph, nodes: Iterable[Node], check: Checking) -> Graph:
     """Make the first result ask for the checks of nodes that no result needs."""
     if not graph.outputs:
         return graph
@@ -136,13 +138,13 @@ def asking(graph: Graph, nodes: Iterable[Node], check: Checking) -> Graph:
             if node.primitive is ASSERT:
                 first = ASSERT(first, node.inputs[1], **node.params)
             if (rule := checks_of(node, check)) is not None:
-                first = _checked(node, first, rule)
+                first = _with_index_checks(node, first, rule)
             for guard in node.guards:
-                first = first if guard.memory else _guarded(node, first, guard)
+                first = first if guard.memory else _with_guard_check(node, first, guard)
     return replace(graph, outputs=(first, *others))
 
 
-def _guarded(node: Node, value: Value, guard: Guard) -> Value:
+def _with_guard_check(node: Node, value: Value, guard: Guard) -> Value:
     """Attach to a value the check of a relation of sizes that a node needs."""
     left, right = as_value(guard.left), as_value(guard.right)
     fails = left != right if guard.relation == "==" else left > right
@@ -152,33 +154,37 @@ def _guarded(node: Node, value: Value, guard: Guard) -> Value:
     return asserted(value, telling(fails, *shown), message, guard.kind)
 
 
-def _watched(outputs: Sequence[Value], check: Checking, inside: bool) -> list[Value]:
+def _outputs_with_checks(
+    outputs: Sequence[Value], check: Checking, inside: bool
+) -> list[Value]:
     def checked(node: Node, place: SourceLocation) -> Sequence[Value]:
         with standing_at(place.plain):
-            return _with_checks(node, check, inside)
+            return _node_with_checks(node, check, inside)
 
     replacements: dict[Value, Value] = {}
     exchange(ancestors(outputs), replacements, checked)
     return [replacements.get(v, v) for v in outputs]
 
 
-def _with_checks(node: Node, check: Checking, inside: bool) -> Sequence[Value]:
+def _node_with_checks(node: Node, check: Checking, inside: bool) -> Sequence[Value]:
     """The outputs of a node, with the checks that it needs in a body."""
     if node.primitive in (SCAN, SWITCH):
-        return with_checked_bodies(node, lambda call: _body(call, check))
+        return with_checked_bodies(node, lambda call: _body_with_checks(call, check))
     rule = checks_of(node, check)
     if not inside or rule is None:
         return node.outputs
-    return [_checked(node, v, rule) for v in node.outputs]
+    return [_with_index_checks(node, v, rule) for v in node.outputs]
 
 
-def _checked(node: Node, value: Value, rule: BoundsRule) -> Value:
+def _with_index_checks(node: Node, value: Value, rule: BoundsRule) -> Value:
     """Attach to a value the check that the indices of a node are in bounds."""
     for condition, message in rule.conditions(node):
         value = asserted(value, condition, message, rule.kind)
     return value
 
 
-def _body(call: BodyCall, check: Checking) -> Body:
+def _body_with_checks(call: BodyCall, check: Checking) -> Body:
     """Add checks to a body."""
-    return with_outputs(call.body, _watched(call.body.outputs, check, inside=True))
+    return with_outputs(
+        call.body, _outputs_with_checks(call.body.outputs, check, inside=True)
+    )

@@ -23,7 +23,7 @@ from graphc.ir.tracebacks import at_its_caller
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding.padded_graph import Cut, PaddedGraph
 from graphc.transform.padding.storage import symbols_in
-from graphc.transform.planning.plan import Plan, Read, Segment, asked_by
+from graphc.transform.planning.plan import Plan, Read, Segment, first_node_with_size
 from graphc.transform.policies import (
     Bound,
     Pad,
@@ -130,52 +130,57 @@ class Spending:
 PlanOf = Callable[[dict[Symbol, Policy]], Plan]
 
 
-def spending(graph: Graph, before: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
+def spend_budget(
+    graph: Graph, before: Graph, budget: Budget, plan_of: PlanOf
+) -> Spending:
     """Choose policies for all sizes of a graph that keep to a budget.
 
     `plan_of` plans the graph with policies. Raises GraphError, with the size and the
     line, where no capacities keep to the budget, and for a name of a size that is
     neither in the program nor in the graph `before` it was rewritten.
     """
-    trial = {s: _trial(s) for s in symbols_of(graph)}
+    trial = {s: _trial_policy(s) for s in symbols_of(graph)}
     plan = plan_of(trial)
     of_rows = [shown_name(s.rows) for s in plan.segments if s.rows is not None]
     require_sizes([n for n in budget.sizes if n not in of_rows], graph, before)
-    stored = _stored_as(plan, trial)
+    stored = _sizes_of_capacities(plan, trial)
     keys = [{stored.get(s, s) for s in segment.keys} for segment in plan.segments]
     computed = _computed_sizes(plan, trial, budget)
-    true = _true_sizes(plan, budget, {*stored, *computed}) | _rows(plan, budget)
+    true_counts = _true_size_counts(plan, budget, {*stored, *computed})
+    true_counts |= _row_capacity_counts(plan, budget)
     padded = [s for s, p in trial.items() if isinstance(p, Pad)]
     needed = [s for s in padded if any(s in key_sizes for key_sizes in keys)]
-    expected = [_expected(s, budget) for s in needed]
+    expected = [_expected_sizes(s, budget) for s in needed]
 
     growth, *coarser = GROWTHS if computed else GROWTHS[:1]
     while True:
-        of_computed = {s: one.most(growth) for s, one in computed.items()}
-        fixed = true | of_computed
+        of_computed = {s: one.capacity_count(growth) for s, one in computed.items()}
+        fixed = true_counts | of_computed
         choices = [
-            (math.prod(map(_waste, expected, counts)), counts)
-            for counts in _affordable(needed, keys, fixed, budget.compilations)
+            (math.prod(map(_waste_of, expected, counts)), counts)
+            for counts in _affordable_counts(needed, keys, fixed, budget.compilations)
         ]
         waste, best = min(choices)
-        total = _total(needed, keys, fixed, best)
+        total = _total_compilations(needed, keys, fixed, best)
         if total <= budget.compilations:
             break
         if not coarser:
-            raise _too_many(plan, budget, total, of_computed | _rows(plan, budget))
+            raise _over_budget_error(
+                plan, budget, total, of_computed | _row_capacity_counts(plan, budget)
+            )
         growth = coarser.pop(0)
     chosen: dict[Symbol, Policy] = {
-        s: replace(_pad(sizes, count), growth=growth)
+        s: replace(_learned_policy(sizes, count), growth=growth)
         for s, sizes, count in zip(needed, expected, best, strict=True)
     }
     for s in dict.fromkeys(s for one in computed.values() for s in one.origins):
         chosen.setdefault(s, Pad(growth=growth))
     largest = {s: max(e) for s, e in zip(needed, expected, strict=True)}
-    unlisted = [shown_name(s) for s in needed if _listed(s, budget) is None]
+    unlisted = [shown_name(s) for s in needed if _listed_sizes(s, budget) is None]
     return Spending(trial | chosen, total, waste, largest, tuple(unlisted))
 
 
-def _trial(symbol: Symbol) -> Policy:
+def _trial_policy(symbol: Symbol) -> Policy:
     """The policy to try: a bounded count stays at its bound, other sizes are padded."""
     origin = symbol.origin
     counted = isinstance(origin, Value) and origin.node.primitive is not INPUT
@@ -193,7 +198,7 @@ class _ComputedSize:
     values: set[int]
     origins: tuple[Symbol, ...]
 
-    def most(self, growth: float) -> int:
+    def capacity_count(self, growth: float) -> int:
         """The number of capacities at this growth."""
         return len({Pad(growth=growth).capacity(n) for n in self.values})
 
@@ -214,8 +219,8 @@ def _computed_sizes(
         origins = tuple(dict.fromkeys(old.values()))
         if not old or not all(isinstance(policies.get(s), Pad) for s in origins):
             continue
-        few = [sorted(set(_expected(s, budget))) for s in origins]
-        few = [[sizes[i] for i in _spread(len(sizes))] for sizes in few]
+        few = [sorted(set(_expected_sizes(s, budget))) for s in origins]
+        few = [[sizes[i] for i in _sample_positions(len(sizes))] for sizes in few]
         calls = (dict(zip(origins, one, strict=True)) for one in product(*few))
         values = {evaluate(size, {s: c[o] for s, o in old.items()}) for c in calls}
         computed[symbol] = _ComputedSize(values, origins)
@@ -237,13 +242,15 @@ def _at_true_sizes(size: Size, padded: PaddedGraph | None) -> Size:
     return substitute(size, {s: true[o] for s, o in stored.items() if o in true})
 
 
-def _spread(count: int) -> list[int]:
+def _sample_positions(count: int) -> list[int]:
     """Some positions out of `count`, including the first and the last."""
     step = max(1, -(-count // SPREAD))
     return sorted({*range(0, count, step), count - 1})
 
 
-def _stored_as(plan: Plan, policies: Mapping[Symbol, Policy]) -> dict[Symbol, Symbol]:
+def _sizes_of_capacities(
+    plan: Plan, policies: Mapping[Symbol, Policy]
+) -> dict[Symbol, Symbol]:
     """Map each capacity symbol to its size, also in the steps of Python loops.
 
     A step has symbols of its own. The symbols that the loop gives it have their
@@ -268,17 +275,17 @@ def _stored_as(plan: Plan, policies: Mapping[Symbol, Policy]) -> dict[Symbol, Sy
     return stored
 
 
-def _rows(plan: Plan, budget: Budget) -> dict[Symbol, int]:
+def _row_capacity_counts(plan: Plan, budget: Budget) -> dict[Symbol, int]:
     """The number of capacities that rows of each capacity-doubling loop will have."""
     counts: dict[Symbol, int] = {}
     for segment in plan.segments:
         if segment.rows is not None:
-            most = max(_expected(segment.rows, budget))
+            most = max(_expected_sizes(segment.rows, budget))
             counts[segment.rows] = len(room_for(most))
     return counts
 
 
-def _true_sizes(
+def _true_size_counts(
     plan: Plan, budget: Budget, known: Container[Symbol]
 ) -> dict[Symbol, int]:
     """The true sizes that segments are compiled for: how many of each there will be.
@@ -290,14 +297,14 @@ def _true_sizes(
     for segment in plan.segments:
         for symbol in segment.keys:
             if symbol not in known and symbol is not segment.rows:
-                listed = _listed(originals.get(symbol, symbol), budget)
+                listed = _listed_sizes(originals.get(symbol, symbol), budget)
                 if listed is None:
-                    raise _needs_true_size(plan, segment, symbol)
+                    raise _true_size_error(plan, segment, symbol)
                 counts[symbol] = len(set(listed))
     return counts
 
 
-def _too_many(
+def _over_budget_error(
     plan: Plan, budget: Budget, least: int, computed: Mapping[Symbol, int]
 ) -> GraphError:
     """The error for a program that has too many segments, true or computed sizes."""
@@ -306,7 +313,7 @@ def _too_many(
     why, hint, place = "", "", None
     loop = next((one for one in plan.segments if one.rows), None)
     if loop is not None:
-        why, hint, place = _growing(loop, computed)
+        why, hint, place = _describe_growing_loop(loop, computed)
     elif reads:
         why, hint, place = f": {reads[0].reason}", reads[0].remedy, reads[0].place
     elif cuts:
@@ -315,7 +322,7 @@ def _too_many(
     elif computed:
         symbol = max(computed, key=lambda s: computed[s])
         segment = next(one for one in plan.segments if symbol in one.keys)
-        node, origin = asked_by(segment, symbol), symbol.origin
+        node, origin = first_node_with_size(segment, symbol), symbol.origin
         assert isinstance(origin, Value)
         size = _at_true_sizes(as_size(origin.node.inputs[0]), plan.padded)
         name = shown_name(symbols_in(size)[0])
@@ -333,7 +340,7 @@ def _too_many(
     )
 
 
-def _growing(
+def _describe_growing_loop(
     loop: Segment, counts: Mapping[Symbol, int]
 ) -> tuple[str, str, SourceLocation]:
     """The reason, the hint and the place to report for a capacity-doubling loop."""
@@ -347,12 +354,12 @@ def _growing(
     return f": {node.reported} keeps something of each step: {rows}", hint, node.place
 
 
-def _needs_true_size(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError:
+def _true_size_error(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError:
     """The error for a size that some op needs as it is."""
-    cut = _cut_at(plan.padded, symbol)
+    cut = _find_cut(plan.padded, symbol)
     original = plan.padded.originals.get(symbol, symbol) if plan.padded else symbol
     if cut is None:
-        node = asked_by(segment, symbol)
+        node = first_node_with_size(segment, symbol)
         name, place, why = node.reported, node.place, "it has no capacity"
     else:
         name, place, why = cut.node.reported, cut.place, cut.reason
@@ -365,7 +372,7 @@ def _needs_true_size(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError
     )
 
 
-def _cut_at(padded: PaddedGraph | None, symbol: Symbol) -> Cut | None:
+def _find_cut(padded: PaddedGraph | None, symbol: Symbol) -> Cut | None:
     """The first fallback at true size that involves a size, else the first of all."""
     if padded is None:
         return None
@@ -377,9 +384,9 @@ def _cut_at(padded: PaddedGraph | None, symbol: Symbol) -> Cut | None:
     return padded.cuts[0] if padded.cuts else None
 
 
-def _expected(symbol: Symbol, budget: Budget) -> list[int]:
+def _expected_sizes(symbol: Symbol, budget: Budget) -> list[int]:
     """The sizes to plan for: the listed sizes, or samples from smallest to largest."""
-    listed = _listed(symbol, budget)
+    listed = _listed_sizes(symbol, budget)
     if listed:
         return listed
     low, high = budget.smallest, budget.largest
@@ -387,34 +394,34 @@ def _expected(symbol: Symbol, budget: Budget) -> list[int]:
     return [round(low * step**i) for i in range(SAMPLES + 1)]
 
 
-def _listed(symbol: Symbol, budget: Budget) -> list[int] | None:
+def _listed_sizes(symbol: Symbol, budget: Budget) -> list[int] | None:
     """The sizes that the budget lists for a symbol by name, or None."""
     listed = budget.sizes.get(shown_name(symbol), budget.sizes.get(symbol.name))
     return None if listed is None else [max(int(n), 1) for n in listed]
 
 
-def _pad(sizes: Sequence[int], count: int) -> Pad:
+def _learned_policy(sizes: Sequence[int], count: int) -> Pad:
     """A policy with `count` capacities for `sizes`, and more for larger sizes."""
     return Pad(buckets=learned(sizes, count).buckets, open_ended=True)
 
 
-def _waste(sizes: Sequence[int], count: int) -> float:
-    pad = _pad(sizes, count)
+def _waste_of(sizes: Sequence[int], count: int) -> float:
+    pad = _learned_policy(sizes, count)
     return sum(pad.capacity(n) for n in sizes) / sum(sizes)
 
 
-def _total(
+def _total_compilations(
     needed: Sequence[Symbol],
     keys: Sequence[set[Symbol]],
     fixed: Mapping[Symbol, int],
     counts: Counts,
 ) -> int:
     """The number of compilations that these numbers of capacities take."""
-    of = {**fixed, **dict(zip(needed, counts, strict=True))}
-    return sum(math.prod(of.get(s, 1) for s in key_sizes) for key_sizes in keys)
+    count_of = {**fixed, **dict(zip(needed, counts, strict=True))}
+    return sum(math.prod(count_of.get(s, 1) for s in key_sizes) for key_sizes in keys)
 
 
-def _affordable(
+def _affordable_counts(
     needed: Sequence[Symbol],
     keys: Sequence[set[Symbol]],
     fixed: Mapping[Symbol, int],
@@ -429,10 +436,12 @@ def _affordable(
     seen: set[Counts] = {start}
     while stack and len(seen) < MOST_TRIED:
         counts = stack.pop()
-        more = [
+        next_counts = [
             (*counts[:i], counts[i] + 1, *counts[i + 1 :]) for i in range(len(counts))
         ]
-        fitting = [c for c in more if _total(needed, keys, fixed, c) <= most]
+        costs = [_total_compilations(needed, keys, fixed, c) for c in next_counts]
+        pairs = zip(next_counts, costs, strict=True)
+        fitting = [counts for counts, cost in pairs if cost <= most]
         if not fitting:
             yield counts
         stack += [c for c in fitting if c not in seen]

@@ -25,11 +25,11 @@ def with_checked_bodies(node: Node, checked: CheckedBody) -> Sequence[Value]:
     if all(new is call.body for new, call in zip(bodies, calls, strict=True)):
         return node.outputs
     if node.primitive is SCAN:
-        return _loop(node, bodies[0])
+        return _rebuilt_loop(node, bodies[0])
     index, *values = node.inputs
 
     def branch(body: Body) -> Branch:
-        return lambda taken: body.call(taken, node.params["sizes"])
+        return lambda arguments: body.call(arguments, node.params["sizes"])
 
     return run_switch(index, [branch(body) for body in bodies], values)
 
@@ -41,7 +41,7 @@ def with_outputs(body: Body, outputs: Sequence[Value]) -> Body:
     return Body(body.inputs, body.size_params, tuple(outputs))
 
 
-def _loop(node: Node, body: Body) -> Sequence[Value]:
+def _rebuilt_loop(node: Node, body: Body) -> Sequence[Value]:
     params = node.params
     parts = parts_of(node.inputs, params)
 

@@ -11,8 +11,8 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.types import is_integer
-from graphc.transform.planning.grouping import varying
-from graphc.transform.printed_sizes import Keys, printed
+from graphc.transform.planning.grouping import varying_symbols
+from graphc.transform.printed_sizes import Keys, printed_symbols
 
 
 def derived_sizes(
@@ -26,17 +26,17 @@ def derived_sizes(
     early = [v for v in integers if times[v.node] is Time.SHAPE]
     if not early:
         return {}
-    compiled_for = {s for node in nodes for s in varying(node)}
+    compiled_for = {s for node in nodes for s in varying_symbols(node)}
     derived: dict[Symbol, Keys] = {}
     for value in early:
-        asked = {s for node in ancestors([value]) for s in printed(node)}
-        axes = frozenset(s for s in asked if s.origin is None)
+        symbols = {s for node in ancestors([value]) for s in printed_symbols(node)}
+        axes = frozenset(s for s in symbols if s.origin is None)
         if axes <= compiled_for:
             derived[value.symbol] = axes
     return derived
 
 
-def in_axes(keys: Keys, derived: Mapping[Symbol, Keys]) -> Keys:
+def in_terms_of_axes(keys: Keys, derived: Mapping[Symbol, Keys]) -> Keys:
     """Replace the derived sizes among those a compilation depends on by their axes."""
     if keys.isdisjoint(derived):
         return keys

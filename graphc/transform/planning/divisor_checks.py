@@ -40,13 +40,14 @@ def with_checked_divisors(graph: Graph) -> Graph:
     """
     if not any(_divides(node) for node in within(graph.nodes)):
         return graph
-    outputs = _in_bodies(graph.outputs, {}, looped=None)
+    outputs = _outputs_with_checks(graph.outputs, {}, looped=None)
     guards = (g for n in graph.nodes for g in n.guards if isinstance(g.left, int))
     guarded = {g.right for g in guards if g.left == 1}
     for node in filter(_divides, ancestors(outputs)):
-        by = [n for n in _unnoticed(node) if guard_of_divisor(n).right not in guarded]
+        sizes = _unchecked_divisors(node)
+        by = [n for n in sizes if guard_of_divisor(n).right not in guarded]
         with standing_at(node.place.plain):
-            outputs[0] = _checked(outputs[0], by)
+            outputs[0] = _with_divisor_checks(outputs[0], by)
     return replace(graph, outputs=tuple(outputs))
 
 
@@ -54,15 +55,15 @@ def _divides(node: Node) -> bool:
     return bool(node.params) and bool(divisors_of(node))
 
 
-def _unnoticed(node: Node) -> list[Size]:
+def _unchecked_divisors(node: Node) -> list[Size]:
     """The divisors outside of bodies that the host does not compute."""
-    sizes = list(filter(_of_numbers, divisors_of(node)))
+    sizes = list(filter(_depends_on_numbers, divisors_of(node)))
     if node.primitive is SIZE_OP:
         return sizes
     return [n for n in sizes if not all(map(is_known_on_host, origins(n)))]
 
 
-def _of_numbers(size: Size) -> bool:
+def _depends_on_numbers(size: Size) -> bool:
     """Whether a size depends on numbers that are not lengths of axes."""
     symbols = size.symbols if isinstance(size, Dim) else ()
     return any(symbol.origin is not None for symbol in symbols)
@@ -73,7 +74,7 @@ def _number(size: Size) -> Value:
     return as_value(size_value(with_nonzero_divisors(size)))
 
 
-def _checked(value: Value, sizes: Iterable[Size]) -> Value:
+def _with_divisor_checks(value: Value, sizes: Iterable[Size]) -> Value:
     """Make a value raise if one of these divisors is 0."""
     result = strong(value)
     for size in sizes:
@@ -82,7 +83,7 @@ def _checked(value: Value, sizes: Iterable[Size]) -> Value:
     return cast(result, value.dtype, value.type.weak)
 
 
-def _in_bodies(
+def _outputs_with_checks(
     outputs: Sequence[Value], sizes: Mapping[Symbol, Size], looped: bool | None
 ) -> list[Value]:
     """Add checks of divisors in the bodies that values depend on.
@@ -96,7 +97,7 @@ def _in_bodies(
             in_loop = node.primitive is SCAN or bool(looped)
             with standing_at(node.place.plain):
                 return with_checked_bodies(
-                    node, lambda call: _body(call, sizes, in_loop)
+                    node, lambda call: _body_with_checks(call, sizes, in_loop)
                 )
         if looped is None or not _divides(node):
             return node.outputs
@@ -104,19 +105,23 @@ def _in_bodies(
         checks = [
             by
             for by in divisors_of(node)
-            if (looped and number) or _of_numbers(substitute(by, sizes))
+            if (looped and number) or _depends_on_numbers(substitute(by, sizes))
         ]
         if not checks:
             return node.outputs
         with standing_at(node.place.plain):
             outputs = [_number(node.params["size"])] if number else node.outputs
-            return [_checked(v, checks) for v in outputs]
+            return [_with_divisor_checks(v, checks) for v in outputs]
 
     replacements: dict[Value, Value] = {}
     exchange(ancestors(outputs), replacements, checked)
     return [replacements.get(v, v) for v in outputs]
 
 
-def _body(call: BodyCall, outer: Mapping[Symbol, Size], looped: bool) -> Body:
+def _body_with_checks(
+    call: BodyCall, outer: Mapping[Symbol, Size], looped: bool
+) -> Body:
     sizes = {s: substitute(n, outer) for s, n in call.sizes.items()}
-    return with_outputs(call.body, _in_bodies(call.body.outputs, sizes, looped))
+    return with_outputs(
+        call.body, _outputs_with_checks(call.body.outputs, sizes, looped)
+    )

@@ -15,7 +15,7 @@ from graphc.transform.planning.plan import (
 )
 
 
-def given_up(plan: Plan, segment: Segment) -> set[Value]:
+def inputs_to_overwrite(plan: Plan, segment: Segment) -> set[Value]:
     """The donated inputs that nothing reads after a segment, and that are not results.
 
     A segment that may run again on the same inputs takes none.
@@ -26,12 +26,14 @@ def given_up(plan: Plan, segment: Segment) -> set[Value]:
     places = [i for i, step in enumerate(plan.steps) if step is segment]
     if not donated or not places:
         return set()
-    read_later = {v for step in plan.steps[places[0] + 1 :] for v in read_by(step)}
+    read_later = {
+        v for step in plan.steps[places[0] + 1 :] for v in values_read_by(step)
+    }
     read_later.update(plan.graph.outputs)
     return donated - set(map(plan.resolve, read_later))
 
 
-def read_by(step: PlanStep) -> Iterable[Value]:
+def values_read_by(step: PlanStep) -> Iterable[Value]:
     """The values that a step reads but does not compute."""
     match step:
         case Segment():

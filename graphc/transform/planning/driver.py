@@ -16,7 +16,7 @@ from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
 from graphc.ops.effects.capacities import Capacities
 from graphc.transform.padding.padded_graph import PaddedGraph
-from graphc.transform.padding.storage import of_integers, symbols_in
+from graphc.transform.padding.storage import is_of_integers, symbols_in
 from graphc.transform.planning.guesses import driven_steps
 from graphc.transform.planning.plan import Check, Plan, PlanStep, Segment
 
@@ -117,7 +117,7 @@ def driver_of(plan: Plan) -> Driver:
         plan.aliases,
         plan.originals,
     )
-    return driver if plan.padded is None else _on_true_sizes(driver, plan.padded)
+    return driver if plan.padded is None else _driver_on_true_sizes(driver, plan.padded)
 
 
 def is_direct(plan: Plan) -> bool:
@@ -142,7 +142,7 @@ def _constants(plan: Plan) -> tuple[Value, ...]:
     return tuple([v for v in values if v.node.primitive is CONSTANT])
 
 
-def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
+def _driver_on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
     """Wrap a driver on capacities for true sizes; its last inputs may be constants."""
     original, inputs = padded.original, driver.inputs
     split = len(original.inputs)
@@ -157,7 +157,7 @@ def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
         padded.counts,
     )
     guards = [
-        RequireSizes(guard, node, "integers" if of_integers(guard) else "shapes")
+        RequireSizes(guard, node, "integers" if is_of_integers(guard) else "shapes")
         for guard, node in padded.guards
     ]
     guards += [RequireSizes(*pair, "branch") for pair in padded.branch_guards]
@@ -165,14 +165,16 @@ def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
         driver,
         graph=original,
         inputs=(*original.inputs, *inputs[end:]),
-        steps=(*guards, _capacities(padded, inputs[:split]), run),
+        steps=(*guards, _choice_of_capacities(padded, inputs[:split]), run),
         results=tuple(map(CutResult, original.outputs, padded.ragged)),
         direct=False,
         originals={**padded.originals, **driver.originals},
     )
 
 
-def _capacities(padded: PaddedGraph, stored: tuple[Value, ...]) -> ChooseCapacities:
+def _choice_of_capacities(
+    padded: PaddedGraph, stored: tuple[Value, ...]
+) -> ChooseCapacities:
     """The step that chooses capacities for arguments and for sizes they determine."""
     symbols = tuple(padded.capacities.values())
     axes = [

@@ -73,11 +73,11 @@ class NodeFacts:
         """The operands of each node that are not free, also those behind free ones."""
         is_held = self.free.isdisjoint
         return {
-            node: operands if is_held(operands) else self._held(operands)
+            node: operands if is_held(operands) else self._held_behind(operands)
             for node, operands in self.operands.items()
         }
 
-    def _held(self, operands: list[Node]) -> list[Node]:
+    def _held_behind(self, operands: list[Node]) -> list[Node]:
         held, stack = [], list(operands)
         while stack:
             operand = stack.pop()
@@ -133,7 +133,7 @@ def is_free(node: Node) -> bool:
     return primitive is not INPUT and primitive in EMISSION["jax"]
 
 
-def _check(node: Node) -> Check:
+def _check_of(node: Node) -> Check:
     message, error = node.params["message"].content, node.params["error"].content
     return Check(node.inputs[1], message, node.params["kind"], error, node.place)
 
@@ -148,17 +148,17 @@ def facts_of(graph: Graph, lengths: Iterable[Value] = ()) -> NodeFacts:
             for output, x in zip(node.outputs, node.inputs, strict=False):
                 aliases[output] = aliases.get(x, x)
         if node.primitive is ASSERT:
-            first.setdefault(node.inputs[1], _check(node))
+            first.setdefault(node.inputs[1], _check_of(node))
     checks = tuple(first.values())
     if checks:
         nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
     times = binding_times(nodes)
-    rounded = _rounded(nodes, times, {v.node for v in lengths})
-    compiled, demanded = _needed(graph, aliases, checks, times, rounded)
+    rounded = _find_rounded(nodes, times, {v.node for v in lengths})
+    compiled, demanded = _find_needed(graph, aliases, checks, times, rounded)
     return NodeFacts(graph, aliases, checks, times, compiled, demanded, rounded)
 
 
-def _rounded(
+def _find_rounded(
     nodes: Iterable[Node], times: dict[Node, Time], lengths: Container[Node]
 ) -> frozenset[Value]:
     """The numbers made by rounding or comparing floats that depend on sizes alone.
@@ -186,7 +186,7 @@ def _rounded(
         of_sizes.add(node)
         if times[node] is Time.BUILD:
             continue
-        is_long = _grows(node) or not long.isdisjoint(node.inputs)
+        is_long = _gives_long_integer(node) or not long.isdisjoint(node.inputs)
         if is_long:
             long.update([v for v in node.outputs if _is_integer_of_python(v)])
         if is_long or _rounds(node):
@@ -194,7 +194,7 @@ def _rounded(
     return frozenset(rounded)
 
 
-def _grows(node: Node) -> bool:
+def _gives_long_integer(node: Node) -> bool:
     """Whether a node gives or takes a Python integer of far more bits than sizes."""
     if node.primitive is OP.convert:
         number, output = node.inputs[0].node, node.outputs[0]
@@ -250,7 +250,7 @@ def _is_early(value: Value, times: dict[Node, Time]) -> bool:
     return number and times[node] is not Time.DATA
 
 
-def _needed(
+def _find_needed(
     graph: Graph,
     aliases: dict[Value, Value],
     checks: Iterable[Check],
@@ -262,7 +262,7 @@ def _needed(
     roots += [c.condition for c in checks if times[c.condition.node] is Time.DATA]
     stack = [v.node for v in roots]
     seen: set[Node] = set()
-    asked: dict[Value, None] = {}
+    requested_sizes: dict[Value, None] = {}
     data = Time.DATA
     while stack:
         node = stack.pop()
@@ -271,13 +271,13 @@ def _needed(
         seen.add(node)
         for value in sizes_needed(node) if node.demands or node.guards else ():
             size = aliases.get(value, value)
-            asked.setdefault(size)
+            requested_sizes.setdefault(size)
             if times[size.node] is data:
                 stack.append(size.node)
         for value in node.inputs:
             value = aliases.get(value, value) if aliases else value
             if value in rounded or _is_early(value, times):
-                asked.setdefault(value)
+                requested_sizes.setdefault(value)
             elif value.node not in seen:
                 stack.append(value.node)
-    return tuple(sorted(seen, key=attrgetter("serial"))), tuple(asked)
+    return tuple(sorted(seen, key=attrgetter("serial"))), tuple(requested_sizes)

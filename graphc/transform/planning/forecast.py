@@ -61,29 +61,29 @@ class PlannedSizes:
 
     def calls(self, sizes: Mapping[str, SizesGiven]) -> list[dict[Symbol, int]]:
         """The sizes of each call. See `Plan.forecast`."""
-        return _calls(self.called, sizes, "forecast")
+        return _calls_of_graph(self.called, sizes, "forecast")
 
     def known(self, call: SizeValues, rooms: KnownRooms) -> dict[Symbol, int]:
         """The sizes of a call, with capacities, true sizes, and trip counts.
 
         `rooms` are the capacities of earlier calls; those of this call are added.
         """
-        sizes = _with_capacities(self.padded, call, rooms)
+        sizes = _known_sizes(self.padded, call, rooms)
         _add_steps(sizes, {s for symbols in self.keys for s in symbols})
         return sizes
 
     def true_elements(self, call: SizeValues) -> int:
         """The number of elements of all arguments."""
-        return sum(_elements(v, call) for v in self.called.inputs)
+        return sum(_element_count(v, call) for v in self.called.inputs)
 
     def memory(self, calls: Sequence[SizeValues]) -> list[int | None]:
         """The most bytes each segment holds on a device, over calls of known sizes."""
-        return [_most(size, calls) for size in self.held]
+        return [_largest_value(size, calls) for size in self.held]
 
     def elements(self, known: SizeValues) -> int:
         """The number of elements of all arguments at their capacities."""
         padded_inputs = self.inputs[: len(self.called.inputs)]
-        return sum(_elements(v, known) for v in padded_inputs)
+        return sum(_element_count(v, known) for v in padded_inputs)
 
 
 def forecast(
@@ -105,7 +105,7 @@ def forecast(
     return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown), memory)
 
 
-def _most(size: Size, calls: Sequence[SizeValues]) -> int | None:
+def _largest_value(size: Size, calls: Sequence[SizeValues]) -> int | None:
     """The largest value of a size over the calls; None where some do not tell it."""
     if not isinstance(size, Dim):
         return size
@@ -118,8 +118,8 @@ def named_sizes(
     called: Graph, more: Sequence[str], sizes: Mapping[str, SizesGiven], op: str
 ) -> list[dict[str, int]]:
     """The sizes of each call, by name; `more` must be given too."""
-    others = [*called.asked, *map(Symbol, more)]
-    calls = _calls_of(others, sizes, op)
+    symbols = [*called.asked, *map(Symbol, more)]
+    calls = _calls_of(symbols, sizes, op)
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
 
 
@@ -144,7 +144,7 @@ def _as_integers(name: str, listed: Any, op: str) -> list[int] | int:
         _refuse_sizes(op, listed, f"integers for {name}: [3, 4], {{3: 10, 4: 1}} or 3")
 
 
-def _shown(name: str) -> str:
+def _dict_entry_text(name: str) -> str:
     return f'"{name}": [...]'
 
 
@@ -153,7 +153,7 @@ def _refuse_sizes(op: str, got: object, expected: str) -> NoReturn:
     raise graph_error(problem, op=op, got=shown, expected=expected)
 
 
-def _calls(
+def _calls_of_graph(
     called: Graph, listed: Mapping[str, SizesGiven], op: str
 ) -> list[dict[Symbol, int]]:
     return _calls_of(called.asked, listed, op)
@@ -165,7 +165,7 @@ def _calls_of(
     by_name = {s.name: s for s in symbols}
     if not isinstance(listed, Mapping):
         _refuse_sizes(
-            op, listed, "a dict, as {" + ", ".join(map(_shown, by_name)) + "}"
+            op, listed, "a dict, as {" + ", ".join(map(_dict_entry_text, by_name)) + "}"
         )
     sizes = {k: _as_integers(k, n, op) for k, n in listed.items()}
     wrong = sorted({*sizes} ^ {*by_name})
@@ -196,7 +196,7 @@ def _calls_of(
     ]
 
 
-def _with_capacities(
+def _known_sizes(
     padded: PaddedGraph | None, call: SizeValues, known_rooms: KnownRooms
 ) -> dict[Symbol, int]:
     """The sizes of a call, with capacities and true sizes segments are keyed by."""
@@ -213,9 +213,9 @@ def _with_capacities(
     return known
 
 
-def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
+def _add_steps(call: dict[Symbol, int], symbols: Iterable[Symbol]) -> None:
     """Add the trip counts that follow from the sizes of a call."""
-    for symbol in asked:
+    for symbol in symbols:
         counted = symbol.origin
         if isinstance(counted, Value) and counted.node.primitive is STEPS:
             steps = as_size(counted.node.inputs[0])
@@ -223,5 +223,5 @@ def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
                 call[symbol] = evaluate(steps, call)
 
 
-def _elements(value: Value, sizes: SizeValues) -> int:
+def _element_count(value: Value, sizes: SizeValues) -> int:
     return evaluate(value.type.size, sizes)

@@ -12,14 +12,14 @@ from graphc.transform.sharding.sent import Gathering, Messages
 from graphc.transform.sharding.shards import Sharded
 
 
-def foreseen(plan: Plan) -> dict[int, Messages]:
+def foreseen_messages(plan: Plan) -> dict[int, Messages]:
     """The messages of each segment, by its index; nothing where there is no mesh."""
     if plan.layout is None:
         return {}
     follower = Follower(plan.layout)
     messages: dict[int, Messages] = {}
     for step in plan.steps:
-        messages |= _of_step(plan, step, follower)
+        messages |= _messages_of_step(plan, step, follower)
     return messages
 
 
@@ -31,17 +31,17 @@ def refuse_gathers(plan: Plan) -> None:
     policies = {} if plan.padded is None else plan.padded.policies
     shards = [p for p in policies.values() if isinstance(p, Sharded)]
     refused = frozenset([p.axis for p in shards if not p.gathers])
-    for messages in foreseen(plan).values() if refused else ():
+    for messages in foreseen_messages(plan).values() if refused else ():
         for one in (*messages.gathers, *messages.unforeseen):
             if one.axes & refused:
                 alike = messages.gathers if one in messages.gathers else [one]
                 sizes = [other.bytes for other in alike if other.node is one.node]
                 all_of_node = replace(one, bytes=sum(sizes))
                 axis, surely = min(one.axes & refused), one in messages.gathers
-                raise _gathers(all_of_node, axis, surely)
+                raise _refused_gather(all_of_node, axis, surely)
 
 
-def _gathers(one: Gathering, axis: str, surely: bool) -> GraphError:
+def _refused_gather(one: Gathering, axis: str, surely: bool) -> GraphError:
     problem = "needs all elements" if surely else "may need all elements"
     return graph_error(
         f"{problem} along {axis!r} on each device: this gathers {one.bytes} bytes",
@@ -60,7 +60,7 @@ def foreseen_bytes(
 
     None where some op has no rule that predicts its messages.
     """
-    messages = foreseen(plan).get(index)
+    messages = foreseen_messages(plan).get(index)
     if messages is None or messages.unforeseen:
         return None
     sizes = {
@@ -73,23 +73,25 @@ def foreseen_bytes(
     return numbers if len(numbers) == len(known) else None
 
 
-def _of_step(plan: Plan, step: PlanStep, follower: Follower) -> dict[int, Messages]:
+def _messages_of_step(
+    plan: Plan, step: PlanStep, follower: Follower
+) -> dict[int, Messages]:
     if isinstance(step, PythonLoop):
         values = [*step.node.inputs], [*step.node.outputs]
-        messages = _undecided(plan, step.node, *values, follower)
+        messages = _undecided_messages(plan, step.node, *values, follower)
         return {segment.index: messages for segment in step.body.segments}
     if not isinstance(step, Segment):
         return {}
     inputs, outputs = [*step.inputs], [*map(plan.resolve, step.outputs)]
     if step.rows is not None:
-        messages = _undecided(plan, step.nodes[-1], inputs, outputs, follower)
+        messages = _undecided_messages(plan, step.nodes[-1], inputs, outputs, follower)
     else:
         places = {value: plan.place(value) for value in outputs}
         messages = follower.messages(step.nodes, map(plan.resolve, inputs), places)
     return {step.index: messages}
 
 
-def _undecided(
+def _undecided_messages(
     plan: Plan,
     node: Node,
     inputs: list[Value],
@@ -97,4 +99,4 @@ def _undecided(
     follower: Follower,
 ) -> Messages:
     """The messages of a node that is called piece by piece, which no rule predicts."""
-    return follower.undecided(node, [*map(plan.resolve, inputs)], outputs)
+    return follower.undecided_messages(node, [*map(plan.resolve, inputs)], outputs)

@@ -12,7 +12,7 @@ from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ops.effects.capacities import is_capacity
-from graphc.transform.printed_sizes import Keys, printed, symbols_of_sizes
+from graphc.transform.printed_sizes import Keys, printed_symbols, symbols_of_sizes
 
 Operands = Callable[[Node], Iterable[Node]]
 
@@ -39,7 +39,7 @@ class CostModel:
 
     def variants(self, keys: Keys) -> float:
         """The number of combinations of sizes to expect of these symbols."""
-        values = [symbol for symbol in keys if not _takes_few(symbol)]
+        values = [symbol for symbol in keys if not _is_axis_or_capacity(symbol)]
         if not values:
             return self.axis_sizes ** min(len(keys), 8)
         arguments = sum(not (self.adapts and _is_read(symbol)) for symbol in values)
@@ -57,7 +57,7 @@ class CostModel:
 UNDIVIDED = CostModel(axis_sizes=1.0, value_sizes=1.0)  # no split for sizes pays
 
 
-def _takes_few(symbol: Symbol) -> bool:
+def _is_axis_or_capacity(symbol: Symbol) -> bool:
     """Whether a symbol is an axis or a capacity."""
     return symbol.origin is None or is_capacity(symbol)
 
@@ -90,7 +90,7 @@ class Part:
     def add(self, node: Node) -> None:
         """Add a node whose operands are in."""
         self.nodes.append(node)
-        self.weight += weight(node)
+        self.weight += compile_weight(node)
 
     def absorb(self, other: "Part") -> None:
         """Take over the nodes of `other`."""
@@ -99,31 +99,31 @@ class Part:
         self.weight += other.weight
 
 
-def weight(node: Node) -> float:
+def compile_weight(node: Node) -> float:
     """The weight of a node in a compilation: scalars vanish in their users.
 
     XLA compiles the call of a shared function as if its nodes stood there, and the body
     of a loop once.
     """
     if not node.primitive.nests:  # as most
-        return _own_weight(node)
-    inside = sum(weight(one) for body in bodies_of(node) for one in body.nodes)
-    return inside if node.primitive is CALL else inside + _own_weight(node)
+        return _weight_of_node(node)
+    inside = sum(compile_weight(one) for body in bodies_of(node) for one in body.nodes)
+    return inside if node.primitive is CALL else inside + _weight_of_node(node)
 
 
-def _own_weight(node: Node) -> float:
+def _weight_of_node(node: Node) -> float:
     for value in (*node.outputs, *node.inputs):
         if value.type.shape:
             return 1.0
     return 0.1
 
 
-def varying(node: Node) -> Keys:
+def varying_symbols(node: Node) -> Keys:
     """The symbols whose values a compilation of this node depends on."""
-    return Varying().keys(node)
+    return VaryingSymbols().keys(node)
 
 
-class Varying:
+class VaryingSymbols:
     """The symbols whose values the compilation of nodes depends on.
 
     Most nodes of a graph have the same shapes as other nodes, so they share one object
@@ -136,7 +136,7 @@ class Varying:
     def keys(self, node: Node) -> Keys:
         """The symbols of one node."""
         if node.primitive is SIZE_OP:
-            return frozenset(s for s in printed(node) if s.origin is None)
+            return frozenset(s for s in printed_symbols(node) if s.origin is None)
         shapes = tuple([v.type.shape for v in (*node.inputs, *node.outputs)])
         in_shapes = self._of_shapes.get(shapes)
         if in_shapes is None:
@@ -144,7 +144,8 @@ class Varying:
             for shape in shapes:
                 symbols.update(symbols_of_sizes(shape))
             in_shapes = self._of_shapes[shapes] = frozenset(symbols)
-        return printed(node) | in_shapes if node.params or node.guards else in_shapes
+        has_text = node.params or node.guards
+        return printed_symbols(node) | in_shapes if has_text else in_shapes
 
 
 def split_by_keys(
@@ -190,7 +191,7 @@ def merge_parts(
         handed = Counter(place[source] for source in sources)
         earliest = max(handed, default=0)
         same_keys = latest.get((part.level, part.keys), -1)
-        at = _best(part, merged, same_keys, earliest, handed, model)
+        at = _best_part(part, merged, same_keys, earliest, handed, model)
         if at == len(merged):
             merged.append(Part(part.level, part.keys))
         merged[at].absorb(part)
@@ -201,7 +202,7 @@ def merge_parts(
     return merged
 
 
-def _best(
+def _best_part(
     part: Part,
     merged: list[Part],
     same_keys: int,

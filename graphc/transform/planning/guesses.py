@@ -55,7 +55,7 @@ class GuessingSegment(Segment):
     first_most: int = 0
 
 
-def guessed(plan: Plan, loops: bool = True) -> Plan:
+def with_guesses(plan: Plan, loops: bool = True) -> Plan:
     """Guess capacities in a plan where that makes one segment of two.
 
     On a mesh, nothing is guessed. With `loops`, the rows of loops of unknown length may
@@ -78,9 +78,9 @@ def guessed(plan: Plan, loops: bool = True) -> Plan:
         plan = replace(plan, aliases=aliases, originals=originals)
     place = 0
     while place < len(steps):
-        end = _second(steps, place)
+        end = _find_next_segment(steps, place)
         if end is not None:
-            one = _together(plan, steps, place, end)
+            one = _join_segments(plan, steps, place, end)
             if one is not None:
                 steps[place : end + 1] = [one, *one.followed_by]
         place += 1
@@ -104,7 +104,7 @@ def with_whole_loops(
         if id(step) in joined:
             continue
         if isinstance(step, LoopInPieces) and _may_run_again(step):
-            reading = _reading(plan, steps, place, joins_by_rows)
+            reading = _find_row_steps(plan, steps, place, joins_by_rows)
             if reading is not None:
                 step, stands_for = _whole_loop(step, *reading)
                 joined |= set(map(id, reading[1]))
@@ -132,7 +132,7 @@ def _with_inputs(step: PlanStep, aliases: Mapping[Value, Value]) -> PlanStep:
     return replace(step, inputs=tuple(inputs))
 
 
-def _reading(
+def _find_row_steps(
     plan: Plan,
     steps: Sequence[PlanStep],
     place: int,
@@ -206,7 +206,7 @@ def driven_steps(plan: Plan) -> list[PlanStep]:
     return [step for step in plan.steps if id(step) not in followed_by]
 
 
-def _second(steps: Sequence[PlanStep], first: int) -> int | None:
+def _find_next_segment(steps: Sequence[PlanStep], first: int) -> int | None:
     """The place of the next segment, if only capacities are read in between.
 
     Checks may stand in between too: they can wait, as a result can be left unused.
@@ -239,7 +239,7 @@ def _may_run_again(step: Segment) -> bool:
     return not (calls or reports_misfits(step.nodes) or is_numbered(step.nodes))
 
 
-def _together(
+def _join_segments(
     plan: Plan, steps: Sequence[PlanStep], first: int, second: int
 ) -> GuessingSegment | None:
     """Join two segments; None where the result would be compiled more often than both.
@@ -250,19 +250,23 @@ def _together(
     assert isinstance(before, Segment) and isinstance(after, Segment)
     followed_by = tuple(steps[first + 1 : second])
     buckets = [s.node for s in followed_by if isinstance(s, HostNode)]
-    needed = [plan.resolve(n.inputs[0]) for n in buckets]
-    needed += [plan.resolve(s.condition) for s in followed_by if isinstance(s, Check)]
+    values_between = [plan.resolve(n.inputs[0]) for n in buckets]
+    values_between += [
+        plan.resolve(s.condition) for s in followed_by if isinstance(s, Check)
+    ]
     reads = [s.value for s in followed_by if isinstance(s, Read)]
     guesses = tuple([v.symbol for v in reads])
     known = {*before.keys, *guesses}
-    same = set(after.keys) == known or _is_arithmetic(after, known)
+    same_keys = set(after.keys) == known or _is_arithmetic(after, known)
     are_static = set(guesses) <= {*before.statics, *after.statics}
-    if not guesses or not same or not are_static or len(guesses) != len(buckets):
+    if not guesses or not same_keys or not are_static or len(guesses) != len(buckets):
         return None
-    if not set(needed) <= {*before.outputs}:
+    if not set(values_between) <= {*before.outputs}:
         return None
     inside = {*before.nodes, *after.nodes}
-    asked = {*needed, *_asked_later(plan, steps[second + 1 :])}
+    requested_values = {
+        *values_between, *_values_needed_later(plan, steps[second + 1 :])
+    }
     inputs = [v for v in after.inputs if v.node not in inside]
     names = ", ".join(sorted(map(shown_name, guesses)))
     reason = f"{after.reason}; {names} is guessed: it runs again if that is too small"
@@ -271,7 +275,7 @@ def _together(
         tuple(dict.fromkeys([*before.nodes, *after.nodes])),
         tuple(dict.fromkeys([*before.inputs, *inputs])),
         tuple(dict.fromkeys([*before.statics, *after.statics])),
-        (*[v for v in before.outputs if v in asked], *after.outputs),
+        (*[v for v in before.outputs if v in requested_values], *after.outputs),
         tuple(dict.fromkeys([*before.keys, *after.keys])),
         reason,
         derived=tuple(dict.fromkeys([*before.derived, *after.derived])),
@@ -289,7 +293,7 @@ def _is_arithmetic(segment: Segment, known: Container[Symbol]) -> bool:
     return are_numbers and all(s in known for s in segment.keys)
 
 
-def _asked_later(plan: Plan, steps: Iterable[PlanStep]) -> Iterable[Value]:
+def _values_needed_later(plan: Plan, steps: Iterable[PlanStep]) -> Iterable[Value]:
     """The values that later steps and the results need."""
     yield from map(plan.resolve, plan.graph.outputs)
     for step in steps:

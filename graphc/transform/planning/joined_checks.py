@@ -11,7 +11,7 @@ from typing import NamedTuple
 from graphc.control.switch import reports_misfits
 from graphc.ir.graph.nodes import Value
 from graphc.ops.common.conditions import tells
-from graphc.transform.planning.donated import read_by
+from graphc.transform.planning.donated import values_read_by
 from graphc.transform.planning.plan import Check, Plan, Segment
 
 
@@ -46,7 +46,7 @@ def joined_checks(plan: Plan) -> dict[int, JoinedChecks]:
     for place, step in enumerate(plan.steps):
         if type(step) is not Segment or reports_misfits(step.nodes):
             continue
-        checks = _checks_behind(plan, place, step)
+        checks = _checks_after(plan, place, step)
         if len(checks) > 1 and _have_one_dtype(checks):
             conditions = {plan.resolve(c.condition) for c in checks}
             end = place + len(checks)
@@ -59,13 +59,13 @@ def _last_reads(plan: Plan) -> dict[Value, int]:
     """The place of the last step that reads each value; results are read after all."""
     places: dict[Value, int] = {}
     for place, step in enumerate(plan.steps):
-        places |= dict.fromkeys(map(plan.resolve, read_by(step)), place)
+        places |= dict.fromkeys(map(plan.resolve, values_read_by(step)), place)
     return places | dict.fromkeys(
         map(plan.resolve, plan.graph.outputs), len(plan.steps)
     )
 
 
-def _checks_behind(plan: Plan, place: int, segment: Segment) -> tuple[Check, ...]:
+def _checks_after(plan: Plan, place: int, segment: Segment) -> tuple[Check, ...]:
     """The checks right after the segment at `place`, of conditions that it computes."""
     computed, checks = set(segment.outputs), list[Check]()
     while (place := place + 1) < len(plan.steps):

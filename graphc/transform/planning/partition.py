@@ -27,16 +27,16 @@ from graphc.transform.loops.doubling import ROWS
 from graphc.transform.loops.python_bodies import body_graph
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.storage import symbols_in
-from graphc.transform.planning.derived import in_axes
+from graphc.transform.planning.derived import in_terms_of_axes
 from graphc.transform.planning.facts import NodeFacts, facts_of, sizes_needed
 from graphc.transform.planning.grouping import (
     UNDIVIDED,
     CostModel,
     Part,
-    Varying,
+    VaryingSymbols,
     merge_parts,
     split_by_keys,
-    varying,
+    varying_symbols,
 )
 from graphc.transform.planning.placement import postpone
 from graphc.transform.planning.plan import (
@@ -49,7 +49,7 @@ from graphc.transform.planning.plan import (
     Read,
     Segment,
 )
-from graphc.transform.printed_sizes import Keys, printed
+from graphc.transform.printed_sizes import Keys, printed_symbols
 
 
 def partition(
@@ -69,17 +69,17 @@ def partition(
         graph = _with_results_of_segments(facts)
         facts = facts_of(graph, lengths)
     levels = _levels(facts)
-    roots = _roots(facts)
-    held = [n for n in facts.compiled if n in roots or n not in facts.free]
+    roots = _nodes_in_segments(facts)
+    held_nodes = [n for n in facts.compiled if n in roots or n not in facts.free]
     operands = facts.held_operands.__getitem__
-    levels = postpone(held, levels, operands, roots)
-    keys = _keys(facts, [n for n in held if levels[n] % 2 == 0])
+    levels = postpone(held_nodes, levels, operands, roots)
+    keys = _keys_of_nodes(facts, [n for n in held_nodes if levels[n] % 2 == 0])
     waves = split_by_keys(keys, levels, operands)
     parts = merge_parts(waves, operands, model or CostModel())
-    host_only = [n for n in held if levels[n] % 2]
+    host_only = [n for n in held_nodes if levels[n] % 2]
     assembly = _Assembly(facts, model or CostModel(), first)
     steps = assembly.steps(parts, host_only, levels)
-    steps = _host_steps(facts, _asked_outside(facts, steps)) + steps
+    steps = _host_steps(facts, _sizes_for_driver(facts, steps)) + steps
     statics = _static_inputs(facts)
     return Plan(graph, tuple(steps), statics, facts.aliases, padded)
 
@@ -114,7 +114,7 @@ def _levels(facts: NodeFacts) -> dict[Node, int]:
     return levels
 
 
-def _roots(facts: NodeFacts) -> set[Node]:
+def _nodes_in_segments(facts: NodeFacts) -> set[Node]:
     """Nodes that must stand in a segment although they could be cloned anywhere."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
@@ -125,7 +125,7 @@ def _roots(facts: NodeFacts) -> set[Node]:
     return {v.node for v in values}
 
 
-def _asked_outside(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
+def _sizes_for_driver(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
     """The sizes that the driver must know, as segments alone do not derive them."""
     derived: set[Symbol] = set()
     passed: set[Symbol] = set()
@@ -168,8 +168,8 @@ def _host_steps(facts: NodeFacts, requested: Iterable[Value]) -> list[PlanStep]:
 def _static_inputs(facts: NodeFacts) -> tuple[int, ...]:
     """Positions of the inputs whose numbers are needed before compilation."""
     requested = [v for v in facts.demanded if not facts.is_data(v)]
-    needed = {n for n in ancestors(requested) if n.primitive is INPUT}
-    return tuple(i for i, v in enumerate(facts.graph.inputs) if v.node in needed)
+    needed_inputs = {n for n in ancestors(requested) if n.primitive is INPUT}
+    return tuple(i for i, v in enumerate(facts.graph.inputs) if v.node in needed_inputs)
 
 
 class _Assembly:
@@ -183,27 +183,27 @@ class _Assembly:
     ) -> list[PlanStep]:
         """The steps in the order of execution."""
         facts = self._facts
-        openings = _openings(parts, host_only, facts, self._model)
+        openings = _opening_parts(parts, host_only, facts, self._model)
         opened = [*openings.values()]
         pieces: list[Part | Node] = [p for p in parts if p not in opened]
         pieces += host_only
         pieces.sort(key=lambda p: p.level if isinstance(p, Part) else levels[p])
-        members = [_members(piece, facts, openings) for piece in pieces]
-        crossing = _crossing(facts, members)
+        members = [_nodes_of_piece(piece, facts, openings) for piece in pieces]
+        crossing = _crossing_values(facts, members)
         steps: list[PlanStep] = []
         read: set[Value] = set()
         waiting = [c for c in facts.checks if facts.is_data(c.condition)]
         for piece, nodes in zip(pieces, members, strict=True):
-            for size, node in _reads(facts, nodes, read):
-                steps.append(_read(size, node))
+            for size, node in _sizes_to_read(facts, nodes, read):
+                steps.append(_read_step(size, node))
             opening = None if isinstance(piece, Part) else openings.get(piece)
-            steps.append(self._step(piece, nodes, crossing, opening))
+            steps.append(self._make_step(piece, nodes, crossing, opening))
             done = set(nodes)
             steps += [c for c in waiting if c.condition.node in done]
             waiting = [c for c in waiting if c.condition.node not in done]
         return steps
 
-    def _step(
+    def _make_step(
         self,
         piece: Part | Node,
         nodes: list[Node],
@@ -213,14 +213,14 @@ class _Assembly:
         facts, index = self._facts, self._next
         if isinstance(piece, Part):
             self._next += 1
-            return _segment(index, nodes, piece, facts, crossing)
+            return _make_segment(index, nodes, piece, facts, crossing)
         if runs_in_python(piece):
             loop = self._python_loop(piece)
             self._next += len(loop.body.segments)
             return loop
         if piece.primitive.driven:
             self._next += 1
-            return _loop(index, piece, facts, opening)
+            return _loop_segment(index, piece, facts, opening)
         return _numpy_step(piece)
 
     def _python_loop(self, node: Node) -> PythonLoop:
@@ -235,11 +235,11 @@ class _Assembly:
             f"{asking.reported} at {asking.place} needs the size "
             f"{shown_name(size.symbol)}, which differs from step to step: the steps "
             "are done in Python",
-            _remedy(size),
+            _remedy_for_size(size),
         )
 
 
-def _remedy(size: Value) -> str:
+def _remedy_for_size(size: Value) -> str:
     """The remedy for a size that differs from step to step."""
     mask = "compute on the largest size and mask with gt.where"
     if size.symbol.upper is not None:
@@ -247,7 +247,7 @@ def _remedy(size: Value) -> str:
     return size.node.primitive.size_remedy or mask
 
 
-def _reads(
+def _sizes_to_read(
     facts: NodeFacts, nodes: Iterable[Node], read: set[Value]
 ) -> list[tuple[Value, Node]]:
     """The device sizes that these nodes need and that are not yet on the host.
@@ -264,7 +264,7 @@ def _reads(
     return list(first_uses.items())
 
 
-def _read(size: Value, node: Node) -> Read:
+def _read_step(size: Value, node: Node) -> Read:
     name, origin = shown_name(size.symbol), size.node
     if origin.primitive is BUCKET:
         origin = origin.inputs[0].node
@@ -278,7 +278,7 @@ def _read(size: Value, node: Node) -> Read:
     )
 
 
-def _openings(
+def _opening_parts(
     parts: Iterable[Part],
     host_only: Iterable[Node],
     facts: NodeFacts,
@@ -293,17 +293,17 @@ def _openings(
     if not loops or model is UNDIVIDED:  # a file has a stage for each part
         return {}
     openings: dict[Node, Part] = {}
-    for part, its_users in _users(parts, loops, facts).items():
+    for part, its_users in _users_of_parts(parts, loops, facts).items():
         (loop, *others) = its_users
         if others or not isinstance(loop, Node) or loop in openings:
             continue
         small = loop in loops and part.weight <= model.base
-        if small and part.keys <= varying(loop):
+        if small and part.keys <= varying_symbols(loop):
             openings[loop] = part
     return openings
 
 
-def _users(
+def _users_of_parts(
     parts: Iterable[Part], loops: Iterable[Node], facts: NodeFacts
 ) -> dict[Part, set[Node | Part | None]]:
     """The parts and loops that use values of each part; None stands for the driver."""
@@ -324,26 +324,26 @@ def _users(
     return users
 
 
-def _members(
+def _nodes_of_piece(
     piece: Part | Node, facts: NodeFacts, openings: Mapping[Node, Part]
 ) -> list[Node]:
     """The nodes of a piece, with clones of the free nodes that they use."""
     if isinstance(piece, Part):
-        return _with_free(piece.nodes, facts)
+        return _with_clones(piece.nodes, facts)
     if piece in openings:
-        return _with_free([*openings[piece].nodes, piece], facts)
-    nodes = _with_free([piece], facts)
+        return _with_clones([*openings[piece].nodes, piece], facts)
+    nodes = _with_clones([piece], facts)
     return [n for n in nodes if n is piece or n.primitive.inline]
 
 
-def _loop(
+def _loop_segment(
     index: int, node: Node, facts: NodeFacts, opening: Part | None
 ) -> LoopInPieces:
     """The segment of a capacity-doubling loop, with the part that opens it."""
     first = [] if opening is None else opening.nodes
-    part = Part(0, varying(node), [*first, node])
-    nodes = [*_with_free(first, facts), node]
-    plain = _segment(index, nodes, part, facts, set())
+    part = Part(0, varying_symbols(node), [*first, node])
+    nodes = [*_with_clones(first, facts), node]
+    plain = _make_segment(index, nodes, part, facts, set())
     (rows,) = symbols_in(node.params["length"])
     statics = (*(s for s in plain.statics if s is not rows), rows)
     reason = "it is compiled once for each capacity of its rows"
@@ -373,7 +373,7 @@ def _numpy_step(node: Node) -> HostNode:
     )
 
 
-def _with_free(nodes: Iterable[Node], facts: NodeFacts) -> list[Node]:
+def _with_clones(nodes: Iterable[Node], facts: NodeFacts) -> list[Node]:
     """The nodes of a part, with clones of the free nodes that they use."""
     members, free = set(nodes), facts.free
     stack = list(members) if free else []
@@ -385,7 +385,7 @@ def _with_free(nodes: Iterable[Node], facts: NodeFacts) -> list[Node]:
     return in_program_order(members, facts.operands.__getitem__)
 
 
-def _crossing(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
+def _crossing_values(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
     """The values that are used outside of the piece that computes them."""
     values = [facts.resolve(v) for v in facts.graph.outputs]
     values += [v for v in facts.demanded if facts.is_data(v)]
@@ -400,7 +400,7 @@ def _crossing(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
     return crossing
 
 
-def _segment(
+def _make_segment(
     index: int, nodes: list[Node], part: Part, facts: NodeFacts, crossing: set[Value]
 ) -> Segment:
     inside = set(nodes)
@@ -413,13 +413,15 @@ def _segment(
     outputs = tuple([v for n in part.nodes for v in n.outputs if v in crossing])
     input_sizes = {size for v in inputs for size in v.type.shape}
     keys = tuple(sorted(part.keys, key=lambda s: (s.name, s.serial)))
-    asked: Iterable[Symbol] = ()
+    derived_symbols: Iterable[Symbol] = ()
     if facts.derived:
-        asked = frozenset().union(*map(varying, nodes)) & facts.derived.keys()
-    derived = tuple(sorted(asked, key=lambda s: (s.name, s.serial)))
+        derived_symbols = frozenset().union(
+            *map(varying_symbols, nodes)
+        ) & facts.derived.keys()
+    derived = tuple(sorted(derived_symbols, key=lambda s: (s.name, s.serial)))
     axes = [facts.derived[s] for s in derived]
     unknown = [s for s in keys if symbol_dim(s) not in input_sizes]
-    needed = frozenset().union(*map(printed, nodes), *axes) if unknown else ()
+    needed = frozenset().union(*map(printed_symbols, nodes), *axes) if unknown else ()
     statics = [s for s in unknown if s in needed or s.origin is not None]
     return Segment(
         index,
@@ -433,18 +435,19 @@ def _segment(
     )
 
 
-def _keys(facts: NodeFacts, nodes: Iterable[Node]) -> dict[Node, Keys]:
+def _keys_of_nodes(facts: NodeFacts, nodes: Iterable[Node]) -> dict[Node, Keys]:
     """The keys that each node varies with, including those of free nodes it uses."""
     free: dict[Node, Keys] = {}
-    varied = Varying()
+    varied = VaryingSymbols()
     for node in facts.compiled if facts.free else ():
         if node in facts.free:
-            node_keys = in_axes(varied.keys(node), facts.derived)
+            node_keys = in_terms_of_axes(varied.keys(node), facts.derived)
             free[node] = _with_operands(node_keys, facts.operands[node], free)
     keys: dict[Node, Keys] = {}
     for node in nodes:
         node_keys = varied.keys(node)
-        node_keys = in_axes(node_keys, facts.derived) if facts.derived else node_keys
+        if facts.derived:
+            node_keys = in_terms_of_axes(node_keys, facts.derived)
         keys[node] = (
             _with_operands(node_keys, facts.operands[node], free) if free else node_keys
         )

@@ -47,12 +47,12 @@ def postpone(
             continue
         later = min(levels[u] for u in users[node])
         later -= later % 2  # a glue node reads outputs of a compiled level
-        if later > levels[node] and _saves(node, later, levels, operands, users):
+        if later > levels[node] and _saves_bytes(node, later, levels, operands, users):
             levels[node] = later
     return levels
 
 
-def _saves(
+def _saves_bytes(
     node: Node,
     later: int,
     levels: dict[Node, int],

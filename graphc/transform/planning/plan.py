@@ -23,9 +23,9 @@ from graphc.transform.planning.forecast import (
     SizesGiven,
     forecast,
 )
-from graphc.transform.planning.grouping import varying
+from graphc.transform.planning.grouping import varying_symbols
 from graphc.transform.policies import sizes_of
-from graphc.transform.printed_sizes import printed
+from graphc.transform.printed_sizes import printed_symbols
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout, layout_of
 from graphc.transform.sharding.meshes import DeviceMesh
@@ -232,7 +232,7 @@ class Plan(NotCalled):
         assert self.layout is not None
         place = self.layout.of(value)
         alone = self.padded is not None and len(self.steps) == 1
-        return self.layout.with_room(value) if place is None and alone else place
+        return self.layout.place_with_room(value) if place is None and alone else place
 
     @property
     def called(self) -> Graph:
@@ -362,12 +362,12 @@ def names_in(
 
     Rules that rebuild parts of the graph have symbols of their own there.
     """
-    names = {**known, **_own_names(originals, padded, known)}
+    names = {**known, **_names_of_replacements(originals, padded, known)}
     sizes = sizes_of(graph)
     return {**names, **distinct(sizes, {s: names[s] for s in sizes if s in names})}
 
 
-def _own_names(
+def _names_of_replacements(
     originals: Mapping[Symbol, Symbol],
     padded: PaddedGraph | None,
     known: Mapping[object, str],
@@ -384,9 +384,9 @@ def _own_names(
     return names
 
 
-def asked_by(segment: Segment, symbol: Symbol) -> Node:
+def first_node_with_size(segment: Segment, symbol: Symbol) -> Node:
     """The first node of a segment whose text or types contain a size."""
     for node in segment.nodes:
-        if symbol in printed(node) or symbol in varying(node):
+        if symbol in printed_symbols(node) or symbol in varying_symbols(node):
             return node
     return segment.nodes[0]

@@ -9,11 +9,11 @@ from collections.abc import Collection
 
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
-from graphc.transform.planning.grouping import CostModel, weight
+from graphc.transform.planning.grouping import CostModel, compile_weight
 from graphc.transform.planning.plan import Plan
 
 
-def kept_true(plan: Plan) -> frozenset[Symbol]:
+def sizes_kept_true(plan: Plan) -> frozenset[Symbol]:
     """The padded sizes for whose true values segments are compiled all the same."""
     if plan.padded is None or not plan.padded.cuts:
         return frozenset()
@@ -21,13 +21,13 @@ def kept_true(plan: Plan) -> frozenset[Symbol]:
     return frozenset(s for s in plan.padded.policies if s in keys)
 
 
-def price(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> float:
+def price_of_sizes(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> float:
     """The price of another value of these sizes, in compiled nodes."""
     originals = {} if plan.padded is None else plan.padded.originals
     total = 0.0
     for one in plan.segments:
         if any(originals.get(s, s) in sizes for s in one.keys):
-            total += model.base + sum(map(weight, one.nodes))
+            total += model.base + sum(map(compile_weight, one.nodes))
     return total
 
 

@@ -49,7 +49,9 @@ class Unpinned:
         return bool(needs) and not self.loose.isdisjoint(node.inputs)
 
 
-def on_parts_perhaps(parts: Iterable[Value], loose: Set[Value]) -> Iterator[Gathering]:
+def nodes_perhaps_on_parts(
+    parts: Iterable[Value], loose: Set[Value]
+) -> Iterator[Gathering]:
     """Yield nodes on whole arrays that XLA may do on parts, as a segment gives parts.
 
     Parts that such a node takes from others are then sent, as for a running sum.

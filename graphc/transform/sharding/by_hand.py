@@ -61,18 +61,18 @@ def chosen_axes(nodes: Iterable[Node]) -> dict[Value, MeshAxes]:
     return axes | {v: next(iter(layouts)) for v, layouts in single.items()}
 
 
-def behind_choices(nodes: Iterable[Node]) -> set[Value]:
+def arrays_behind_choices(nodes: Iterable[Node]) -> set[Value]:
     """The arrays that are computed from results of choices: JAX decides where they lie.
 
     So a parameter that is updated by its gradient stays where that lies.
     """
-    behind: set[Value] = set()
+    dependents: set[Value] = set()
     for node in nodes:
         chooses = node.primitive is OP.with_sharding
         chooses = chooses or (has_inner(node) and is_chosen([node]))
-        if chooses or not behind.isdisjoint(node.inputs):
-            behind.update(v for v in node.outputs if v.type.rank)
-    return behind
+        if chooses or not dependents.isdisjoint(node.inputs):
+            dependents.update(v for v in node.outputs if v.type.rank)
+    return dependents
 
 
 def check_choices(

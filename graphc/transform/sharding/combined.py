@@ -16,7 +16,7 @@ from graphc.ir.sizes.dims import Dim, Size, minimum
 from graphc.ir.types import is_float, same_size
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.layout import MeshLayout, weight
+from graphc.transform.sharding.layout import MeshLayout, comparable_size
 from graphc.transform.sharding.merging import rounds
 
 
@@ -105,7 +105,7 @@ def _of_sort(node: Node, devices: int, size: Size) -> Exchange:
     return Exchange("collective-permute", count * size, itemsize)
 
 
-def combined(
+def combination(
     layout: MeshLayout, node: Node, place_of: PlaceOf | None = None
 ) -> Combined | None:
     """The way in which devices combine a node; None where there is no need or rule.
@@ -114,11 +114,11 @@ def combined(
     a body no rule is printed, but XLA combines some ops in the same way.
     """
     if node.primitive in EXTREMES:
-        return _extremes(layout, node)
+        return _combined_extremes(layout, node)
     if node.primitive is OP.gather:
-        return _picked(layout, node)
+        return _combined_picks(layout, node)
     if node.primitive is OP.basic_index:
-        return _cut(layout, node)
+        return _combined_cut(layout, node)
     rule = COMBINED.find(node.primitive)
     if rule is None or node.inputs[0].dtype.kind == "c":  # XLA has no order of these
         return None
@@ -147,7 +147,7 @@ def combined(
     )
 
 
-def _extremes(layout: MeshLayout, node: Node) -> Combined | None:
+def _combined_extremes(layout: MeshLayout, node: Node) -> Combined | None:
     """Extremes of floats, which each device gathers from all others: this keeps NaN."""
     x, (result,) = node.inputs[0], node.outputs
     place = layout.of(x)
@@ -169,7 +169,7 @@ def _extremes(layout: MeshLayout, node: Node) -> Combined | None:
     return Combined(node, spread, inputs, outputs, "all-gather", devices * size)
 
 
-def _picked(layout: MeshLayout, node: Node) -> Combined | None:
+def _combined_picks(layout: MeshLayout, node: Node) -> Combined | None:
     """Elements anywhere along one axis, each given by the device that has it.
 
     None where gathering that axis moves fewer bytes, or devices have parts of the
@@ -185,11 +185,11 @@ def _picked(layout: MeshLayout, node: Node) -> Combined | None:
         return None
     at = axes[0] if is_adjacent(axes) else 0
     points: list[str | None] = [None] * max(i.type.rank for i in indices)
-    left = [name for a, name in enumerate(place) if a not in axes]
-    after = (*left[:at], *points, *left[at:])
+    other_axes = [name for a, name in enumerate(place) if a not in axes]
+    after = (*other_axes[:at], *points, *other_axes[at:])
     whole = tuple([None if a in spread else n for a, n in enumerate(place)])
     size, gathered = layout.local_bytes(result, after), layout.local_bytes(x, whole)
-    if weight(size) > weight(gathered):
+    if comparable_size(size) > comparable_size(gathered):
         return None
     inputs: dict[Value, MeshAxes] = {x: place}
     inputs |= {i: (None,) * i.type.rank for i in indices if not i.node.primitive.inline}
@@ -197,7 +197,7 @@ def _picked(layout: MeshLayout, node: Node) -> Combined | None:
     return Combined(node, (name,), inputs, {result: after}, "all-reduce", size)
 
 
-def _cut(layout: MeshLayout, node: Node) -> Combined | None:
+def _combined_cut(layout: MeshLayout, node: Node) -> Combined | None:
     """A fixed number of rows along one axis, each given by the device that has it."""
     (x,), (result,) = node.inputs, node.outputs
     place, before, after = layout.of(x), x.type.shape, result.type.shape

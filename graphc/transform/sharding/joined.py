@@ -64,7 +64,7 @@ def parted_axes(node: Node, axis: int, result: Value) -> OperandAxis | None:
     so.
     """
     if node.primitive.elementwise:
-        return _aligned(node.inputs, result.type.rank - axis)
+        return _axes_from_end(node.inputs, result.type.rank - axis)
     cores = STACKED.find(node.primitive)
     if cores is not None:
         ranks = [v.type.rank - cores for v in node.inputs]
@@ -164,15 +164,15 @@ def _parts_of_conv(node: Node, axis: int) -> OperandAxis | None:
     """Parts of images, or of kernels where each takes all channels."""
     if axis == 0:
         return [0, None]
-    return [None, 0] if axis == 1 and _takes_all(node) else None
+    return [None, 0] if axis == 1 and _takes_all_channels(node) else None
 
 
 @JOINED.of(OP.conv)
 def _of_conv(node: Node) -> AxesOfOperands:
-    return [[1], [1]] if _takes_all(node) else []
+    return [[1], [1]] if _takes_all_channels(node) else []
 
 
-def _takes_all(node: Node) -> bool:
+def _takes_all_channels(node: Node) -> bool:
     return same_size(node.params["groups"], 1)
 
 
@@ -181,12 +181,14 @@ def _parts_of_gather(node: Node, axis: int) -> OperandAxis:
     x, *indices = node.inputs
     counted = of_gathered(node, axis)
     if counted is not None:
-        return [counted[0], *_aligned(indices, behind_end(node, axis))]
+        return [counted[0], *_axes_from_end(indices, behind_end(node, axis))]
     axes = node.params["axes"]
-    start, points = _points(axes, indices)
+    start, points = _axes_of_points(axes, indices)
     if start <= axis < start + points:
-        return [None, *_aligned(indices, start + points - axis)]
-    return [_left(x, axes)[axis - points * (axis >= start)], *[None] * len(indices)]
+        return [None, *_axes_from_end(indices, start + points - axis)]
+    return [
+        _axes_left(x, axes)[axis - points * (axis >= start)], *[None] * len(indices)
+    ]
 
 
 @PARTED.of(OP.scatter)
@@ -197,12 +199,12 @@ def _parts_of_scatter(node: Node, axis: int) -> OperandAxis | None:
         behind = behind_counting(node, axis) if is_adjacent(axes) else None
         if behind is None:  # each device writes what is in its part
             return [axis, *[None] * (len(indices) + 1)]
-        updates = _aligned([update], behind + axes_after(node))
-        return [axis, *updates, *_aligned(indices, behind)]
-    start, points = _points(axes, indices)
-    left = _left(x, axes).index(axis)
-    behind = len(_left(x, axes)) - left + points * (left < start)
-    return [axis, *_aligned([update], behind), *[None] * len(indices)]
+        updates = _axes_from_end([update], behind + axes_after(node))
+        return [axis, *updates, *_axes_from_end(indices, behind)]
+    start, points = _axes_of_points(axes, indices)
+    left = _axes_left(x, axes).index(axis)
+    behind = len(_axes_left(x, axes)) - left + points * (left < start)
+    return [axis, *_axes_from_end([update], behind), *[None] * len(indices)]
 
 
 @JOINED.of(OP.scatter)
@@ -211,8 +213,10 @@ def _of_scatter(node: Node) -> AxesOfOperands:
     x, update, *indices = node.inputs
     if node.params["how"] != "add":
         return []
-    start, points = _points(node.params["axes"], indices)
-    first = update.type.rank - (len(_left(x, node.params["axes"])) - start) - points
+    start, points = _axes_of_points(node.params["axes"], indices)
+    first = update.type.rank - (
+        len(_axes_left(x, node.params["axes"])) - start
+    ) - points
     places = range(max(first, 0), max(first + points, 0))
     return [[], places, *(range(i.type.rank) for i in indices)]
 
@@ -247,7 +251,7 @@ def _parts_of_matrices(node: Node, axis: int) -> OperandAxis | None:
     values = node.primitive in (OP.svdvals, OP.eigvalsh)
     if behind <= 2 - values:
         return None
-    axes = _aligned(node.inputs, behind + values)
+    axes = _axes_from_end(node.inputs, behind + values)
     return None if None in axes else axes  # JAX makes one system of several
 
 
@@ -256,16 +260,16 @@ def _parts_of_searchsorted(node: Node, axis: int) -> OperandAxis:
     return [None, axis]
 
 
-def _points(axes: tuple[int, ...], indices: Sequence[Value]) -> tuple[int, int]:
+def _axes_of_points(axes: tuple[int, ...], indices: Sequence[Value]) -> tuple[int, int]:
     """The first axis of a result that index arrays make, and how many they make."""
     return axes[0] if is_adjacent(axes) else 0, max(i.type.rank for i in indices)
 
 
-def _left(x: Value, axes: Sequence[int]) -> list[int]:
+def _axes_left(x: Value, axes: Sequence[int]) -> list[int]:
     return [a for a in range(x.type.rank) if a not in axes]
 
 
-def _aligned(values: Sequence[Value], behind: int) -> list[int | None]:
+def _axes_from_end(values: Sequence[Value], behind: int) -> list[int | None]:
     """The axis that is `behind` places from the end of each value, where it has one."""
     ranks = [v.type.rank for v in values]
     return [n - behind if n >= behind else None for n in ranks]
@@ -294,16 +298,16 @@ def shared_axis(
 
 
 def joined_names(
-    node: Node, taken: Sequence[Container[int]], place: PlaceOf
+    node: Node, parted: Sequence[Container[int]], place: PlaceOf
 ) -> set[str]:
     """The axes of the mesh over which results of parts are joined.
 
-    Parts of operands along the axes that are `taken` make parts of results instead.
+    Parts of operands along the axes that are `parted` make parts of results instead.
     """
     summed = [set(axes) for axes in joined_axes(node)]
     summed += [set()] * (len(node.inputs) - len(summed))
     joined: set[str] = set()
-    for value, parts, reduced in zip(node.inputs, taken, summed, strict=True):
+    for value, parts, reduced in zip(node.inputs, parted, summed, strict=True):
         for axis, name in enumerate(place(value)):
             if name is not None and axis not in parts:
                 if axis not in reduced:

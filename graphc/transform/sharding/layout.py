@@ -13,27 +13,27 @@ from graphc.ir.sizes.polynomials import polynomial
 from graphc.transform.policies import Policy
 from graphc.transform.sharding.by_hand import (
     MeshAxes,
-    behind_choices,
+    arrays_behind_choices,
     chosen_axes,
     is_multiple,
 )
 from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import Sharded
 
-_LARGE = 2**12  # the number that all sizes have where bytes are compared
+_LARGE_SIZE = 2**12  # the number that all sizes have where bytes are compared
 
 
 @dataclass(frozen=True)
 class MeshLayout:
     """The axes of a mesh along which sizes are spread, by the symbols of capacities.
 
-    Values in `chosen` lie as the user says; JAX decides where values in `open` lie.
+    Values in `chosen` lie as the user says; JAX decides where `undecided` values lie.
     """
 
     mesh: DeviceMesh
     axes: Mapping[Symbol, str]
     chosen: Mapping[Value, MeshAxes] = field(default_factory=dict)
-    open: Set[Value] = frozenset()
+    undecided: Set[Value] = frozenset()
 
     def of(self, value: Value) -> MeshAxes | None:
         """The mesh axes that a stored value lies along; None where JAX decides that.
@@ -44,7 +44,7 @@ class MeshLayout:
             by_sizes = self._of_sizes(value)
             chosen = self.chosen.get(value)
             return by_sizes if chosen is None or any(by_sizes or ()) else chosen
-        if value in self.chosen or value in self.open:
+        if value in self.chosen or value in self.undecided:
             return self.chosen.get(value)
         return self._of_sizes(value)
 
@@ -57,31 +57,31 @@ class MeshLayout:
         axes: list[str | None] = []
         decided = True
         for size in value.type.shape:
-            axis = self._axis(size, taken=axes)
+            axis = self._axis_of_size(size, taken=axes)
             axes.append(axis)
             if axis is None and isinstance(size, Dim):
                 decided = decided and self.axes.keys().isdisjoint(size.symbols)
         return tuple(axes) if decided or any(axes) else None
 
-    def with_room(self, value: Value) -> MeshAxes | None:
+    def place_with_room(self, value: Value) -> MeshAxes | None:
         """The place of a result that is stored with equal room for rows on each device.
 
         It has a size such as `capacity - 1`, or half of `capacity`; None where it has
         not.
         """
-        is_decided = value in self.chosen or value in self.open
+        is_decided = value in self.chosen or value in self.undecided
         if value.node.primitive is INPUT or is_decided or self._of_sizes(value):
             return None
-        places = list(map(self._nearly, value.type.shape))
+        places = list(map(self._axis_of_capacity, value.type.shape))
         names = [name for name in places if name is not None]
         return tuple(places) if len(names) == len(set(names)) > 0 else None
 
-    def nearly(self, value: Value) -> MeshAxes:
+    def nearly_even_place(self, value: Value) -> MeshAxes:
         """The place of a value whose rows devices share evenly or nearly so."""
         whole: MeshAxes = (None,) * value.type.rank
-        return self.of(value) or self.with_room(value) or whole
+        return self.of(value) or self.place_with_room(value) or whole
 
-    def _nearly(self, size: Size) -> str | None:
+    def _axis_of_capacity(self, size: Size) -> str | None:
         """The mesh axis of the one capacity that a size depends on."""
         symbols = size.symbols if isinstance(size, Dim) else ()
         axes = [self.axes[symbol] for symbol in symbols if symbol in self.axes]
@@ -90,7 +90,7 @@ class MeshLayout:
     def local_shape(self, value: Value, axes: Sequence[str | None]) -> Sequence[Size]:
         """The stored sizes of one device's part of a value that lies along `axes`."""
         sizes = zip(value.type.shape, axes, strict=True)
-        return [n if axis is None else self._part(n, axis) for n, axis in sizes]
+        return [n if axis is None else self._part_of_size(n, axis) for n, axis in sizes]
 
     def local_bytes(self, value: Value, axes: Sequence[str | None]) -> Size:
         """The bytes of one device's part of a value that lies along `axes`."""
@@ -106,8 +106,8 @@ class MeshLayout:
             size = value.type.shape[i]
             if name is None or after is not None or self._is_even(size, name):
                 continue
-            if self._nearly(size) is not None:  # else it is of a body, and not known
-                shape[i] = self._part(size, name) * self.mesh.size(name)
+            if self._axis_of_capacity(size) is not None:  # else it is of a body
+                shape[i] = self._part_of_size(size, name) * self.mesh.size(name)
         return prod(shape) * value.dtype.itemsize
 
     def gathered_bytes(self, value: Value, before: MeshAxes, axes: MeshAxes) -> Size:
@@ -128,7 +128,7 @@ class MeshLayout:
     def _is_even(self, size: Size, axis: str) -> bool:
         return is_multiple(size, self.mesh.size(axis), self.devices)
 
-    def _part(self, size: Size, axis: str) -> Size:
+    def _part_of_size(self, size: Size, axis: str) -> Size:
         count = self.mesh.size(axis)
         even = self._is_even(size, axis)
         return size // count if even else ceil_div(size, count)
@@ -143,7 +143,7 @@ class MeshLayout:
         """The numbers of devices that capacities are multiples of."""
         return {symbol: self.mesh.size(axis) for symbol, axis in self.axes.items()}
 
-    def _axis(self, size: Size, taken: Sequence[str | None]) -> str | None:
+    def _axis_of_size(self, size: Size, taken: Sequence[str | None]) -> str | None:
         """The mesh axis that the elements of a size are spread along, if any."""
         if not isinstance(size, Dim):
             return None
@@ -154,11 +154,11 @@ class MeshLayout:
         return None
 
 
-def weight(size: Size) -> int:
+def comparable_size(size: Size) -> int:
     """A number to compare bytes by: all symbolic sizes count as equal and large."""
     if not isinstance(size, Dim):
         return size
-    known = substitute(size, dict.fromkeys(size.symbols, _LARGE))
+    known = substitute(size, dict.fromkeys(size.symbols, _LARGE_SIZE))
     assert isinstance(known, int)
     return known
 
@@ -177,7 +177,7 @@ def layout_of(
 ) -> MeshLayout:
     """The layout of nodes on a mesh, under policies."""
     axes, nodes = spread_capacities(capacities, policies), list(nodes)
-    return MeshLayout(mesh, axes, chosen_axes(nodes), behind_choices(nodes))
+    return MeshLayout(mesh, axes, chosen_axes(nodes), arrays_behind_choices(nodes))
 
 
 def spread_capacities(

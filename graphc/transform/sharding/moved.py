@@ -15,7 +15,7 @@ from graphc.ir.sizes.dims import Dim
 from graphc.transform.sharding.by_hand import MeshAxes, is_multiple
 from graphc.transform.sharding.combined import PlaceOf
 from graphc.transform.sharding.joined import joined_axes, parted_axes
-from graphc.transform.sharding.layout import MeshLayout, weight
+from graphc.transform.sharding.layout import MeshLayout, comparable_size
 from graphc.transform.sharding.neighbours import shift_of
 
 
@@ -35,14 +35,14 @@ def claims(layout: MeshLayout, node: Node) -> Iterator[Claim]:
     """Yield the axes of operands that devices may have parts of."""
     for result in node.outputs:
         for axis in range(result.type.rank):
-            for operand, along in enumerate(_axes_of(layout, node, result, axis)):
+            for operand, along in enumerate(_operand_axes(layout, node, result, axis)):
                 if along is not None:
                     yield Claim(operand, along, axis)
     for operand, axes in enumerate(joined_axes(node)):
         yield from (Claim(operand, axis, None) for axis in axes)
 
 
-def _axes_of(
+def _operand_axes(
     layout: MeshLayout, node: Node, result: Value, axis: int
 ) -> Iterable[int | None]:
     parted = parted_axes(node, axis, result)
@@ -50,7 +50,7 @@ def _axes_of(
     return parted or ([] if shift is None else shift.axes)
 
 
-def moved(
+def find_moves(
     layout: MeshLayout, node: Node, place: PlaceOf, is_made: Callable[[Value], bool]
 ) -> dict[Value, MeshAxes]:
     """The operands that are moved before a node, and where they lie then.
@@ -69,7 +69,9 @@ def moved(
                 if makes not in ways[name]:
                     ways[name].append(makes)
     mover = _Mover(layout, node, place, is_made, parts)
-    chosen = {n: min(targets, key=mover.cost(n)) for n, targets in ways.items()}
+    chosen = {
+        n: min(targets, key=mover.cost_function(n)) for n, targets in ways.items()
+    }
     return mover.places(chosen)
 
 
@@ -99,7 +101,7 @@ class _Mover:
     is_made: Callable[[Value], bool]
     parts: Mapping[tuple[int, int], int | None]
 
-    def cost(self, name: str) -> Callable[[int | None], int]:
+    def cost_function(self, name: str) -> Callable[[int | None], int]:
         """Return a function that counts the bytes moved for a way along a mesh axis."""
 
         def bytes_moved(makes: int | None) -> int:
@@ -107,7 +109,7 @@ class _Mover:
             moves = [(v, p) for v, p in places.items() if not self.is_made(v)]
             joined = [] if makes is not None else self.node.outputs
             moves += [(v, (None,) * v.type.rank) for v in joined]
-            return sum(weight(self.layout.local_bytes(v, p)) for v, p in moves)
+            return sum(comparable_size(self.layout.local_bytes(v, p)) for v, p in moves)
 
         return bytes_moved
 

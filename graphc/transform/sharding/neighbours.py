@@ -25,7 +25,7 @@ from graphc.ir.sizes.dims import (
 from graphc.ir.types import same_size
 from graphc.ops.indexing.basic import BASIC_INDEX
 from graphc.transform.sharding.combined import PlaceOf
-from graphc.transform.sharding.layout import MeshLayout, weight
+from graphc.transform.sharding.layout import MeshLayout, comparable_size
 from graphc.transform.sharding.sent import Unforeseen
 
 
@@ -73,18 +73,22 @@ def rows_sent(
     spread = [symbol for symbol, axis in layout.axes.items() if axis == name]
     parts = {symbol: Symbol(symbol.name) for symbol in spread}
     multiples = {s: devices * symbol_dim(part) for s, part in parts.items()}
-    old, new = [ceil_div(_with(n, multiples), devices) for n in (before, after)]
+    old, new = [ceil_div(_size_with(n, multiples), devices) for n in (before, after)]
     farther = old - new * stride  # for each device
-    if isinstance(farther, Dim) and abs(weight(farther)) > stride:
+    if isinstance(farther, Dim) and abs(comparable_size(farther)) > stride:
         raise Unforeseen
     last = (new - 1) * stride + shift.window  # of the rows of the first device
-    left = [(old - new * stride) * i - start for i in {1, devices - 1}]
-    right = [(new * stride - old) * i + start + last - old for i in {0, devices - 2}]
-    rows = maximum(0, *left) + maximum(0, *right)
-    return _with(rows, {part: symbol_dim(s) // devices for s, part in parts.items()})
+    missing_before = [(old - new * stride) * i - start for i in {1, devices - 1}]
+    missing_after = [
+        (new * stride - old) * i + start + last - old for i in {0, devices - 2}
+    ]
+    rows = maximum(0, *missing_before) + maximum(0, *missing_after)
+    return _size_with(
+        rows, {part: symbol_dim(s) // devices for s, part in parts.items()}
+    )
 
 
-def _with(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
+def _size_with(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
     return substitute(size, sizes) if isinstance(size, Dim) else size
 
 
@@ -149,15 +153,15 @@ def _of_joined(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
     """The shift of the one array that is spread, with few rows of others around it."""
     if axis != node.params["axis"]:
         return None
-    varying = [i for i, v in enumerate(node.inputs) if _varies(v, axis)]
+    varying = [i for i, v in enumerate(node.inputs) if _has_varying_size(v, axis)]
     before = [v.type.shape[axis] for v in node.inputs[: varying[0]]] if varying else []
-    if len(varying) != 1 or not layout.nearly(node.inputs[varying[0]])[axis]:
+    if len(varying) != 1 or not layout.nearly_even_place(node.inputs[varying[0]])[axis]:
         return None
     axes = [axis if i == varying[0] else None for i in range(len(node.inputs))]
     return Shift(varying[0], axes, -sum(n for n in before if isinstance(n, int)))
 
 
-def _varies(value: Value, axis: int) -> bool:
+def _has_varying_size(value: Value, axis: int) -> bool:
     return isinstance(value.type.shape[axis], Dim)
 
 
@@ -219,7 +223,7 @@ def is_put_among_spread(layout: MeshLayout, node: Node) -> bool:
         return False
     rows = node.inputs[node.primitive is OP.slice_update].type.shape
     [result] = node.outputs
-    names = reversed(layout.nearly(result))
+    names = reversed(layout.nearly_even_place(result))
     sizes = zip(names, reversed(rows), reversed(result.type.shape), strict=False)
     return any(name and isinstance(m - n, Dim) for name, n, m in sizes)
 
@@ -245,7 +249,7 @@ def is_resized(layout: MeshLayout, node: Node, values: Container[Value]) -> bool
 def _shifts(layout: MeshLayout, node: Node) -> Iterator[tuple[Size, Shift]]:
     """Yield shifts along axes that devices could share, with the rows of results."""
     for value in node.outputs:
-        for axis, name in enumerate(layout.nearly(value)):
+        for axis, name in enumerate(layout.nearly_even_place(value)):
             shift = shift_of(layout, node, axis) if name else None
             if shift is not None:
                 yield value.type.shape[axis], shift

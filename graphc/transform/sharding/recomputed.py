@@ -13,7 +13,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.layout import MeshLayout, weight
+from graphc.transform.sharding.layout import MeshLayout, comparable_size
 
 Moves = Mapping[Value, MeshAxes]
 _VIEWS = OP.expand_dims, OP.squeeze, OP.transpose, OP.reshape
@@ -26,14 +26,14 @@ def passes_parts(node: Node) -> bool:
     return node.primitive.elementwise or node.primitive in (*_VIEWS, OP.broadcast_to)
 
 
-def unviewed(value: Value) -> Value:
+def viewed_array(value: Value) -> Value:
     """The array that a value is a view of: the same elements in another shape."""
     while value.node.primitive in _VIEWS:
         (value,) = value.node.inputs
     return value
 
 
-def repeated_along(value: Value, axis: int) -> Value | None:
+def array_repeated_along(value: Value, axis: int) -> Value | None:
     """The array that a value repeats along an axis; None where it repeats none."""
     if value.node.primitive is not OP.broadcast_to:
         return None
@@ -43,7 +43,7 @@ def repeated_along(value: Value, axis: int) -> Value | None:
 
 
 @dataclass(frozen=True)
-class _Bytes:
+class _FewestBytes:
     """The fewest bytes that devices move to have values whole."""
 
     layout: MeshLayout
@@ -54,25 +54,27 @@ class _Bytes:
     def visit(self, node: Node) -> None:
         """Find the fewest bytes for results of a node, after those for its inputs."""
         for value in node.outputs:
-            least = self.least(value)
-            self.known[value] = min(least, self.of_inputs(node)) if least else 0
+            fewest_of_value = self.fewest(value)
+            self.known[value] = min(
+                fewest_of_value, self.of_inputs(node)
+            ) if fewest_of_value else 0
 
-    def least(self, value: Value) -> int:
+    def fewest(self, value: Value) -> int:
         """The fewest bytes for one value."""
         if not any(self.place(value)) or self.is_made(value):
             return 0
-        return self.known.get(value, self.whole(value))
+        return self.known.get(value, self.bytes_of_whole(value))
 
-    def whole(self, value: Value) -> int:
+    def bytes_of_whole(self, value: Value) -> int:
         """The bytes of the value itself."""
         axes: MeshAxes = (None,) * value.type.rank
-        return weight(self.layout.local_bytes(value, axes))
+        return comparable_size(self.layout.local_bytes(value, axes))
 
     def of_inputs(self, node: Node) -> int:
         """The fewest bytes for the inputs of a node that devices may compute whole."""
         if not (node.primitive.elementwise or node.primitive in _CHEAP):
             return _TOO_MANY
-        return sum(map(self.least, dict.fromkeys(node.inputs)))
+        return sum(map(self.fewest, dict.fromkeys(node.inputs)))
 
     def is_computed(self, value: Value) -> bool:
         """Whether devices had better compute a value whole than gather it."""
@@ -80,11 +82,11 @@ class _Bytes:
             return False
         node = value.node
         alike = node.primitive in _VIEWS or any(map(self.is_made, node.inputs))
-        saved = self.whole(value) - self.of_inputs(node)
+        saved = self.bytes_of_whole(value) - self.of_inputs(node)
         return saved > 0 or (alike and saved == 0)
 
 
-def recomputed(
+def find_recomputed(
     layout: MeshLayout,
     moves: Mapping[Node, Moves],
     place: Callable[[Value], MeshAxes],
@@ -94,7 +96,7 @@ def recomputed(
 
     `moves` are the moves for nodes in order; `place` tells where values lie before.
     """
-    sizes = _Bytes(layout, place, is_made)
+    sizes = _FewestBytes(layout, place, is_made)
     for node in moves:
         sizes.visit(node)
     asking: dict[Value, Node] = {}
@@ -127,7 +129,7 @@ def shared_values(
     return [v for v in leaving if users[v] > 1 and v not in whole]
 
 
-def crossed(
+def masks_needed_twice(
     parted: Set[Value], whole: Set[Value], is_made: Callable[[Value], bool]
 ) -> set[Value]:
     """The masks that are needed both by parts and whole.
@@ -135,20 +137,22 @@ def crossed(
     XLA would part such masks, and gather what is made of them. From a chain of masks,
     the last ones are enough.
     """
-    both = _behind(parted, is_made) & _behind(whole, is_made)
+    both = _masks_behind(parted, is_made) & _masks_behind(whole, is_made)
     used = {v for v in both if v.node.primitive.elementwise for v in v.node.inputs}
-    beyond = (_behind(parted, is_made) | _behind(whole, is_made)) - both
+    beyond = (_masks_behind(parted, is_made) | _masks_behind(whole, is_made)) - both
     leaving = {v for value in beyond for v in value.node.inputs}
     return {v for v in both if v not in used or v in leaving | parted | whole}
 
 
-def _behind(values: Iterable[Value], is_made: Callable[[Value], bool]) -> set[Value]:
+def _masks_behind(
+    values: Iterable[Value], is_made: Callable[[Value], bool]
+) -> set[Value]:
     """The made ones of `values`, and those that they are computed from elementwise."""
-    behind, left = set[Value](), [*values]
-    while left:
-        value = left.pop()
+    behind, pending = set[Value](), [*values]
+    while pending:
+        value = pending.pop()
         if value not in behind and value.type.rank and is_made(value):
             behind.add(value)
             if passes_parts(value.node):
-                left += value.node.inputs
+                pending += value.node.inputs
     return behind

@@ -38,20 +38,20 @@ class Messages:
         """Count one more message."""
         self.bytes[kind] = self.bytes.get(kind, 0) + size
 
-    def take(self, inner: "Messages", sizes: Mapping[Symbol, Size]) -> None:
+    def add_body(self, inner: "Messages", sizes: Mapping[Symbol, Size]) -> None:
         """Count the messages of a body too, whose sizes are `sizes` outside of it."""
         for kind, size in inner.bytes.items():
-            self.add(kind, _outside(size, sizes))
-        self.gathers += [_outside_of(one, sizes) for one in inner.gathers]
-        self.unforeseen += [_outside_of(one, sizes) for one in inner.unforeseen]
+            self.add(kind, _size_outside(size, sizes))
+        self.gathers += [_gathering_outside(one, sizes) for one in inner.gathers]
+        self.unforeseen += [_gathering_outside(one, sizes) for one in inner.unforeseen]
 
 
-def _outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
+def _size_outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
     return substitute(size, sizes) if isinstance(size, Dim) else size
 
 
-def _outside_of(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
-    return replace(one, bytes=_outside(one.bytes, sizes))
+def _gathering_outside(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
+    return replace(one, bytes=_size_outside(one.bytes, sizes))
 
 
 def gathering_of(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
@@ -66,7 +66,7 @@ def stored_bytes(value: Value) -> Size:
     return value.type.size * value.dtype.itemsize
 
 
-def perhaps_gathered(
+def possible_gathering(
     layout: MeshLayout, node: Node, places: Mapping[Value, MeshAxes]
 ) -> Gathering:
     """The most that a node without a rule may gather of the values at these places.
@@ -76,7 +76,7 @@ def perhaps_gathered(
     gathering = gathering_of(node, places)
     if gathering.axes:
         return gathering
-    spread = gathering_of(node, {v: layout.nearly(v) for v in places})
+    spread = gathering_of(node, {v: layout.nearly_even_place(v) for v in places})
     size = spread.bytes if spread.axes else sum(map(stored_bytes, node.inputs))
     return replace(gathering, bytes=size)
 
@@ -94,7 +94,7 @@ def _is_empty(value: Value) -> bool:
     return any(n == 0 for n in value.type.shape if not isinstance(n, Dim))
 
 
-def taken_by(nodes: Iterable[Node]) -> set[Value]:
+def inputs_of_nodes(nodes: Iterable[Node]) -> set[Value]:
     """The values that nodes take."""
     return {v for node in nodes for v in node.inputs}
 

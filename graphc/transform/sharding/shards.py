@@ -164,10 +164,10 @@ def _sharded(key: HasName, shard: Shard, mesh: DeviceMesh | None, op: str) -> Sh
             hint=f"mesh=graphc.mesh({shard.axis}=...), or jax.set_mesh(...) before",
         )
     check_axis(mesh, shard.axis, op, got)
-    return _in_multiples(shard, mesh)
+    return _policy_of_shard(shard, mesh)
 
 
-def _in_multiples(shard: Shard, mesh: DeviceMesh) -> Sharded:
+def _policy_of_shard(shard: Shard, mesh: DeviceMesh) -> Sharded:
     """The policy of a shard: capacities that the devices share evenly."""
     devices = mesh.size(shard.axis)
     pad = Pad(multiple=devices) if shard.pad is None else shard.pad

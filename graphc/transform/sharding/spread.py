@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 
-def spread(members: Sequence[int], counts: Sequence[int], rows: int) -> list[int]:
+def spread_examples(
+    members: Sequence[int], counts: Sequence[int], rows: int
+) -> list[int]:
     """Order examples so that devices have about the same number of elements.
 
     `counts` are the elements of each example, and devices take `rows` examples each, in
@@ -24,4 +26,4 @@ def spread(members: Sequence[int], counts: Sequence[int], rows: int) -> list[int
         placed[device].append(i)
         if len(placed[device]) < room[device]:
             heappush(free, (elements + counts[i], device))
-    return [i for here in placed for i in here]
+    return [i for members_of_device in placed for i in members_of_device]

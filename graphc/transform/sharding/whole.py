@@ -91,7 +91,7 @@ class Gathered:
         return not has_inner(self.node)
 
 
-def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
+def needed_whole(layout: MeshLayout, node: Node) -> Gathered | None:
     """The arrays that a node needs whole; None where it may be parted along all axes.
 
     A node with such an op in a body needs all of its arrays whole.
@@ -107,13 +107,13 @@ def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
         axes = {a for v in values for a in range(v.type.rank)}
     else:
         return None
-    inputs = {v: _without(layout, v, axes) for v in node.inputs if v.type.rank}
-    outputs = {v: _without(layout, v, axes) for v in node.outputs if v.type.rank}
-    sent = tuple([v for v in inputs if _parted(layout, v) & axes])
+    inputs = {v: _place_without(layout, v, axes) for v in node.inputs if v.type.rank}
+    outputs = {v: _place_without(layout, v, axes) for v in node.outputs if v.type.rank}
+    sent = tuple([v for v in inputs if _spread_axes(layout, v) & axes])
     return Gathered(node, inputs, outputs, sent)
 
 
-def _parted(layout: MeshLayout, value: Value) -> set[int]:
+def _spread_axes(layout: MeshLayout, value: Value) -> set[int]:
     """The axes whose elements may be spread over devices."""
     return {
         axis
@@ -122,7 +122,7 @@ def _parted(layout: MeshLayout, value: Value) -> set[int]:
     }
 
 
-def _without(layout: MeshLayout, value: Value, axes: Iterable[int]) -> MeshAxes:
+def _place_without(layout: MeshLayout, value: Value, axes: Iterable[int]) -> MeshAxes:
     """The place of a value with these axes whole."""
     before = layout.of(value) or (None,) * value.type.rank
     return tuple([None if a in axes else name for a, name in enumerate(before)])
@@ -155,5 +155,5 @@ def whole_operands(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:
     for value, axes in zip(node.inputs, rule(layout, node), strict=False):
         before = layout.of(value)
         if before is not None and any(before[a] is not None for a in axes):
-            places[value] = _without(layout, value, {*axes})
+            places[value] = _place_without(layout, value, {*axes})
     return places

@@ -13,7 +13,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Graph
 from graphc.rewrites import none
-from graphc.transform.loops.pipelined_writes import in_place
+from graphc.transform.loops.pipelined_writes import with_writes_in_place
 
 PLACES = list(itertools.product((0, 2, 3, -1, -3), (0, 1, 3, -1, -4), (2, -2)))
 OUTSIDE = [(4, -5, 0), (7, 1, -9), (-5, 4, 3)]  # reads are clamped, writes dropped
@@ -83,7 +83,9 @@ KEPT = {f.__name__: f for f in (columns_after_rows, all_between, several_places)
 def test_a_loop_gives_the_same_in_place(name, reverse):
     outputs = list(gt.scan((MOVED | KEPT)[name], TABLE, ROWS, reverse=reverse))
     inputs = (TABLE, ROWS)
-    graph, made = in_place(Graph(inputs, tuple(outputs), ("c", "rows"), ("", "")))
+    graph, made = with_writes_in_place(
+        Graph(inputs, tuple(outputs), ("c", "rows"), ("", ""))
+    )
     assert bool(made) == (name in MOVED)
     old, new = (
         graphc.function(inputs, list(found), backend="numpy", rewrites=none)

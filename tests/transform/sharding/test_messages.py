@@ -2,7 +2,7 @@
 
 import graphc
 import graphc.tensor as gt
-from graphc.transform.planning.foreseen import foreseen
+from graphc.transform.planning.foreseen import foreseen_messages
 from tests.on_devices import on_devices
 
 
@@ -15,4 +15,4 @@ def test_one_device_sends_nothing():
     dims, mesh = {"n": graphc.Shard("data")}, graphc.mesh(data=1)
     f = graphc.function([x], [gt.sum(x), gt.sort(x)], dims=dims, mesh=mesh)
     assert "    sends, by rule: nothing" in f.explain().splitlines()
-    assert foreseen(graphc.function([x], gt.sum(x)).plan) == {}
+    assert foreseen_messages(graphc.function([x], gt.sum(x)).plan) == {}

@@ -22,7 +22,7 @@ from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
 from graphc.ir.types import ConcreteArray
 from graphc.transform.policies import symbols_of
-from graphc.transform.printed_sizes import printed
+from graphc.transform.printed_sizes import printed_symbols
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class FirstExact:
 def _read(program: JaxProgram) -> set[str]:
     """The names of the sizes that a program computes with."""
     graph = program.source.graph
-    symbols = {*symbols_of(graph), *(s for node in graph.nodes for s in printed(node))}
+    symbols = {
+        *symbols_of(graph), *(s for node in graph.nodes for s in printed_symbols(node))
+    }
     return {name for name, s in program.decisions.symbols.items() if s in symbols}
 
 

@@ -18,7 +18,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import ConcreteArray, is_inexact
 from graphc.transform.derivatives.checkpoint import checkpoint
-from graphc.transform.derivatives.custom_vjp import SizeTuple, with_rule
+from graphc.transform.derivatives.custom_vjp import SizeTuple, with_gradient_rule
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
@@ -96,7 +96,7 @@ def with_own_rule(
     ) -> list[Value | None]:
         return _pulled_back(eqn, arguments, cotangents)
 
-    return with_rule(results, inputs, rule, eqn.eqn.primitive.name)
+    return with_gradient_rule(results, inputs, rule, eqn.eqn.primitive.name)
 
 
 def _pulled_back(

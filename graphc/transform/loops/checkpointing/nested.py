@@ -23,7 +23,7 @@ def has_chunks(params: Params) -> bool:
     return not (params["counted"] or params["stops"])
 
 
-def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
+def scan_over_chunks(values: tuple[Value, ...], params: Params) -> list[Value]:
     """Return the outputs of a scan that has chunks, given its inputs."""
     parts, count = parts_of(values, params), params["carries"]
     body: Body = params["body"].content
@@ -34,11 +34,11 @@ def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
 
     length, chunk, reverse = (params[k] for k in ("length", "chunk", "reverse"))
     extent = length, chunk, reverse, params["unroll"]
-    ends, stacked = in_chunks(step, parts.first, parts.rows, *extent)
+    ends, stacked = run_in_chunks(step, parts.first, parts.rows, *extent)
     return [*ends, *stacked]
 
 
-def in_chunks(
+def run_in_chunks(
     step: StepFunction,
     first: Sequence[Value],
     rows: Sequence[Value],
@@ -48,23 +48,27 @@ def in_chunks(
     unroll: object = 1,
 ) -> StepResult:
     """Scan all whole chunks, and the remaining steps before or after them."""
-    whole = length // chunk
-    done = whole * chunk
-    left = length - done
+    chunk_count = length // chunk
+    done = chunk_count * chunk
+    remaining = length - done
 
     def steps(carry: list[Value], chunk_rows: list[Value]) -> StepResult:
         return run_scan(step, carry, chunk_rows, chunk, reverse, unroll=unroll)
 
-    pairs = [_split(v, left if reverse else done) for v in rows]
-    many = [behind if reverse else before for before, behind in pairs]
-    chunks = [F.reshape(v, (whole, chunk, *v.type.shape[1:])) for v in many]
-    ends, stacked = run_scan(steps, first, chunks, whole, reverse, chunk=1)
+    pairs = [_split(v, remaining if reverse else done) for v in rows]
+    rows_in_chunks = [after if reverse else before for before, after in pairs]
+    chunks = [
+        F.reshape(v, (chunk_count, chunk, *v.type.shape[1:])) for v in rows_in_chunks
+    ]
+    ends, stacked = run_scan(steps, first, chunks, chunk_count, reverse, chunk=1)
     stacked = [F.reshape(v, (done, *v.type.shape[2:])) for v in stacked]
-    if isinstance(left, int) and left == 0:
+    if isinstance(remaining, int) and remaining == 0:
         return ends, stacked
-    few = [before if reverse else behind for before, behind in pairs]
-    ends, more = run_scan(step, ends, few, left, reverse, unroll=unroll)
-    both = (more, stacked) if reverse else (stacked, more)
+    rows_remaining = [before if reverse else after for before, after in pairs]
+    ends, stacked_remaining = run_scan(
+        step, ends, rows_remaining, remaining, reverse, unroll=unroll
+    )
+    both = (stacked_remaining, stacked) if reverse else (stacked, stacked_remaining)
     return ends, [F.concatenate(pair, 0) for pair in zip(*both, strict=True)]
 
 

@@ -67,7 +67,7 @@ class Chunks(Store):
         """Allocate room for a carry before each chunk."""
         room = [(self._room, *v.type.shape) for v in first]
         pairs = zip(room, first, strict=True)
-        return [number(0), *(F.zeros(shape, v.dtype) for shape, v in pairs)]
+        return [step_number(0), *(F.zeros(shape, v.dtype) for shape, v in pairs)]
 
     def keep(self, state: Carry, carry: Sequence[Value]) -> Carry:
         """Write the carry to a slot, which ends with the one before its chunk."""
@@ -96,7 +96,7 @@ class Chunks(Store):
             return [i + 1, *advance(carry, last - place + i), *blocks], []
 
         chunk = last // self._steps
-        start = [number(0), *(read(x, chunk) for x in slots), *blocks]
+        start = [step_number(0), *(read(x, chunk) for x in slots), *blocks]
         ends, _ = run_scan(fill, start, [], None, False, count=todo)
         blocks = ends[1 + size :]
         carry = [read(x, place) for x in blocks]
@@ -108,6 +108,6 @@ class Chunks(Store):
         return PerChunk(self._chunk, at, tuple(range(start, start + size)))
 
 
-def number(x: int) -> Value:
+def step_number(x: int) -> Value:
     """Return a number of steps as a value."""
     return cast(as_value(x), INT32)

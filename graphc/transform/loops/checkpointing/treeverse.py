@@ -28,7 +28,12 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
-from graphc.transform.loops.checkpointing.segments import Advance, Carry, Store, number
+from graphc.transform.loops.checkpointing.segments import (
+    Advance,
+    Carry,
+    Store,
+    step_number,
+)
 
 MOST = 64  # slots, a power of two; one more takes carries that are not kept
 LEAST = 8
@@ -36,7 +41,7 @@ NEVER = int(np.iinfo(INT32).max)  # the number of no step
 REPEATS = 12  # more than any loop needs
 
 
-def _reach() -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
+def _tabulate_reach() -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
     """Tabulate how many steps k carries serve, each redone at most r times: C(k+r, r).
 
     The carry before the first step is one of the k.
@@ -45,7 +50,7 @@ def _reach() -> "np.ndarray[tuple[int, int], np.dtype[np.int32]]":
     return np.minimum(np.array(rows, object), NEVER).astype(np.int32)
 
 
-REACH = _reach()
+REACH = _tabulate_reach()
 
 
 class Treeverse(Store):
@@ -66,11 +71,11 @@ class Treeverse(Store):
 
     def start(self, first: Sequence[Value]) -> Carry:
         """Return the state before the first step, whose carry slot 0 always keeps."""
-        room, zero = self._slots + 1, number(0)
+        room, zero = self._slots + 1, step_number(0)
         slots = [F.zeros((room, *v.type.shape), v.dtype) for v in first]
         steps = put(F.full((room,), NEVER, INT32), zero, zero)
-        held = [put(x, zero, v) for x, v in zip(slots, first, strict=True)]
-        return [zero, number(1), steps, *held]
+        first_slots = [put(x, zero, v) for x, v in zip(slots, first, strict=True)]
+        return [zero, step_number(1), steps, *first_slots]
 
     def keep(self, state: Carry, carry: Sequence[Value]) -> Carry:
         """Keep the carry before steps whose numbers are multiples of a power of two.
@@ -80,21 +85,21 @@ class Treeverse(Store):
         shares no factor with that power. The multiples of the next power stay in their
         slots.
         """
-        step, apart, steps, *slots = state
+        step, distance, steps, *slots = state
         count = self._slots
-        apart = F.where(step >= count * apart, 2 * apart, apart)
-        taken = F.equal(F.remainder(step, apart), 0)
-        slot = F.where(taken, F.remainder(step - 1, count - 1) + 1, count)
-        steps = put(steps, slot, F.where(taken, step, NEVER))
+        distance = F.where(step >= count * distance, 2 * distance, distance)
+        is_kept = F.equal(F.remainder(step, distance), 0)
+        slot = F.where(is_kept, F.remainder(step - 1, count - 1) + 1, count)
+        steps = put(steps, slot, F.where(is_kept, step, NEVER))
         slots = [put(x, slot, v) for x, v in zip(slots, carry, strict=True)]
-        return [step + 1, apart, steps, *slots]
+        return [step + 1, distance, steps, *slots]
 
     def ready(self, state: Carry, ends: Sequence[Value]) -> Carry:
         """Return the state for the way back, with at most half of the slots taken."""
-        done, apart, steps, *slots = state
+        done, distance, steps, *slots = state
         count = self._slots
-        apart = F.where(done > count // 2 * apart, 2 * apart, apart)
-        stays = F.logical_or(done <= count, F.equal(F.remainder(steps, apart), 0))
+        distance = F.where(done > count // 2 * distance, 2 * distance, distance)
+        stays = F.logical_or(done <= count, F.equal(F.remainder(steps, distance), 0))
         return [done - 1, done, F.where(stays, steps, NEVER), *slots, *ends]
 
     def back(self, state: Carry, size: int, advance: Advance) -> StepResult:
@@ -106,8 +111,8 @@ class Treeverse(Store):
             step, steps, *carry_and_slots = now
             free = steps > last
             carry, slots = carry_and_slots[:size], carry_and_slots[size:]
-            ahead = _ahead(last - step + 1, F.sum(free, dtype=INT32))
-            step, *carry = _advanced(step, carry, ahead, advance)
+            ahead = _steps_ahead(last - step + 1, F.sum(free, dtype=INT32))
+            step, *carry = _advance_steps(step, carry, ahead, advance)
             slot = F.argmax(free)
             steps = put(steps, slot, step)
             slots = [put(x, slot, v) for x, v in zip(slots, carry, strict=True)]
@@ -120,7 +125,7 @@ class Treeverse(Store):
         return carry, [last - 1, count, state_after[1], *slots, *carry]
 
 
-def _ahead(steps: Value, free: Value) -> Value:
+def _steps_ahead(steps: Value, free: Value) -> Value:
     """The number of steps to go before keeping a carry, with `steps` left to reverse.
 
     The last free slot takes a carry that is used at once.
@@ -132,7 +137,7 @@ def _ahead(steps: Value, free: Value) -> Value:
     return F.where(free > 1, best, steps - 1)
 
 
-def _advanced(
+def _advance_steps(
     step: Value, carry: Sequence[Value], count: Value, advance: Advance
 ) -> list[Value]:
     """Advance `count` steps; return the number of the step and the carry before it."""
