@@ -209,7 +209,7 @@ class PrintedBody:
             return repr(param.content)
         if param is None or type(param) in _LITERALS:
             return repr(param)
-        raise TypeError(f"a {type(param).__name__} is no param that can be printed")
+        raise TypeError(f"a {type(param).__name__} is not a param that can be printed")
 
     def _long_formula(self, size: Dim, narrow: bool = False, wide: bool = False) -> str:
         """A size as source text; parts of a long one get lines of their own."""

@@ -49,7 +49,7 @@ class _Bound:
     def __getattr__(self, name: str) -> NoReturn:
         method = self.__dict__.get("__name__", "")
         hint = "" if name.startswith("_") else f"; write f.{method}().{name}"
-        problem = f"{method} is a method, without an attribute {name!r}"
+        problem = f"{method} is a method and has no attribute {name!r}"
         raise AttributeError(f"{problem}{hint}")
 
 
@@ -62,5 +62,5 @@ class NotCalled:
 
         def __call__(self, *_: object, **__: object) -> NoReturn:  # noqa: D102
             name = self._read.rpartition(".")[2]
-            problem = f"{name} is a property, which is not called"
+            problem = f"{name} is a property, not a method"
             raise TypeError(f"{problem}; write {self._read}")

@@ -161,7 +161,7 @@ class Config:
     @dims.setter
     def dims(self, declared: object) -> None:
         if isinstance(declared, Mapping):
-            hint = "policies for single sizes are dims={...} of a function"
+            hint = "give policies for single sizes to a function, as dims={...}"
             problem = "dims is one policy for all sizes of all functions"
             raise graph_error(problem, op="config", got=repr(declared), hint=hint)
         for check in _CHECKS:

@@ -42,14 +42,14 @@ OF_TENSOR = {
     "function": "write graphc.function([x], y)",
     "grad": "write graphc.grad(cost, x)",
     "input": 'write gt.tensor(name, "float32", shape)',
-    "jit": "write graphc.jit(function), or graphc.function([x], y) of values",
+    "jit": "write graphc.jit(function), or graphc.function([x], y) for values",
     "placeholder": 'write gt.tensor(name, "float32", shape)',
     "shared": "make it an input, with graphc.Input(x, default=array)",
     "unsqueeze": "write gt.expand_dims(x, axis)",
 }
 OF_GRAPHC = {
     "Tensor": "graphc.Value is the class of what gt.tensor(name, dtype, shape) makes",
-    "compile": "write graphc.function([x], y) of values, or graphc.jit(function)",
+    "compile": "write graphc.function([x], y) for values, or graphc.jit(function)",
     "trace": "write graphc.jit(function)",
 }
 OF_FUNCTION = {

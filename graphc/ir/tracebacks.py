@@ -54,9 +54,9 @@ _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
 _CLASS_OF_METHOD = re.compile(r"^\w+\.(?=[a-z]\w*\(\))|\.__init__(?=\(\))")
 _TOO_MANY = re.compile(r"takes (1|from 1 to \d+) positional arguments? but")
 _OF_OTHERS = {  # keywords of other libraries, for functions without them
-    "mode": '; its options are given by themselves, as backend="numpy"',
+    "mode": '; give the options by keyword, as backend="numpy"',
     "updates": "; give the new values among the outputs",
-    "givens": "; build the graph with the values that are to be there",
+    "givens": "; build the graph with the new values in it",
     "allow_input_downcast": '; write casting="same_kind"',
     "out": "; values are never written to: take the result",
 }

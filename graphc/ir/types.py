@@ -69,10 +69,10 @@ def _meant(name: object) -> str:
         if user_place().called in ("normal", "uniform"):
             return "a key and the shape come first, as (gt.random.key(0), (3,))"
         if user_place().called in ("mean", "sum", "prod", "var", "std", "all", "any"):
-            return "several axes stand in one tuple, as axis=(0, 1)"
+            return "several axes go in one tuple, as axis=(0, 1)"
         if user_place().called in ("scalar", "astype", "asarray"):
             return _known()
-        return "the sizes of a shape stand in one tuple, as (3, 4)"
+        return "the sizes of a shape go in one tuple, as (3, 4)"
     return _known()
 
 

@@ -99,7 +99,7 @@ class AheadOfCalls:
         `stats()`.
         """
         if threads is not None and threads < 1:
-            problem = "there must be a thread to compile on"
+            problem = "at least one thread is needed to compile on"
             raise graph_error(problem, op="compile", got=f"threads={threads}")
         ranges = ranges_in(sizes)
         if go_in_all_ways(ranges):
@@ -272,7 +272,7 @@ class AheadOfCalls:
         target, graph = self._pipeline.how.target, self._pipeline.written
         if target.mesh is not None:
             problem = "a program whose sizes are sharded cannot be exported yet"
-            hint = "f.save(path) writes its text; what has graphc.Pad() is exported"
+            hint = "f.save(path) writes its text; with graphc.Pad() it can be exported"
             got = f"a mesh of {target.mesh}"
             raise graph_error(problem, op="export", got=got, hint=hint)
         with naming(self._pipeline.names):
@@ -281,8 +281,8 @@ class AheadOfCalls:
                 args = tuple(call.arguments)
                 self._for(args, lambda call=call: exporter.export(call))
             if not exporter.served:
-                problem = "these sizes list no call: nothing would be served"
-                hint = 'list one at least, as {"n": [16]}'
+                problem = "these sizes list no calls: nothing would be served"
+                hint = 'list at least one, as {"n": [16]}'
                 raise graph_error(problem, op="export", got=repr(sizes), hint=hint)
             rule = self._pipeline.how.casting
             return contents_of(exporter, graph, self._pipeline.outputs, rule)
@@ -290,7 +290,7 @@ class AheadOfCalls:
     def _require_jax(self, op: str) -> None:
         if self.backend == "numpy":
             raise graph_error(
-                "a NumPy program runs line by line: nothing of it is compiled",
+                "a NumPy program runs line by line: none of it is compiled",
                 op=op,
                 hint='leave backend="numpy" out',
             )

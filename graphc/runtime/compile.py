@@ -140,7 +140,7 @@ def _by_stretching(
             how = decided_for(graph, how, decided)
             return _compiled(graph, structure, defaults, how, make)
         if make is not Function:
-            problem = "axes that may be 1 are for inputs that stand in no structures"
+            problem = "axes that may be 1 are not supported in structures of inputs"
             hint = "give the variables in one list"
             raise graph_error(problem, op="function", hint=hint)
         return _stretching(graph, structure, defaults, how, decided)

@@ -26,7 +26,7 @@ def donated_inputs(
     for position in positions:
         if position in defaults:
             name = graph.input_names[position]
-            problem = f"input {name!r} has a default, which is not given away"
+            problem = f"input {name!r} has a default, which cannot be donated"
             raise _refused(problem, name, "leave the default out")
     for name in contradicting(options) if positions else ():
         if name != "device":
@@ -46,7 +46,7 @@ def _position(graph: Graph, item: object) -> int:
         if value is item:
             return i
     inputs = ", ".join(map(repr, names))
-    raise _refused("names something that is no input", item, f"one of {inputs}")
+    raise _refused("names something that is not an input", item, f"one of {inputs}")
 
 
 def _refused(problem: str, got: object, hint: str) -> Exception:

@@ -66,7 +66,7 @@ def apart(
             items = [walk(item) for item in part]
             return items if isinstance(part, list) else tuple(items)
         if isinstance(part, Input):
-            problem = "an input beside structures of inputs has no default"
+            problem = "an input beside structures of inputs cannot have a default"
             raise graph_error(problem, op="function", got=repr(part.value))
         leaves.append(part)
         return len(leaves) - 1
@@ -110,7 +110,7 @@ def _inputs(
     if isinstance(inputs, (Value, Input, str, Set)) or not isinstance(inputs, Iterable):
         got = shortened(repr(inputs))
         expected = "a list of variables, or a dict of them by name"
-        problem = "inputs must stand in a list or a dict"
+        problem = "inputs must be in a list or a dict"
         raise graph_error(problem, op="function", got=got, expected=expected)
     named = isinstance(inputs, Mapping)
     declared = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
@@ -268,7 +268,7 @@ def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
             op="function",
             got=f"{name!r} of type {value.type}, of the body at {variable.place}, "
             f"{needed}",
-            hint="let the body give it back: as part of the carry, or as an output",
+            hint="let the body return it, as part of the carry or as an output",
         )
     if name in graph.input_names:
         first = graph.inputs[graph.input_names.index(name)]

@@ -109,5 +109,5 @@ def _platform(device: "Device | str | None") -> object:
         return device
     if device == importlib.import_module("jax").devices(device.platform)[0]:
         return device.platform
-    problem, hint = "a device is of this process", 'say a platform, as device="gpu"'
+    problem, hint = "a device belongs to a process", 'name a platform, as device="gpu"'
     raise graph_error(problem, op="pickle", got=str(device), hint=hint)

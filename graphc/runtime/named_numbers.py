@@ -40,7 +40,7 @@ def _declared(graph: Graph, one: OneNumber) -> str:
     axis = symbol_dim(one.symbol)
     for value, name in zip(graph.inputs, graph.input_names, strict=True):
         if any(equal(n, axis) for n in value.type.shape):
-            return f"declare {name} so: {_code(value, axis, one.number)}"
+            return f"declare {name} as {_code(value, axis, one.number)}"
     return ""
 
 

@@ -77,7 +77,7 @@ def ragged(
     for value in shared:
         if all(value is not v for v in graph.inputs):
             got = shortened(repr(value))
-            raise graph_error("a shared value is no input", op="ragged", got=got)
+            raise graph_error("a shared value is not an input", op="ragged", got=got)
     return ragged_graph(graph, structure, shared, casting, **options)
 
 
@@ -131,15 +131,16 @@ def check_packing(
             problem = f"{name} cannot be {flag!r}"
             raise graph_error(problem, op="ragged", expected="True or False")
     if pad is not None and not isinstance(pad, Pad):
-        problem, got = "pad says the capacities", f"pad={shortened(repr(pad))}"
+        problem, got = "pad must give the capacities", f"pad={shortened(repr(pad))}"
         hint = "pad=graphc.Pad(...)"
         raise graph_error(problem, op="ragged", got=got, hint=hint)
     examples = integer_or_none(batch)
     if batch is not None and (examples is None or examples < 1):
-        raise graph_error("a batch has no examples", op="ragged", got=repr(batch))
+        problem = "batch must be an integer of at least 1"
+        raise graph_error(problem, op="ragged", got=repr(batch))
     if shard is not None and not isinstance(shard, Shard):
         raise graph_error(
-            "shard says along which axis of the mesh examples are spread",
+            "shard must give the axis of the mesh that examples are spread over",
             op="ragged",
             got=f"shard={shortened(repr(shard))}",
             hint='shard=graphc.Shard("data"), mesh=graphc.mesh(data=4)',
@@ -149,8 +150,8 @@ def check_packing(
 def _refuse_maybe_one(graph: Graph) -> None:
     names = [s.name for s in axes_maybe_one(graph)]
     if names:
-        problem = "axes that may be 1 would stretch in some examples only"
-        hint = "declare them plainly, and give all examples their full sizes"
+        problem = "axes that may be 1 would stretch in only some of the examples"
+        hint = "declare them without ?, and give all examples their full sizes"
         raise graph_error(problem, op="ragged", got=", ".join(names), hint=hint)
 
 

@@ -48,7 +48,7 @@ def function_of(manifest: Manifest, tensors: Tensors, device: object) -> Functio
     try:
         text = tensors["graph"].tobytes().decode()
     except UnicodeDecodeError:
-        raise graph_error("the graph of the model is no text", op="load") from None
+        raise graph_error("the graph of the model is not text", op="load") from None
     graph = parse_graph(text)
     names = manifest.graph or ()
     count = len(graph.inputs) - len(names)

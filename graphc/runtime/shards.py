@@ -19,7 +19,7 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
     "device": (None,),
 }
 _EXAMPLE = 'dims={"batch": graphc.Shard("data")}'
-_PADS = "give graphc.Pad() in the place of Shard"
+_PADS = "give graphc.Pad() in place of Shard"
 
 
 def with_mesh(
@@ -50,7 +50,7 @@ def _require_no_axis(dims: object, mesh: object, op: str) -> None:
         laid_on = device_mesh(mesh, op)
         if laid_on is not None and policy in laid_on.names:
             raise graph_error(
-                f"{policy!r} is an axis of the mesh, and no policy for sizes",
+                f"{policy!r} is an axis of the mesh, not a policy for sizes",
                 op=op,
                 got=f"dims={shortened(repr(dims))}",
                 hint=f"dims={{{shortened(repr(key))}: graphc.Shard({policy!r})}}",
@@ -82,7 +82,7 @@ def mesh_for(
             "a mesh over several processes is for sizes that are sharded",
             op="function",
             got=f"the mesh {by_hand}, gt.with_sharding alone",
-            hint=f"{_EXAMPLE} beside it, or a mesh of jax.local_devices()",
+            hint=f"{_EXAMPLE} as well, or a mesh of jax.local_devices()",
         )
     return by_hand
 

@@ -227,7 +227,7 @@ class Stretching(Function):
         family = self._family
         first = next(iter(family.axes))
         lines = [
-            f"a program for each set of axes that are 1, of {len(family.axes)} that "
+            f"one program for each set of axes that are 1, of {len(family.axes)} that "
             f"may be; f.program({plain_name(first)!r}) is that where {first.name} is",
         ]
         programs = [(family.first, super().explain(full))]

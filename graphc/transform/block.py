@@ -73,7 +73,7 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
             entries_before, first_place = first.setdefault(kind, (entries, place))
             difference = _difference(entries, entries_before)
             if difference:
-                text = f"block {name}: not as its first call at {first_place}: "
+                text = f"block {name}: unlike its first call at {first_place}: "
                 text += difference
                 warnings.warn(text, BlockWarning, stacklevel=user_level())
         return result
@@ -197,7 +197,7 @@ def _difference(entries: Sequence[_Entry], others: Sequence[_Entry]) -> str:
         is_here = len(entries) > len(others)
         longer, where = (entries, "here") if is_here else (others, "there")
         extra = longer[min(len(entries), len(others))]
-        return f"{extra.op} is {where} only (at {extra.place})"
+        return f"{extra.op} is only {where} (at {extra.place})"
     return ""
 
 

@@ -68,7 +68,7 @@ class Pad:
         buckets: Any = self.buckets
         if not isinstance(buckets, Iterable):
             raise graph_error(
-                "buckets are a list of capacities",
+                "buckets must be a list of capacities",
                 op="Pad",
                 got=f"buckets={shortened(repr(buckets))}",
                 hint=f"buckets=[{buckets!r}]",
@@ -149,7 +149,7 @@ class Bound:
     """
 
     def __str__(self) -> str:
-        return "kept at the largest that there can be"
+        return "kept at the largest possible size"
 
 
 Policy = Specialize | Pad | Bound
@@ -168,7 +168,7 @@ def _problem_of(pad: Pad) -> str:
     if pad.minimum < 1 or any(b < 1 for b in pad.buckets) or pad.multiple < 0:
         return "capacities must be at least 1"
     if pad.buckets and pad.multiple:
-        return "either buckets or a multiple"
+        return "give either buckets or a multiple, not both"
     return ""
 
 
@@ -261,8 +261,8 @@ def _require_determined(symbol: Symbol, policy: Policy, graph: Graph) -> None:
     for size in _axes_without_capacity(graph):
         if symbol in size.symbols:
             raise graph_error(
-                f"{name} cannot be padded: an axis of {size} may have more elements "
-                "than at capacities",
+                f"{name} cannot be padded: an axis of {size} may be larger than it is "
+                "at the capacities",
                 op="function",
                 hint=f"leave {name} out of dims: it is then compiled for each size",
             )
@@ -442,7 +442,7 @@ def policy_of(declared: object, op: str = "function", key: object = None) -> Pol
         return NAMED[declared]
     got = declared if key is None else {key: declared}
     raise graph_error(
-        "no policy for sizes" + misspelled(str(declared), [*NAMED, "auto"]),
+        "not a policy for sizes" + misspelled(str(declared), [*NAMED, "auto"]),
         op=op,
         got=f"dims={shortened(repr(got))}",
         expected=(
@@ -492,7 +492,7 @@ def _symbols_of_key(key: object, symbols: Sequence[Symbol]) -> list[Symbol]:
     if not named_sizes:
         known = ", ".join(names.get(s, s.name) for s in symbols)
         raise graph_error(
-            "`dims` names a size that the graph has not",
+            "`dims` names a size that the graph does not have",
             op="function",
             got=shortened(str(key)),
             expected=f"one of {known}" if known else "a graph with symbolic sizes",

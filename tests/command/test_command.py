@@ -152,7 +152,7 @@ MISUSES = [
     ),
     ("show {}:loss --out plan.txt", "a path that ends in .html, .svg or .json"),
     ("show {}:loss --out /absent/plan.html", "/absent/plan.html: No such file"),
-    ("explain {}:plain --dims padd", "no policy for sizes; did you mean 'pad'?"),
+    ("explain {}:plain --dims padd", "not a policy for sizes; did you mean 'pad'?"),
 ]
 
 

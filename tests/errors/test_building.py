@@ -318,18 +318,18 @@ def test_indices_that_are_none(row):
     ),
     (lambda: x + OBJECTS, "add: arrays of dtype object are not supported"),
     (lambda: OBJECTS - x, "arrays of dtype object are not supported"),
-    (lambda: x * None, "mul: no array and no number", "got: None"),
-    (lambda: x + "a", "add: no array and no number", "got: 'a'"),
+    (lambda: x * None, "mul: neither an array nor a number", "got: None"),
+    (lambda: x + "a", "add: neither an array nor a number", "got: 'a'"),
     (
         lambda: x + np.array(["a"]),
         "add: arrays of dtype <U1 are not supported",
-        'hint: x.astype("float64") makes numbers of text that has them',
+        'hint: x.astype("float64") converts text that holds numbers',
     ),
     (
         lambda: x * raised,
-        "mul: no array and no number",
+        "mul: neither an array nor a number",
         "got: <function raised",
-        "hint: call it first: a function is no value",
+        "hint: call it first: a function is not a value",
     ),
     (lambda: x[OBJECTS], "index: arrays of dtype object are not supported"),
     (
@@ -358,7 +358,7 @@ def test_masked_arrays_that_mask_nothing_are_arrays():
 
 def test_ragged_lists():
     hint = "hint: make rows equally long"
-    raised(lambda: gt.asarray([[1], [1, 2]]), "asarray: no array", hint)
+    raised(lambda: gt.asarray([[1], [1, 2]]), "asarray: not an array", hint)
 
 
 DTYPES = "hint: use one of bool, int8, int16, int32"

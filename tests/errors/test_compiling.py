@@ -114,23 +114,23 @@ def test_a_size_must_follow_from_the_inputs():
     ),
     (
         lambda: graphc.function(x, x),
-        "function: inputs must stand in a list or a dict",
+        "function: inputs must be in a list or a dict",
         "got: <x: float32[n, 3]>",
         "expected: a list of variables, or a dict of them by name",
     ),
     (
         lambda: graphc.function(None, x),
-        "function: inputs must stand in a list or a dict",
+        "function: inputs must be in a list or a dict",
         "got: None",
     ),
     (
         lambda: graphc.function("x", x),
-        "function: inputs must stand in a list or a dict",
+        "function: inputs must be in a list or a dict",
         "got: 'x'",
     ),
     (
         lambda: graphc.function({x, y}, x[:, 0] + y),  # a set has no order
-        "function: inputs must stand in a list or a dict",
+        "function: inputs must be in a list or a dict",
     ),
     (
         lambda: graphc.function({1: x}, x),

@@ -164,8 +164,8 @@ def test_the_predicate_of_cond_may_be_a_number_as_in_jax(pred):
 def test_branches_of_other_types_are_told_of_cond():
     whole(
         lambda: gt.cond(s > 0, lambda: x, lambda: y),
-        "cond: branches return different types in place 0\n"
-        "  got: float32[n, 3] of branch 1\n  expected: float32[n]",
+        "cond: branches return different types in position 0\n"
+        "  got: float32[n, 3] from branch 1\n  expected: float32[n]",
     )
 
 

@@ -41,18 +41,18 @@ def no_function(op):
     (lambda: graphc.custom_vjp(s), *no_function("custom_vjp"), "got: <s: float32[]>"),
     (
         lambda: gt.scan(s, y, square),
-        "scan: the first argument is the body, a function",
+        "scan: the first argument must be the body, a function",
         "got: <s: float32[]>",
         "hint: gt.scan(body, init, xs), as jax.lax.scan",
     ),
     (
         lambda: gt.scan(lambda c, v: (c, v), s, y, reverse="yes"),
-        "scan: reverse is True or False",
+        "scan: reverse must be True or False",
         "got: reverse='yes'",
     ),
     (
         lambda: gt.switch(k, square, square),
-        "switch: branches are a list of functions",
+        "switch: branches must be a list of functions",
         "hint: gt.switch(index, [lambda: a, lambda: b])",
     ),
     (
@@ -78,12 +78,12 @@ def test_functions_and_values_that_are_swapped(row):
     ),
     (
         lambda: graphc.vmap(lambda v: None)(y),
-        "vmap: no array and no number",
+        "vmap: neither an array nor a number",
         "got: None",
     ),
     (
         lambda: graphc.grad(gt.sum(halved(y)), y),
-        "custom_vjp: the forward rule must give a pair: outputs, and what to keep",
+        "custom_vjp: the forward rule must return a pair: outputs and residuals",
         "hint: return outputs, residuals",
     ),
 )
@@ -123,7 +123,7 @@ def test_what_is_assigned_and_entered():
     (
         lambda: gt.mean(x, 0, 1),
         "mean: unknown dtype 1",
-        "hint: several axes stand in one tuple, as axis=(0, 1)",
+        "hint: several axes go in one tuple, as axis=(0, 1)",
     ),
     (lambda: graphc.Pad(growth="2"), "Pad: growth must be a number", "got: '2'"),
     (lambda: graphc.Pad(buckets=["a"]), "Pad: buckets must be integers", "got: 'a'"),
@@ -135,10 +135,13 @@ def test_what_is_assigned_and_entered():
     ),
     (
         lambda: graphc.Budget(sizes={"n": 3}),
-        "Budget: sizes are lists by the names of sizes",
-        'hint: sizes={"n": [3, 4, 5]}; of one that never changes, [4]',
+        "Budget: sizes must be lists, by the names of sizes",
+        'hint: sizes={"n": [3, 4, 5]}; for one that never changes, [4]',
     ),
-    (lambda: graphc.Budget(sizes=[3]), "Budget: sizes are lists by the names of sizes"),
+    (
+        lambda: graphc.Budget(sizes=[3]),
+        "Budget: sizes must be lists, by the names of sizes",
+    ),
     (
         lambda: graphc.learned("abc", 2),
         "learned: needs a list of sizes, and a number of buckets",
@@ -147,13 +150,13 @@ def test_what_is_assigned_and_entered():
     (lambda: graphc.learned([3], 0), "learned: needs at least one bucket", "got: 0"),
     (
         lambda: graphc.mesh(4),
-        "mesh: a mesh has axes, each with a number of devices",
+        "mesh: a mesh needs axes, each with a number of devices",
         "got: 4",
         "hint: graphc.mesh(data=4, model=2)",
     ),
     (
         lambda: graphc.rewrites.default + "x",
-        "rewrite: rules are joined to rules",
+        "rewrite: only rules can be joined to rules",
         "got: 'x'",
     ),
     (
@@ -186,9 +189,9 @@ def set_to(name, value):
 @rows(
     (
         set_to("dims", "padd"),
-        "config: no policy for sizes; did you mean 'pad'?",
+        "config: not a policy for sizes; did you mean 'pad'?",
     ),
-    (set_to("dims", 3), "config: no policy for sizes"),
+    (set_to("dims", 3), "config: not a policy for sizes"),
     (set_to("casting", "any"), "config: casting cannot be 'any'"),
     (
         set_to("float", "int32"),
@@ -272,7 +275,7 @@ def told(call, kind):
         (
             lambda: graphc.function([x], x, mode="FAST_RUN"),
             TypeError,
-            "function() got an unexpected keyword argument 'mode'; its options are",
+            "function() got an unexpected keyword argument 'mode'; give the options",
         ),
         (
             lambda: graphc.function([x], x, rewrite=graphc.rewrites.none),
@@ -389,7 +392,7 @@ def test_functions_of_graphs_are_not_those_of_the_package():
 
 def test_a_model_of_no_sizes_is_not_written(tmp_path):
     f = graphc.function([y], gt.sum(y), dims="pad")
-    first = "export: these sizes list no call: nothing would be served"
+    first = "export: these sizes list no calls: nothing would be served"
     raised(lambda: f.export(tmp_path / "a.model", {"n": []}), first)
     assert not any(tmp_path.iterdir())
 
@@ -404,7 +407,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_graphs_of_pytensor_are_no_values():
     pt = pytest.importorskip("pytensor.tensor")
     hint = 'hint: compile graphs of PyTensor by pytensor.function(..., mode="GRAPHC")'
-    raised(lambda: gt.sin(pt.dvector("v")), "sin: no array and no number", hint)
+    raised(lambda: gt.sin(pt.dvector("v")), "sin: neither an array nor a number", hint)
 
 
 def test_the_program_of_what_is_no_function():

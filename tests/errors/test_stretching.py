@@ -118,8 +118,8 @@ def test_an_axis_beside_a_size_of_its_name():
         "called the same\n"
         f"  got: float32[b?, n], declared at {HERE}:{line_of('x')}, and float32[b, n], "
         f"declared at {HERE}:{line_of('plain')}\n"
-        '  hint: name one of them anew: an axis "a?" may be 1, or else must be what it '
-        "meets, as b",
+        '  hint: rename one of them: an axis "a?" may be 1, or else must equal the '
+        "size that it meets, as b",
     )
 
 
@@ -139,7 +139,7 @@ def test_too_many_axes():
         "function: 7 axes may be 1, which would be 128 programs\n"
         "  got: a0?, a1?, a2?, a3?, a4?, a5?, a6?\n"
         "  expected: at most 6\n"
-        "  hint: name those alike that are 1 together, plainly those that never are",
+        "  hint: name those alike that are 1 together, without ? those that never are",
     )
     f = graphc.function(inputs[:6], sum(inputs[:6]), backend="numpy")
     given = [np.full(i % 2 * 2 + 1, i, "float32") for i in range(6)]
@@ -157,7 +157,7 @@ def test_names_of_axes():
 def test_examples_of_ragged():
     whole(
         lambda: graphc.ragged([x], gt.sum(x)),
-        "ragged: axes that may be 1 would stretch in some examples only\n"
+        "ragged: axes that may be 1 would stretch in only some of the examples\n"
         "  got: b?\n"
-        "  hint: declare them plainly, and give all examples their full sizes",
+        "  hint: declare them without ?, and give all examples their full sizes",
     )

@@ -94,10 +94,10 @@ ELSEWHERE = {
     'compile graphs of PyTensor by pytensor.function(..., mode="GRAPHC")': "pytensor",
     'compile it with pytensor.function(..., mode="GRAPHC")': "pytensor",
     "density.initial is such a vector; jax.vmap takes several": "pymc",
-    "mend the rule given to graphc.custom_vjp": "no code",
+    "correct the rule given to graphc.custom_vjp": "no code",
     "model.debug() tells which variable; initval=... gives another start": "pymc",
     "register one with graphc.pytensor.convert_op.register, or use the mode": "ops",
-    "take stack() or buffer for other parts": "tests/transform, tensor arrays",
+    "use stack() or buffer for other parts": "tests/transform, tensor arrays",
     "with pymc.Model() as model: ...": "pymc",
 }
 

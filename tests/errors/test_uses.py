@@ -36,7 +36,7 @@ NO_NAMESAKE = "use the functions of graphc.tensor, or call it outside, on arrays
 
 
 def taken(function, hint, got="float32[n, 3], the symbolic value x"):
-    problem = "takes arrays, no symbolic values"
+    problem = "takes arrays, not symbolic values"
     return f"{function}: {problem}\n  got: {got}\n  hint: {hint}"
 
 

@@ -97,10 +97,10 @@ unroll=1, few=False, chunk=None, replay=None, per_chunk=None, superset_of=None)
 }
 """
 BAD = {
-    "a value from outside": ("add(c, v)", "add(c, x)", 4, "x is not defined before"),
-    "an axis from outside": ("[?m];", "[n];", 3, "n is no size of this body"),
-    "a named axis": ("[?m];", '[axis("n")];', 3, "axis is no size of this body"),
-    "an undeclared size": ("[?m];", "[?k];", 3, "?k is no size of this body"),
+    "a value from outside": ("add(c, v)", "add(c, x)", 4, "x is not defined yet"),
+    "an axis from outside": ("[?m];", "[n];", 3, "n is not a size of this body"),
+    "a named axis": ("[?m];", '[axis("n")];', 3, "axis is not a size of this body"),
+    "an undeclared size": ("[?m];", "[?k];", 3, "?k is not a size of this body"),
     "no argument": (
         "w: float32[?m]",
         "w: float32[3*?m]",
@@ -120,12 +120,12 @@ BAD = {
     ),
     "a name twice": ("v: float32", "c: float32", 3, "c cannot be defined here"),
     "a body twice": ("  last:", "  step = 2\n  last:", 7, "step cannot be defined"),
-    "no body": ('"body", step', '"body", stop', 7, "stop is no body"),
+    "no body": ('"body", step', '"body", stop', 7, "stop is not a body"),
     "a rule": (
         'opaque("body", step)',
         'opaque("body")',
         7,
-        "a rule or a function inside of a node cannot be read",
+        "a rule or a function inside a node cannot be read",
     ),
     "another op": ("scan(zero, x, x;", "call(zero;", 7, "call has no graph that"),
     "graphs": ('"body", step', '"body", (step,)', 7, "scan does not take these"),

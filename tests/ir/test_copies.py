@@ -21,7 +21,7 @@ def test_copies_of_values_are_the_values():
 def test_values_are_not_pickled():
     whole(
         lambda: pickle.dumps(x),
-        "pickle: a value cannot be pickled: it stands for a graph of this process\n"
+        "pickle: a value cannot be pickled: it belongs to a graph of this process\n"
         "  got: float32[n, 3], the symbolic value x\n"
         "  hint: keep graphc.dump(value), which is text, or save a compiled function",
     )
@@ -32,7 +32,7 @@ def test_sizes_are_copied_and_not_pickled():
     assert copy.copy(n) is n and copy.deepcopy({"n": [n]})["n"][0] is n
     whole(
         lambda: pickle.dumps(n),
-        "pickle: a size cannot be pickled: its symbols are those of this process\n"
+        "pickle: a size cannot be pickled: its symbols belong to this process\n"
         "  got: n + 1\n"
         "  hint: keep str(size), or save a compiled function",
     )

@@ -270,7 +270,7 @@ def test_parse_refuses_deep_texts_under_any_limit() -> None:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(50_000)
     try:
-        with pytest.raises(GraphError, match="nests more than 500 deep"):
+        with pytest.raises(GraphError, match="is nested more than 500 levels deep"):
             parse("-" * 600 + "n")
     finally:
         sys.setrecursionlimit(limit)

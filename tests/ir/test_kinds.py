@@ -148,18 +148,19 @@ def test_a_refusal_says_op_param_what_was_got_and_what_is_allowed():
     x = gt.tensor("x", "float32", ("n", 3))
     place = " at " + str(pathlib.Path(__file__))
     for op, params, message in [
-        ("qr", {"mode": "r'"}, 'the param mode is "r\'" of type str, and must be '
+        ("qr", {"mode": "r'"}, 'the param mode is "r\'" of type str, but must be '
          '"reduced" or "complete" or "r" or "raw"'),
         ("sum", {"axes": (2,), "keepdims": False}, "the param axes is (2,) of type "
-         "tuple, and must be an axis below 2, of float32[n, 3]"),
+         "tuple, but must be an axis below 2, of float32[n, 3]"),
         ("sum", {"axes": (0,)}, "the param keepdims is missing"),
         ("sum", {"axes": (0,), "keepdims": False, "how": 1}, "there is no param 'how', "
          "only axes, keepdims"),
         ("tanh", {"axis": 0}, "there is no param 'axis', nor any other"),
         ("jn", {"n": 10**5000}, "the param n is an integer of 16610 bits of type int, "
-         "and must be an integer"),
+         "but must be an integer"),
         ("reshape", {"shape": (Number(2),)}, "the param shape is "
-         f"({PIECES[0]},) of type tuple, and must be a tuple, of which each is a size"),
+         f"({PIECES[0]},) of type tuple, but must be a tuple in which each item is a "
+         "size"),
     ]:
         with pytest.raises(graphc.GraphError) as info:
             PRIMITIVES[op](x, **params)

@@ -134,7 +134,7 @@ def test_an_operand_that_is_younger():
     early = node("sin", [late.outputs[0]], {}, x.type)
     late.serial = next(SERIALS)
     says(graph([x], early.outputs[0]), "verify sin: its operand <tanh: float32[n]> is",
-         "not older than itself")
+         "not older than the node")
 
 
 def test_a_cycle():
@@ -149,7 +149,7 @@ def test_an_operand_that_its_node_does_not_know():
     x = x_of("n")
     foreign = Value(gt.tanh(x).node, 0, x.type)
     bad = node("sin", [foreign], {}, x.type)
-    says(graph([x], bad.outputs[0]), "is no output of its own node")
+    says(graph([x], bad.outputs[0]), "is not an output of its node")
 
 
 def test_a_primitive_that_is_not_registered():

@@ -145,8 +145,11 @@ three = np.int64(3)
         (lambda: gt.partition(x, 1.0), "partition: kth must be integers"),
         (lambda: gt.bincount(gt.ivector("i"), minlength=2.5), "the least length"),
         (lambda: gt.map(gt.sin, x, batch_size=2.0), "map: the size of a batch is an"),
-        (lambda: gt.scan(lambda c, r: (c, r), 0, x, unroll=2.0), "scan: unroll is"),
-        (lambda: graphc.vmap(gt.sin, in_axes=0.0)(x), "vmap: no axis: 0.0 in in_axes"),
+        (lambda: gt.scan(lambda c, r: (c, r), 0, x, unroll=2.0), "scan: unroll must"),
+        (
+            lambda: graphc.vmap(gt.sin, in_axes=0.0)(x),
+            "vmap: not an axis: 0.0 in in_axes",
+        ),
         (lambda: graphc.vmap(gt.sin, in_axes=True)(x), "vmap: no axis: True in"),
         (lambda: graphc.Budget(compilations=3.0), "compilations must be an integer"),
         (lambda: graphc.Pad(minimum=True), "Pad: minimum must be an integer"),

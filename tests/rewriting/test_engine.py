@@ -147,7 +147,7 @@ def test_another_type_is_refused():
         with pytest.raises(graphc.GraphError) as caught:
             simplified(gt.sin(x), rules_of(rule), x)
         text = str(caught.value)
-        assert f"rewrite: the rule {rule.name} gives another type" in text
+        assert f"rewrite: the rule {rule.name} returns another type" in text
         assert f"got: {got}" in text and "expected: float32[3], of sin" in text
         assert f":{rule.place.line}: @graphc.rewrite" in text
 

@@ -273,7 +273,7 @@ def test_another_type_is_an_error():
     def first(a):
         return a[0]
 
-    with pytest.raises(graphc.GraphError, match="the rule first gives another type"):
+    with pytest.raises(graphc.GraphError, match="the rule first returns another type"):
         fires(first, gt.exp, ("x", "float32", (3,)))
 
 
@@ -285,10 +285,10 @@ def test_another_type_is_an_error():
         (lambda a: a, "must compute something of its placeholders"),
         (lambda a: gt.zeros(3), "must compute something of its placeholders"),
         (lambda a, b: gt.exp(a), "the value of the placeholder b is not used"),
-        (lambda a: (a + 1, a + 2), "must give one value\n"),
-        (lambda a: 3, "must give one value"),
-        (lambda *a: gt.exp(a[0]), "a function of its placeholders, by position"),
-        (lambda: gt.zeros(3), "a function of its placeholders, by position"),
+        (lambda a: (a + 1, a + 2), "must return one value\n"),
+        (lambda a: 3, "must return one value"),
+        (lambda *a: gt.exp(a[0]), "a function that takes its placeholders"),
+        (lambda: gt.zeros(3), "a function that takes its placeholders"),
     ],
 )
 def test_patterns_that_are_none(pattern, message):

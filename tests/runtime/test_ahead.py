@@ -79,8 +79,8 @@ def test_what_depends_on_data_waits_and_is_told():
     with pytest.warns(graphc.AheadWarning) as told:
         assert [c.segment for c in f.compile({"n": [4, 5]})] == [0, 0]
     assert told[0].message.args[0] == (
-        "compile: what depends on count waits for the first call: the program reads it"
-        ' from the device\n  hint: give numbers that it may take too, as '
+        "compile: what depends on count is left to the first call: the program reads it"
+        ' from the device\n  hint: also give numbers that it may take, as '
         '{"count": [...]}'
     )
     assert told[0].filename == __file__
@@ -118,17 +118,17 @@ def test_sizes_that_do_not_fit_are_refused():
         "add: shapes do not broadcast: needs n == m; got 3 and 4\n": (
             lambda: f.compile({"n": 3, "m": 4})
         ),
-        "compile: cuont is no size": lambda: f.compile({"n": 3, "m": 3, "cuont": 2}),
-        "compile: these are no sizes of calls\n  got: [3, 4]\n"
+        "compile: cuont is not a size": lambda: f.compile({"n": 3, "m": 3, "cuont": 2}),
+        "compile: these are not sizes of calls\n  got: [3, 4]\n"
         '  expected: a dict, as {"n": [...], "m": [...]}': lambda: f.compile([3, 4]),
-        "compile: these are no sizes of calls\n  got: '4'\n"
+        "compile: these are not sizes of calls\n  got: '4'\n"
         "  expected: integers for n: [3, 4], {3: 10, 4: 1} or 3": (
             lambda: f.compile({"n": "4", "m": 2})
         ),
-        "lower: these are no sizes of calls\n  got: -2\n  expected: m of at": (
+        "lower: these are not sizes of calls\n  got: -2\n  expected: m of at": (
             lambda: f.lower({"n": 4, "m": [1, -2]})
         ),
-        "compile: there must be a thread": lambda: f.compile({}, threads=0),
+        "compile: at least one thread": lambda: f.compile({}, threads=0),
         "compile: the program is compiled by its caller, since jit=False\n"
         "  hint: jax.jit(f.jax_callable, static_argnums": lambda: never.compile({}),
     }

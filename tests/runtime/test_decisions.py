@@ -86,7 +86,7 @@ def test_what_users_say_holds_against_a_file():
 DAMAGED = {
     "": "damaged",
     "[]": "damaged",
-    '{"format": "other 1"}': "no file of decisions",
+    '{"format": "other 1"}': "not a file of decisions",
     '{"format": "graphc decisions 9", "programs": []}': "a newer graphc wrote it",
     '{"format": "graphc decisions 1", "programs": [{}]}': "damaged",
 }
@@ -113,5 +113,5 @@ def test_files_of_other_programs_are_told(tmp_path):
         graphc.jit(jnp.tanh, decisions=g.decisions)
     with pytest.raises(GraphError, match="cannot be read"):
         of_graph(decisions=tmp_path / "none.json")
-    with pytest.raises(GraphError, match="these are no decisions"):
+    with pytest.raises(GraphError, match="these are not decisions"):
         of_graph(decisions=3)

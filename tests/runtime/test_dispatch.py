@@ -345,11 +345,11 @@ def test_there_is_nothing_to_compile_ahead():
         "  got: 2 segments on jax\n"
         '  hint: explain() says what splits it; jit="fewest" keeps more in one\n'
         "  at ": lambda: several.compiled((3,)),
-        "compiled: a NumPy program runs line by line: nothing of it is compiled\n"
+        "compiled: a NumPy program runs line by line: none of it is compiled\n"
         '  hint: leave backend="numpy" out\n': lambda: host.compiled((3,)),
         "lower: a NumPy program runs line by line": lambda: host.lower({"n": 3}),
         "lower: n is missing\n  got: no sizes\n": lambda: f.lower({}),
-        "compiled: an argument is told by its shape\n"
+        "compiled: an argument must be given as its shape\n"
         "  got: [3]\n"
         "  expected: a tuple of integers, or an array\n": lambda: f.compiled([3], (3,)),
         "compile: n is missing\n  got: no sizes\n": lambda: f.compile({}),

@@ -67,8 +67,8 @@ def test_only_the_last_segment_that_reads_it_has_it():
     ("donate", "options", "told"),
     [
         ("w", {}, "`donate` takes the inputs in a list"),
-        (["q"], {}, "`donate` names something that is no input"),
-        ([7], {}, "`donate` names something that is no input"),
+        (["q"], {}, "`donate` names something that is not an input"),
+        ([7], {}, "`donate` names something that is not an input"),
         (["w"], {"backend": "numpy"}, "`donate` is for compiled programs of JAX"),
         (["w"], {"jit": False}, "`donate` is for compiled programs of JAX"),
         (["w"], {"tier": "auto"}, "`donate` is for compiled programs of JAX"),
@@ -84,4 +84,4 @@ def test_an_input_with_a_default():
     x, w, _ = variables()
     inputs = [x, graphc.Input(w, np.ones((4, 4), "float32"))]
     lines = refusal(lambda: graphc.function(inputs, x @ w, donate=[w]))
-    assert lines[0] == "function: input 'w' has a default, which is not given away"
+    assert lines[0] == "function: input 'w' has a default, which cannot be donated"

@@ -361,7 +361,7 @@ def test_a_file_without_a_graph(tmp_path):
 def test_a_graph_that_is_none(tmp_path, whole):
     path = tmp_path / "model"
     for text, problem in {
-        b"\xff": "load: the graph of the model is no text",
+        b"\xff": "load: the graph of the model is not text",
         b"graph() { return }": "load: the graph of the model has other inputs",
         b"import os": "parse_graph: line 1: expected 'graph', not import",
     }.items():

@@ -196,7 +196,7 @@ def test_what_no_step_can_say(tmp_path):
     f = exact([X], gt.special.jv(X, X))
     text = message(graphc.GraphError, lambda: f.export(tmp_path / "model", {"n": 2}))
     assert text == (
-        "export: what runs between the programs cannot be told to a file: jv on the "
+        "export: a step between the programs cannot be stored in a file: jv on the "
         "host\n"
         "  got: jv runs in NumPy: JAX has no Bessel functions of real order\n"
         "  hint: f.save(path) writes a program that runs without graphc"

@@ -42,7 +42,7 @@ def test_disable_jit_with_arrays_of_numpy(dims):
 
 NAN = """\
 FloatingPointError: invalid value (nan) encountered in the result['a'][1]
-  hint: with dims="specialize", JAX says in which operation
+  hint: with dims="specialize", JAX names the operation
   arguments: x: float64[3]
   at """
 

@@ -27,12 +27,12 @@ def test_the_warning_names_the_op_the_types_the_line_and_the_declaration():
     start = "n must be 3: matmul of float32[n, 3], float32[n] at "
     assert first.startswith(start) and first.endswith(" needs it")
     assert "test_named_numbers.py:" in first
-    assert hint == '  hint: declare m so: gt.tensor("m", "float32", (3, 3))'
+    assert hint == '  hint: declare m as gt.tensor("m", "float32", (3, 3))'
 
 
 def test_the_declaration_of_the_hint_ends_the_warning():
     (told,) = built([X], X + gt.ones(3))
-    code = told.rpartition(" so: ")[2]
+    code = told.rpartition(" as ")[2]
     x = eval(code)
     f = graphc.function([x], x + gt.ones(3), backend="numpy")
     np.testing.assert_array_equal(f(np.ones(3, "float32")), [2, 2, 2])

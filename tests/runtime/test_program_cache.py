@@ -191,12 +191,12 @@ def changed(content, **new):
 
 
 HARM = "raise SystemExit('run')"
-DAMAGED = "it is damaged or cut off: its digest is another one"
+DAMAGED = "it is damaged or cut off: its digest does not match"
 BAD = {
     "cut off": (lambda c: c[:-5], DAMAGED),
     "changed": (lambda c: c.replace(b"tanh", b"sinh"), DAMAGED),
-    "empty": (lambda c: b"", "it is no program of graphc"),
-    "foreign": (lambda c: HARM.encode(), "it is no program of graphc"),
+    "empty": (lambda c: b"", "it is not a program of graphc"),
+    "foreign": (lambda c: HARM.encode(), "it is not a program of graphc"),
     "newer": (
         lambda c: b"graphc program 2 0\n{}",
         "a newer graphc wrote it, in format 2; this is 1",
@@ -205,12 +205,15 @@ BAD = {
         lambda c: changed(c, key="0", text=HARM),
         "it is the program of another graph",
     ),
-    "no text": (lambda c: changed(c, text=None), "it is no program of graphc"),
-    "no numbers": (lambda c: changed(c, statics=["0"]), "it is no program of graphc"),
-    "more": (lambda c: changed(c, more=1), "it is no program of graphc"),
-    "a list": (lambda c: digested(b"[]"), "it is no program of graphc"),
-    "deep": (lambda c: digested(b"[" * 10**6), "it is no program of graphc"),
-    "no json": (lambda c: digested(b"\xff{"), "it is no program of graphc"),
+    "no text": (lambda c: changed(c, text=None), "it is not a program of graphc"),
+    "no numbers": (
+        lambda c: changed(c, statics=["0"]),
+        "it is not a program of graphc",
+    ),
+    "more": (lambda c: changed(c, more=1), "it is not a program of graphc"),
+    "a list": (lambda c: digested(b"[]"), "it is not a program of graphc"),
+    "deep": (lambda c: digested(b"[" * 10**6), "it is not a program of graphc"),
+    "no json": (lambda c: digested(b"\xff{"), "it is not a program of graphc"),
 }
 
 

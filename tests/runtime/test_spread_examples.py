@@ -72,7 +72,7 @@ def test_no_shard():
     with pytest.raises(graphc.GraphError) as caught:
         graphc.ragged([x], gt.sum(x), shard="data")
     assert str(caught.value).splitlines()[:3] == [
-        "ragged: shard says along which axis of the mesh examples are spread",
+        "ragged: shard must give the axis of the mesh that examples are spread over",
         "  got: shard='data'",
         '  hint: shard=graphc.Shard("data"), mesh=graphc.mesh(data=4)',
     ]

@@ -159,7 +159,7 @@ def test_disconnected_values_raise():
     x, y = vector("x"), vector("y")
     assert message(lambda: graphc.grad(gt.sum(x), [x, y])) == (
         "grad: the cost does not depend smoothly on y: "
-        "nothing in it is computed from that\n"
+        "nothing in the cost is computed from it\n"
         "  got: y: float64[n]\n"
         '  hint: leave it out, or ask for zeros: disconnected="zero"'
     )
@@ -218,16 +218,16 @@ def test_costs_are_real_scalars():
     z = gt.tensor("z", "complex128", ())
     k = gt.tensor("k", "int64", ())
     assert message(lambda: graphc.grad(x * 2, x)) == (
-        "grad: the cost is no scalar\n"
+        "grad: the cost is not a scalar\n"
         "  got: float64[n]\n"
         "  hint: reduce it: gt.sum(cost)"
     )
     assert message(lambda: graphc.grad(z * 2, z)) == (
-        "grad: the cost is complex, of which a gradient is not defined\n"
+        "grad: the cost is complex, and its gradient is not defined\n"
         "  got: complex128[]\n"
         "  hint: take gt.real(cost) or gt.abs(cost), or use graphc.vjp"
     )
-    assert "the cost is no float" in message(lambda: graphc.grad(k * 2, k))
+    assert "the cost is not a float" in message(lambda: graphc.grad(k * 2, k))
 
 
 def test_an_op_without_a_gradient_is_named_with_the_path(monkeypatch):
@@ -476,9 +476,9 @@ def test_products_check_their_vectors():
     one = gt.tensor("one", "float32", ("n",))
     with pytest.raises(graphc.GraphError, match="1 cotangents for 2 values"):
         graphc.vjp([x, x * 2], x, [x])
-    with pytest.raises(graphc.GraphError, match="a tangent has not the type"):
+    with pytest.raises(graphc.GraphError, match="a tangent does not have the type"):
         graphc.jvp(x * 2, x, one)
-    with pytest.raises(graphc.GraphError, match="a cotangent has not the type"):
+    with pytest.raises(graphc.GraphError, match="a cotangent does not have the type"):
         graphc.vjp(x * 2, x, gt.sum(x))
 
 

@@ -98,7 +98,7 @@ KINDS = {
         lambda v: gt.astype(v, "int32"),
         "convert with dtype=dtype('int32') here, dtype=dtype('float32') there",
     ),
-    "fewer": (lambda v: gt.exp(v) + v, gt.exp, "add is there only"),
+    "fewer": (lambda v: gt.exp(v) + v, gt.exp, "add is only there"),
 }
 
 
@@ -119,7 +119,7 @@ def test_where_calls_differ_is_told(kind):
     (warning,) = caught
     text = str(warning.message)
     assert told in text
-    assert text.startswith("block some: not as its first call at test_block.py:")
+    assert text.startswith("block some: unlike its first call at test_block.py:")
     assert warning.filename == __file__
 
 
@@ -136,7 +136,7 @@ def test_the_whole_text_of_the_warning():
     with pytest.warns(graphc.BlockWarning) as caught:
         some(x)
     assert caught[0].message.args[0] == (
-        f"block some: not as its first call at test_block.py:{first + 3}: multiply "
+        f"block some: unlike its first call at test_block.py:{first + 3}: multiply "
         "takes the float64 3.0 here, the float64 2.0 there (at "
         f"test_block.py:{first}, and test_block.py:{first})"
     )

@@ -315,16 +315,16 @@ def test_a_default_for_the_process(monkeypatch):
 @pytest.mark.parametrize(
     ("dims", "message"),
     [
-        ({"m": PAD}, "`dims` names a size that the graph has not\n  got: m\n"),
+        ({"m": PAD}, "`dims` names a size that the graph does not have\n  got: m\n"),
         ({"n": "bound"}, "Bound() is for sizes that depend on data, not n"),
         ({"n": 3}, "got: dims={'n': 3}\n"),
         ({"n": 3}, "hint: capacities are dims={'n': graphc.Pad(buckets=[3])}\n"),
         ({"n": [8, 4]}, "dims={'n': graphc.Pad(buckets=[8, 4])}\n"),
         (16, "hint: capacities are dims={'n': graphc.Pad(buckets=[16])}\n"),
-        ("padd", "no policy for sizes; did you mean 'pad'?\n  got: dims='padd'"),
+        ("padd", "not a policy for sizes; did you mean 'pad'?\n  got: dims='padd'"),
         (graphc.Pad, "hint: graphc.Pad() makes one\n"),
         (graphc.Budget, "hint: graphc.Budget() makes one\n"),
-        ("most", "no policy for sizes\n  got: dims='most'"),
+        ("most", "not a policy for sizes\n  got: dims='most'"),
         ({3: PAD}, "expected: one of n\n"),
     ],
 )
@@ -341,8 +341,11 @@ def test_policies_that_make_no_sense(dims, message):
         ({"growth": 1.0}, "growth must be more than 1"),
         ({"minimum": 0}, "capacities must be at least 1"),
         ({"buckets": (0, 4)}, "capacities must be at least 1"),
-        ({"buckets": (4,), "multiple": 8}, "either buckets or a multiple"),
-        ({"buckets": 10}, "are a list of capacities\n  got: buckets=10\n  hint: "),
+        (
+            {"buckets": (4,), "multiple": 8},
+            "give either buckets or a multiple, not both",
+        ),
+        ({"buckets": 10}, "must be a list of capacities\n  got: buckets=10\n  hint: "),
     ],
 )
 def test_capacities_that_make_no_sense(options, message):
@@ -422,7 +425,7 @@ def test_forecast_tells_what_it_does_not_know():
     f = graphc.function([x], gt.sort(x[x > 0]), dims="specialize")
     told = f.plan.forecast({"n": [3, 4, 3]})
     assert told.reads == 1 and told.unknown == ("count",) and told.waste == 1
-    with pytest.raises(graphc.GraphError, match="m is no size of the arguments"):
+    with pytest.raises(graphc.GraphError, match="m is not a size of the arguments"):
         f.plan.forecast({"n": 3, "m": 4})
     with pytest.raises(graphc.GraphError, match="n is missing"):
         f.plan.forecast({})

@@ -140,7 +140,7 @@ def test_an_op_without_a_rule_makes_the_loop_one_of_true_sizes():
     exact = graphc.function([x], y, dims="specialize", backend="numpy")
     (cut,) = f.plan.padded.cuts
     assert cut.node.primitive.name == "scan"
-    assert cut.reason == f"{NAME} in it: {REASON}"
+    assert cut.reason == f"{NAME} inside it: {REASON}"
     for sizes in SIZES[:3]:
         given, _ = arrays(*sizes)
         np.testing.assert_array_equal(f(given), exact(given))

@@ -70,7 +70,8 @@ def test_a_batch_has_examples():
     x, w, _ = model()
     with pytest.raises(graphc.GraphError) as caught:
         graphc.ragged([x, w], x @ w, shared=[w], batch=0)
-    assert str(caught.value).startswith("ragged: a batch has no examples\n  got: 0\n")
+    start = "ragged: batch must be an integer of at least 1\n  got: 0\n"
+    assert str(caught.value).startswith(start)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

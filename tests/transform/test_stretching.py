@@ -233,7 +233,8 @@ def test_a_policy_may_be_for_the_size_itself():
     f = graphc.function([x, y], x + y, dims={x.shape[0]: pad, y.shape[0]: pad})
     assert [p.capacity(3) for p in f.plan.padded.policies.values()] == [4, 4]
     assert [p.capacity(3) for p in f.program("b").plan.padded.policies.values()] == [4]
-    with pytest.raises(graphc.GraphError, match="names a size that the graph has not"):
+    message = "names a size that the graph does not have"
+    with pytest.raises(graphc.GraphError, match=message):
         graphc.function([x, y], x + y, dims={"k": pad})
 
 
@@ -280,7 +281,7 @@ def test_what_functions_show_of_their_programs():
     assert "x0: float64[1, n]" in f.program("b").explain(full=True)
     headings = [line for line in f.explain(full=True).splitlines() if "where" in line]
     assert headings == [
-        "a program for each set of axes that are 1, of 2 that may be; f.program('b') "
+        "one program for each set of axes that are 1, of 2 that may be; f.program('b') "
         "is that where b? is",
         "where none of b?, c? is 1:",
         "where b? is 1:",

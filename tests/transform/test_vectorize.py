@@ -115,7 +115,7 @@ def test_an_axis_must_be_there():
         text = refusal(lambda: graphc.vmap(gt.sin, in_axes=axis)(x))
         assert text.startswith("vmap: ") and "axis" in text
     for bad in (True, 1.0, {0}):
-        assert "no axis" in refusal(lambda: graphc.vmap(gt.sin, in_axes=bad)(x))
+        assert "not an axis" in refusal(lambda: graphc.vmap(gt.sin, in_axes=bad)(x))
 
 
 def test_none_gives_every_example_the_whole():
@@ -181,7 +181,7 @@ def test_axes_must_have_the_structure_of_the_arguments(axes):
     x = tensor("x", 3)
     vmap = graphc.vmap(lambda a, b: a + b["k"], in_axes=axes)
     text = refusal(lambda: vmap(x, {"k": x}))
-    assert "vmap: in_axes has not the structure of what it is for" in text
+    assert "vmap: in_axes does not have the structure of its values" in text
 
 
 # The place of the new axis.
@@ -212,7 +212,7 @@ def test_outputs_that_are_the_same_for_all():
     none = graphc.vmap(lambda a: y * 2, out_axes=None)(x)
     assert none.type.shape == (2,)
     text = refusal(lambda: graphc.vmap(gt.sin, out_axes=None)(x))
-    assert "an output that differs between examples needs a place" in text
+    assert "an output that differs between examples needs an axis" in text
 
 
 # Errors.

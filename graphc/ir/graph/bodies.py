@@ -157,7 +157,7 @@ def close(
                 "a check cannot be made here",
                 op=op,
                 got=node.params["message"].content,
-                hint="check what comes out, or what goes in",
+                hint="check the results or the arguments instead",
                 where=node.place,
             )
         if op != "scan":
@@ -166,10 +166,10 @@ def close(
         for value in (v for n in output.type.shape for v in origins(n)):
             if value.node in inside or value in own_inputs:
                 raise graph_error(
-                    "what a step gives has a size that depends on the step",
+                    "the result of a step has a size that depends on the step",
                     op=op,
                     got=str(output.type),
-                    hint="pad it to a size that does not",
+                    hint="pad it to a size that does not depend on the step",
                     where=output.node.place,
                 )
     captures = dict.fromkeys(
@@ -212,7 +212,7 @@ def _require_compiled(
     for value in node.demands:
         if value.node in inside or value in own_inputs:
             raise graph_error(
-                "a size within depends on what changes from step to step",
+                "a size in the body depends on values that change from step to step",
                 op=op,
                 got=f"{node.primitive.name} needs {value.symbol.name}",
                 hint=value.node.primitive.size_remedy
@@ -221,7 +221,7 @@ def _require_compiled(
             )
     if runs_in_python(node):
         raise graph_error(
-            "a loop within runs in Python, for a size that differs from step to step",
+            "a loop in the body runs in Python, as a size differs from step to step",
             op=op,
             got=node.primitive.name,
             hint="compute on the largest size and mask with gt.where",

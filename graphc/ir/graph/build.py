@@ -240,7 +240,7 @@ def _literal_array(x: Any) -> NDArray:
             hint="fill it with numpy.ma.filled(x, value), or give x.data and x.mask",
         )
     if isinstance(x, np.matrix):
-        problem = "a numpy.matrix multiplies in a way of its own"
+        problem = "a numpy.matrix has rules of multiplication of its own"
         hint = "np.asarray(m) is an array, which multiplies by @"
         raise graph_error(problem, got=f"matrix of shape {x.shape}", hint=hint)
     try:
@@ -251,13 +251,13 @@ def _literal_array(x: Any) -> NDArray:
         if not type(error).__name__.startswith("Tracer"):
             raise
         raise graph_error(
-            "no array: JAX traces this one",
+            "not an array: JAX is tracing it",
             got=_shown(x),
-            hint="in functions of JAX use jax.numpy; of values, graphc.grad(cost, x)",
+            hint="in functions of JAX use jax.numpy; for values, graphc.grad(cost, x)",
         ) from None
     except ValueError as error:
         hint = "make rows equally long" if "inhomogeneous" in str(error) else ""
-        problem = "no array" if hint else f"not an array: {error}"
+        problem = "not an array" if hint else f"not an array: {error}"
         raise graph_error(problem, got=_shown(x), hint=hint) from None
     if name_of(array.dtype) not in DTYPES:
         raise _no_array(x, array)
@@ -276,20 +276,20 @@ def _no_array(x: object, array: NDArray) -> GraphError:
         )
     hint = "give an array or a number"
     if callable(x):
-        hint = "call it first: a function is no value"
+        hint = "call it first: a function is not a value"
     elif library == "pytensor":
         hint = 'compile graphs of PyTensor by pytensor.function(..., mode="GRAPHC")'
     elif x is None:
-        hint += '; whether there is one, "x is None" tells'
-    return graph_error("no array and no number", got=_shown(x), hint=hint)
+        hint += '; "x is None" tells whether there is one'
+    return graph_error("neither an array nor a number", got=_shown(x), hint=hint)
 
 
 _NO_NUMBERS = {
     "O": "give numbers alone: these are objects of Python",
-    "U": 'x.astype("float64") makes numbers of text that has them',
-    "S": 'x.astype("float64") makes numbers of text that has them',
-    "M": 'x.astype("int64") makes numbers of times',
-    "m": 'x.astype("int64") makes numbers of times',
+    "U": 'x.astype("float64") converts text that holds numbers',
+    "S": 'x.astype("float64") converts text that holds numbers',
+    "M": 'x.astype("int64") converts times to integers',
+    "m": 'x.astype("int64") converts times to integers',
     "V": "give the fields one by one, as x['name']",
 }
 
@@ -375,7 +375,7 @@ def check_shape(shape: Shape, op_name: str) -> Shape:
                 f"negative size {n}",
                 op=user_op(op_name),
                 got=f"shape {shape_text(shape)}",
-                hint="sizes are 0 or more; only reshape works a -1 out",
+                hint="sizes are 0 or more; only reshape infers a size from -1",
             )
     return shape
 

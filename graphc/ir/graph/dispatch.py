@@ -158,7 +158,7 @@ def apply_function(
     args, options = _by_name(function, args, options)
     if name == "pad" and any(n < 0 for n in _integers(args[1:])):
         hint = "slice it, as y[1:-1]"
-        raise graph_error("widths are not negative", op="numpy.pad", hint=hint)
+        raise graph_error("widths must not be negative", op="numpy.pad", hint=hint)
     return _called(ours, name, args, options)
 
 

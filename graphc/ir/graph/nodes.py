@@ -277,7 +277,7 @@ class Value(Operators, Methods):
 
     def __reduce__(self) -> tuple[object, ...]:
         raise graph_error(
-            "a value cannot be pickled: it stands for a graph of this process",
+            "a value cannot be pickled: it belongs to a graph of this process",
             op="pickle",
             got=shown(self),
             hint="keep graphc.dump(value), which is text, or save a compiled function",

@@ -182,7 +182,7 @@ class Primitive:
         )
         self.kinds: ParamKinds = ParamKinds(self.name, self.infer)
         if not self.name.isidentifier():
-            raise ValueError(f"{self.name!r} is no name of a primitive")
+            raise ValueError(f"{self.name!r} is not the name of a primitive")
         if self.name in PRIMITIVES:
             raise ValueError(f"primitive {self.name} is defined twice")
         PRIMITIVES[self.name] = self

@@ -92,9 +92,9 @@ def _verify_order(node: Node) -> None:
         raise _wrong(node, "its primitive is not a registered one")
     for value in operands(node):
         if value.node.serial >= node.serial:
-            raise _wrong(node, f"its operand {value!r} is not older than itself")
+            raise _wrong(node, f"its operand {value!r} is not older than the node")
         if not any(value is output for output in value.node.outputs):
-            raise _wrong(node, f"its operand {value!r} is no output of its own node")
+            raise _wrong(node, f"its operand {value!r} is not an output of its node")
 
 
 def _verify_params(node: Node) -> None:
@@ -104,7 +104,7 @@ def _verify_params(node: Node) -> None:
         expected = node.primitive.kinds.checked(params, node.inputs)
     except GraphError as error:
         problem = error.args[0].split("\n  at ")[0]
-        raise _wrong(node, f"it has other params: {problem}") from None
+        raise _wrong(node, f"its params are wrong: {problem}") from None
     if tuple(params) != tuple(expected):
         got, needed = ", ".join(params), ", ".join(expected)
         raise _wrong(node, "its params are not those of the rule", got, needed)

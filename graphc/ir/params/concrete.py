@@ -142,7 +142,7 @@ def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphErr
     """The error for a value that is passed to a function of another library."""
     function = function or _called(around(user_place())) or otherwise
     return graph_error(
-        "takes arrays, no symbolic values",
+        "takes arrays, not symbolic values",
         op=function,
         got=shown(value),
         hint=in_words(meant(function.split(".")[-1])),

@@ -148,7 +148,7 @@ def kind_of(annotation: object) -> ParamKind:
         return _named(annotation)
     if is_dataclass(annotation) and isinstance(annotation, type):
         return _record(annotation)
-    raise TypeError(f"{annotation!r} is no kind of param")
+    raise TypeError(f"{annotation!r} is not a kind of param")
 
 
 def _axis_of(annotation: object) -> AxisOf | None:
@@ -170,7 +170,7 @@ def _with_sizes(args: tuple[object, ...]) -> list[object]:
 def _words(words: tuple[object, ...]) -> ParamKind:
     for word in words:
         if type(word) is not str or not _WORD.fullmatch(word):
-            raise TypeError(f"{word!r} is no word")
+            raise TypeError(f"{word!r} is not a word")
     allowed = frozenset(words)
     shown = " or ".join(f'"{word}"' for word in words)
     return ParamKind(shown, lambda x: type(x) is str and x in allowed)
@@ -189,7 +189,7 @@ def _either(kinds: list[ParamKind]) -> ParamKind:
 def _tuple_of(item: ParamKind) -> ParamKind:
     allows = item.allows
     return ParamKind(
-        f"a tuple, of which each is {item.text}",
+        f"a tuple in which each item is {item.text}",
         lambda x: type(x) is tuple and all(map(allows, x)),
         _texts if item is KINDS[Text] else None,
     )
@@ -310,7 +310,7 @@ class ParamKinds:
         if hasattr(value, "node"):  # a symbolic value
             raise no_number(value, self._op)
         got = f"{_shown(value)} of type {type(value).__name__}"
-        problem = f"the param {name} is {got}, and must be {expected}"
+        problem = f"the param {name} is {got}, but must be {expected}"
         raise graph_error(problem, op=self._op)
 
     def read(self, params: Mapping[str, Param]) -> dict[str, Param]:

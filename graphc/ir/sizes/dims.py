@@ -178,7 +178,7 @@ class Dim:
 
     def __reduce__(self) -> NoReturn:
         raise graph_error(
-            "a size cannot be pickled: its symbols are those of this process",
+            "a size cannot be pickled: its symbols belong to this process",
             op="pickle",
             got=str(self),
             hint="keep str(size), or save a compiled function",

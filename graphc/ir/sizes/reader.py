@@ -49,7 +49,7 @@ def _is_name(text: str) -> bool:
 def _read(node: ast.expr, depth: int = 0) -> Size:
     # A limit of our own, since Python's differs from caller to caller.
     if depth > _DEEPEST:
-        raise ValueError(f"it nests more than {_DEEPEST} deep")
+        raise ValueError(f"it is nested more than {_DEEPEST} levels deep")
     depth += 1
     match node:
         case ast.Constant(value=int(value)) if not isinstance(value, bool):

@@ -122,7 +122,7 @@ class ParamReader(Tokens):
         try:
             return function(*args)
         except (ArithmeticError, TypeError, ValueError) as error:
-            self.fail(f"no size: {error}", self.at - 1)
+            self.fail(f"not a size: {error}", self.at - 1)
 
     def factor(self) -> Any:
         """Read an operand with any number of minus signs before it."""
@@ -202,7 +202,7 @@ class ParamReader(Tokens):
     def require_open(self, name: str) -> None:
         """Raise GraphError within a body, where only its own sizes are known."""
         if self.scope.closed:
-            self.fail(f"{name} is no size of this body", self.at - 1)
+            self.fail(f"{name} is not a size of this body", self.at - 1)
 
     def opaque(self) -> Opaque:
         """Read `opaque("body", body)`: a body or bodies of a node, or another node."""
@@ -210,7 +210,7 @@ class ParamReader(Tokens):
         self.at += 2
         name = self.string()
         if self.accept(")"):
-            self.fail("a rule or a function inside of a node cannot be read", at)
+            self.fail("a rule or a function inside a node cannot be read", at)
         self.expect(",")
         if self.accept("("):
             content: Any = tuple(self.several(self.body_of_node, ")"))
@@ -225,7 +225,7 @@ class ParamReader(Tokens):
         """Read the name of a body, and return the body."""
         name = self.take("name", "the name of a body")
         if name not in self.scope.bodies:
-            self.fail(f"{name} is no body", self.at - 1)
+            self.fail(f"{name} is not a body", self.at - 1)
         return self.scope.bodies[name]
 
     def dtype_or_more(self) -> object:
@@ -252,7 +252,7 @@ class ParamReader(Tokens):
         except (OverflowError, TypeError, ValueError) as error:
             if isinstance(error, GraphError):
                 raise
-            self.fail(f"no elements of {type}: {error}", at)
+            self.fail(f"cannot read the elements of {type}: {error}", at)
 
     def element(self) -> str:
         """Read a number or a bool, and return its text."""

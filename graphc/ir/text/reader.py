@@ -198,7 +198,7 @@ class _Statements(ParamReader):
         """Read the name of a value, and return the value."""
         name = self.take("name", "the name of a value")
         if name not in self.scope.values:
-            self.fail(f"{name} is not defined before", self.at - 1)
+            self.fail(f"{name} is not defined yet", self.at - 1)
         return self.scope.values[name]
 
     def define(self, name: str, value: Value, at: int) -> None:
@@ -251,7 +251,7 @@ class _Reader(_Statements):
             value = self._given[position]
             type = self.type(value.type.shape)
             if not type.same(value.type):
-                problem = f"{name} is {type} here, and a {value.type} is given"
+                problem = f"{name} is {type} here, but a {value.type} is given"
                 self.fail(problem, at)
         else:
             self.fail(f"{position} inputs are given, and none for {name}", at)
@@ -278,5 +278,5 @@ def _bind(
         return primitive.bind(inputs, params)
     value = size_value(**SIZE_OP.kinds.checked(params))
     if inputs or isinstance(value, int):
-        raise graph_error("a size that is a number, or has inputs")
+        raise graph_error("a size must be symbolic, and takes no inputs")
     return value.node

@@ -83,7 +83,7 @@ class Tokens:
         try:
             return str(json.loads(quoted))
         except ValueError:
-            self.fail("this quoted text has no meaning", self.at - 1)
+            self.fail("this quoted text cannot be decoded", self.at - 1)
 
     def several(self, read: Callable[[], T], end: str) -> list[T]:
         """Read items up to `end`, separated by commas; the last may have one too."""

@@ -264,7 +264,7 @@ class _RewritePass:
         if len(self.log) > MOST_PER_NODE * count + 1000:
             most = Counter(a.rule.name for a in self.log[-1000:]).most_common(3)
             raise graph_error(
-                f"rules make ever more of a graph: {', '.join(n for n, _ in most)}",
+                f"rules make a graph grow without end: {', '.join(n for n, _ in most)}",
                 op="rewrite",
                 got=f"{len(self.log)} replacements in {count} nodes",
                 where=self.log[-1].place,
@@ -367,7 +367,7 @@ def _check(rule: Rule, old: Value, new: Value) -> None:
     """
     if not isinstance(new, Value):
         raise graph_error(
-            f"the rule {rule.name} gives no symbolic value",
+            f"the rule {rule.name} does not return a symbolic value",
             op="rewrite",
             got=shortened(repr(new)),
             expected=f"one of type {old.type}, or None where the rule does not apply",
@@ -380,7 +380,7 @@ def _check(rule: Rule, old: Value, new: Value) -> None:
         or any(equal(a, b) is False for a, b in shapes)
     ):
         raise graph_error(
-            f"the rule {rule.name} gives another type",
+            f"the rule {rule.name} returns another type",
             op="rewrite",
             got=str(new.type),
             expected=f"{old.type}, of {old.node.primitive.name}",

@@ -142,7 +142,7 @@ def _rules_of(other: object) -> "tuple[Rule, ...]":
     if isinstance(other, Rules):
         return other.rules
     raise graph_error(
-        "rules are joined to rules",
+        "only rules can be joined to rules",
         op="rewrite",
         got=shortened(repr(other)),
         hint="@graphc.rewrite(...) makes a rule of a function",
@@ -326,7 +326,7 @@ def rewrite(
     is_uncalled = is_uncalled and inspect.isroutine(matched)
     if is_uncalled or isinstance(matched, str) or not isinstance(exact, bool):
         raise graph_error(
-            "a rule has a pattern, and is exact or not",
+            "a rule needs a pattern, and exact=True or exact=False",
             op="rewrite",
             got=f"{shortened(repr(pattern))}, exact={exact!r}",
             hint="write @graphc.rewrite(p.exp(v.x), exact=False)",
@@ -427,7 +427,7 @@ def _placeholders(function: Callable[..., object]) -> tuple[str, ...]:
         p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
     ):
         raise graph_error(
-            "the pattern must be a function of its placeholders, by position",
+            "the pattern must be a function that takes its placeholders by position",
             op="rewrite",
             got=f"{function.__name__}{inspect.signature(function)}",
         )
@@ -440,7 +440,7 @@ def _declared(
     def declare(replace: Replacement) -> Rule:
         if not callable(replace):
             hint = "write @graphc.rewrite(...) above it"
-            got, problem = shortened(repr(replace)), "a replacement is a function"
+            got, problem = shortened(repr(replace)), "a replacement must be a function"
             raise graph_error(problem, op="rewrite", got=got, hint=hint)
         called = name or replace.__name__
         takes = tuple(inspect.signature(replace).parameters)

@@ -153,7 +153,7 @@ class Ops:
         def pattern(*inputs: Pattern, **params: Param) -> Apply:
             if len(inputs) != len(takes) and not any(t[0] == "*" for t in takes):
                 raise graph_error(
-                    f"{name} takes another number of inputs",
+                    f"{name} takes a different number of inputs",
                     op="rewrite",
                     got=f"a pattern with {len(inputs)}",
                     expected=f"p.{name}({', '.join(f'v.{t}' for t in takes)})",

@@ -288,7 +288,7 @@ def _form(
 ) -> Apply:
     """Turn the result of a function into a pattern without params and constants."""
     if not isinstance(result, Value):
-        raise _wrong("the pattern must give one value", got=type(result).__name__)
+        raise _wrong("the pattern must return one value", got=type(result).__name__)
     region = set(region_between([result], placeholders))
     if result.node not in region:
         raise _wrong("the pattern must compute something of its placeholders")

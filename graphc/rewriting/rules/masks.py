@@ -381,7 +381,7 @@ def _reduction(name: str) -> Rule:
         )
         return F.squeeze(result, tuple(range(more))) if keepdims and more else result
 
-    replace.__doc__ = f"{name} of selected elements: of all, where the mask holds."
+    replace.__doc__ = f"{name} of selected elements: a masked {name} of all elements."
     pattern = v.y(root(*inputs, axes=v.axes, keepdims=v.keepdims))
     return rewrite(pattern, exact=False, name=f"{name}_of_selected")(replace)
 
@@ -398,7 +398,7 @@ def _of_all(name: str) -> Rule:
         mask = selection.spread(whole.type.rank)
         return y.node.primitive(F.where(mask, whole, cast(as_value(0), x.dtype)))
 
-    replace.__doc__ = f"{name} of selected elements: of all, where the mask holds."
+    replace.__doc__ = f"{name} of selected elements: a masked {name} of all elements."
     return rewrite(v.y(root(v.x)), exact=False, name=f"{name}_of_selected")(replace)
 
 

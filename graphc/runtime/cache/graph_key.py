@@ -120,7 +120,7 @@ class _KeyText:
         return self._symbols[symbol]
 
     def _outside(self, origin: Value) -> str:
-        raise graph_error(f"{origin!r} is not of the graph", op="key")
+        raise graph_error(f"{origin!r} does not belong to the graph", op="key")
 
     def _inside(self, content: object) -> str:
         if isinstance(content, Body):
@@ -140,7 +140,7 @@ class _KeyText:
     def policy(self, key: object, policy: object) -> str:
         """Return the text of a size, which may be a name, and of its policy."""
         if not isinstance(policy, (str, Specialize, Pad, Bound)):
-            raise graph_error("no policy of ours", op="key")
+            raise graph_error("not a policy of graphc", op="key")
         size = as_size(key) if isinstance(key, (Value, Dim)) else key
         return f"{self.param(size)}: {policy!r}"
 

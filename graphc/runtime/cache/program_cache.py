@@ -56,7 +56,7 @@ def _bytes_of(path: Path) -> bytes:
         status = os.fstat(descriptor)
         require_own(status, "it")
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
-            raise _Unfit(f"it is no file of at most {LARGEST} bytes")
+            raise _Unfit(f"it is not a regular file of at most {LARGEST} bytes")
         return file.read(LARGEST)
 
 
@@ -77,18 +77,18 @@ def _parsed(content: bytes, key: str) -> ProgramFacts:
     )
     number, _, digest = format_and_digest.partition(" ")
     if title or not number.isdecimal():
-        raise _Unfit("it is no program of graphc")
+        raise _Unfit("it is not a program of graphc")
     if int(number) > FORMAT:
         raise _Unfit(f"a newer graphc wrote it, in format {number}; this is {FORMAT}")
     if sha256(body).hexdigest() != digest:
-        raise _Unfit("it is damaged or cut off: its digest is another one")
+        raise _Unfit("it is damaged or cut off: its digest does not match")
     try:
         fields = json.loads(body)
         if fields.pop("key") != key:
             raise _Unfit("it is the program of another graph")
         return _checked(ProgramFacts(**fields))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-        raise _Unfit("it is no program of graphc") from None
+        raise _Unfit("it is not a program of graphc") from None
 
 
 def _checked(facts: ProgramFacts) -> ProgramFacts:

@@ -58,6 +58,6 @@ def _refuse(
             continue
         if is_invalid(np.asarray(x)).any():
             name = f"the result{jax.tree_util.keystr(path)}"
-            hint = 'with dims="specialize", JAX says in which operation'
+            hint = 'with dims="specialize", JAX names the operation'
             problem = f"invalid value ({kind}) encountered in {name}"
             raise FloatingPointError(f"{problem}\n  hint: {hint}")

@@ -59,7 +59,7 @@ def _shape(argument: object) -> tuple[int, ...]:
     if isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape):
         return shape
     raise graph_error(
-        "an argument is told by its shape",
+        "an argument must be given as its shape",
         op="compiled",
         got=shortened(repr(argument)),
         expected="a tuple of integers, or an array",

@@ -29,7 +29,7 @@ def mesh(*unnamed: object, **axes: int) -> Any:
     sizes = [integer_or_none(n) or 0 for n in axes.values()]
     if unnamed or not sizes or min(sizes) < 1:
         raise graph_error(
-            "a mesh has axes, each with a number of devices",
+            "a mesh needs axes, each with a number of devices",
             op="mesh",
             got=", ".join(
                 [shortened(repr(n)) for n in unnamed]
@@ -49,7 +49,7 @@ def _require_devices(needed: int, present: int, op: str) -> None:
         raise graph_error(
             f"the mesh needs {needed} devices, and JAX has {present}",
             op=op,
-            hint=f"{hint}{needed} in the environment makes as many of a CPU",
+            hint=f"{hint}{needed} in the environment makes as many on a CPU",
         )
 
 

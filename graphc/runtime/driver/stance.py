@@ -78,7 +78,7 @@ class Refused(Exception):
         if self.limit.count:
             most = self.limit.count
             return f"no more than {most} compilation{'s' * (most != 1)} may be made"
-        return "nothing is to be compiled here, and this call needs a compilation"
+        return "nothing may be compiled here, but this call needs a compilation"
 
 
 def _of_process() -> tuple[CompilationLimit, ...]:
@@ -140,7 +140,7 @@ def require_functions(functions: tuple[object, ...], op: str) -> None:
     for function in functions:
         if not hasattr(type(function), "compiles"):
             raise graph_error(
-                "this is no function that graphc compiles",
+                "this is not a function that graphc compiles",
                 op=op,
                 got=shortened(repr(function)),
                 expected="what graphc.function or graphc.jit returns",

@@ -488,7 +488,7 @@ def _of(number: int) -> Formula:
 
 def _refuse(what: str, place: SourceLocation, reason: str) -> NoReturn:
     raise graph_error(
-        f"what runs between the programs cannot be told to a file: {what}",
+        f"a step between the programs cannot be stored in a file: {what}",
         op="export",
         got=reason,
         hint="f.save(path) writes a program that runs without graphc",

@@ -159,9 +159,9 @@ class Lowering(Stages):
             names = ", ".join(self.unknown)
             example = ", ".join(f'"{name}": [...]' for name in self.unknown)
             problem = (
-                f"{self._op}: what depends on {names} waits for the first call: the "
+                f"{self._op}: what depends on {names} is left to the first call: the "
                 f"program reads it from the device\n"
-                f"  hint: give numbers that it may take too, as {{{example}}}"
+                f"  hint: also give numbers that it may take, as {{{example}}}"
             )
             warnings.warn(problem, AheadWarning, stacklevel=user_level())
 
@@ -195,7 +195,7 @@ def unchecked(plan: Plan, op: str) -> FileDriver:
     except GraphError as error:
         first = shortened(str(error).splitlines()[0])
         raise graph_error(
-            "the driver computes on the host what decides on sizes",
+            "the driver computes something on the host that sizes depend on",
             op=op,
             got=first,
             hint="call the function once for each of the sizes",

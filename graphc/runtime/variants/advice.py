@@ -113,7 +113,7 @@ class Overseer:
         if largest <= max(self._spent.largest.values(), default=0):
             return (
                 f"graphc.Budget(compilations={2 * self._budget.compilations}): this "
-                "came of another dtype or placement of an argument, not of a size"
+                "came from another dtype or placement of an argument, not of a size"
             )
         wider = Budget(
             self._budget.compilations, self._budget.smallest, max(largest, 16)

@@ -122,7 +122,7 @@ class SavedDecisions(NotCalled):
             problem = f"the file cannot be read: {error.strerror}"
             raise graph_error(problem, op="decisions", got=shown) from None
         except UnicodeDecodeError:
-            raise _no_file("it is no text", shown) from None
+            raise _no_file("it is not text", shown) from None
         except GraphError as error:
             raise _no_file(str(error).splitlines()[0], shown) from None
 
@@ -134,7 +134,7 @@ class SavedDecisions(NotCalled):
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as e:
             if isinstance(e, GraphError):
                 raise
-            problem = "it is damaged, or no file of decisions"
+            problem = "it is damaged, or not a file of decisions"
             raise graph_error(problem, op="decisions") from None
 
     @property
@@ -155,7 +155,7 @@ class SavedDecisions(NotCalled):
         for other in others:
             if not isinstance(other, SavedDecisions):
                 raise graph_error(
-                    "these are no decisions",
+                    "these are not decisions",
                     op="merged",
                     got=shortened(repr(other)),
                     expected="f.decisions, or graphc.SavedDecisions.load(path)",
@@ -210,7 +210,7 @@ def decisions_of(option: object, op: str) -> SavedDecisions | None:
         first, *others = [decisions_of(one, op) or SavedDecisions() for one in option]
         return first.merged(*others)
     raise graph_error(
-        "these are no decisions",
+        "these are not decisions",
         op=op,
         got=shortened(repr(option)),
         expected="the path of a file, what f.decisions gives, or a list of these",
@@ -260,7 +260,7 @@ def _size_data(size: DecidedSize) -> dict[str, object]:
 def _programs_in(data: Any) -> tuple[DecidedProgram, ...]:
     title, _, number = data["format"].rpartition(" ")
     if title != TITLE or not number.isdecimal():
-        raise graph_error("it is no file of decisions", op="decisions")
+        raise graph_error("it is not a file of decisions", op="decisions")
     if int(number) > FORMAT:
         problem = f"a newer graphc wrote it, in format {number}; this is {FORMAT}"
         raise graph_error(problem, op="decisions")

@@ -130,7 +130,7 @@ class CustomVjp:
         that is no argument.
         """
         if self._forward is None:
-            hint = "say it by defvjp(forward, backward)"
+            hint = "give one with defvjp(forward, backward)"
             raise graph_error("has no rule yet", op="custom_vjp", hint=hint)
         arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
         result = self._function(*unflatten(form, arguments))
@@ -153,7 +153,7 @@ class CustomVjp:
             ahead = forward(*unflatten(form, arguments))
             if not isinstance(ahead, (tuple, list)) or len(ahead) != 2:
                 raise graph_error(
-                    "the forward rule must give a pair: outputs, and what to keep",
+                    "the forward rule must return a pair: outputs and residuals",
                     op="custom_vjp",
                     got=shortened(repr(ahead)),
                     hint="return outputs, residuals",
@@ -170,7 +170,7 @@ def _cotangents_of_rule(
     """Return the cotangents of a user's rule, one per argument and of its type."""
     if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
         raise graph_error(
-            "the rule must give one cotangent per argument, in a tuple",
+            "the rule must return one cotangent per argument, in a tuple",
             op="custom_vjp",
             got=repr(answer),
             expected=f"{len(form)} of them, None for zero",
@@ -196,7 +196,7 @@ def _cotangent_of_type(d: object, value: Value) -> Value | None:
     converted = cast(as_value(d), value.dtype)
     if converted.type.rank != value.type.rank:
         raise graph_error(
-            "a cotangent has not the shape of its argument",
+            "a cotangent does not have the shape of its argument",
             op="custom_vjp",
             got=str(converted.type),
             expected=str(value.type),
@@ -211,7 +211,7 @@ def _require_all_arguments(outputs: list[Value], arguments: list[Value]) -> None
         if node.primitive is INPUT and node not in argument_nodes:
             name = node.outputs[0].name
             raise graph_error(
-                f"the function uses {name}, which is no argument of it",
+                f"the function uses {name}, which is not one of its arguments",
                 op="custom_vjp",
                 hint=f"pass {name} to it, so that the rule can give its cotangent",
             )

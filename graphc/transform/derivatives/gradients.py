@@ -168,9 +168,9 @@ def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
     """
     if {v.node for v in seeds}.intersection(ancestors(results)):
         raise graph_error(
-            "a rule on the way is not linear in its cotangents",
+            "a gradient rule of the graph is not linear in its cotangents",
             op="jvp",
-            hint="mend the rule given to graphc.custom_vjp",
+            hint="correct the rule given to graphc.custom_vjp",
         )
     return results
 
@@ -205,12 +205,12 @@ def _real_scalar(cost: object) -> Value:
     value = as_value(cost)
     problem = hint = ""
     if value.type.rank:
-        problem, hint = "the cost is no scalar", "reduce it: gt.sum(cost)"
+        problem, hint = "the cost is not a scalar", "reduce it: gt.sum(cost)"
     elif value.dtype.kind == "c":
-        problem = "the cost is complex, of which a gradient is not defined"
+        problem = "the cost is complex, and its gradient is not defined"
         hint = "take gt.real(cost) or gt.abs(cost), or use graphc.vjp"
     elif not is_float(value.dtype):
-        problem, hint = "the cost is no float", 'convert it: cost.astype("float32")'
+        problem, hint = "the cost is not a float", 'convert it: cost.astype("float32")'
     if problem:
         raise graph_error(problem, op="grad", got=str(value.type), hint=hint)
     return value
@@ -228,7 +228,7 @@ def _matching_values(
         g = cast(g, value.dtype) if g.type.weak else g
         if g.dtype != value.dtype or g.type.rank != value.type.rank:
             raise graph_error(
-                f"a {what} has not the type of its value",
+                f"a {what} does not have the type of its value",
                 op=op,
                 got=str(g.type),
                 expected=str(value.type),
@@ -247,7 +247,7 @@ def _pull_structure(
 ) -> object:
     if disconnected not in ("raise", "zero"):
         raise graph_error(
-            "`disconnected` is what to do with values that the cost does not depend on",
+            "`disconnected` says how to treat values that the cost does not depend on",
             op=op,
             got=repr(disconnected),
             expected='"raise" or "zero"',
@@ -307,7 +307,7 @@ def _why_disconnected(outputs: list[Value], value: Value) -> str:
         if all(not is_inexact(v.dtype) for v in node.outputs):
             return f"{_node_text(node)} gives {node.outputs[0].dtype.name}"
         reached.update(node.outputs)
-    return "nothing in it is computed from that"
+    return "nothing in the cost is computed from it"
 
 
 def _node_text(node: Node) -> str:

@@ -110,7 +110,7 @@ def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
     if inside is None:
         axis = axes if isinstance(axes, str) else integer_or_none(axes)
         if axis is None and axes is not None:
-            raise graph_error(f"no axis: {axes!r} in {what}", op="vmap")
+            raise graph_error(f"not an axis: {axes!r} in {what}", op="vmap")
         return [axis]
     count = len(inside)
     if isinstance(axes, dict) and isinstance(args, dict) and axes.keys() == args.keys():
@@ -118,7 +118,7 @@ def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
     elif isinstance(axes, (list, tuple)) and len(axes) == count:
         parts = list(axes)
     elif isinstance(axes, (list, tuple, dict)):
-        problem = f"{what} has not the structure of what it is for"
+        problem = f"{what} does not have the structure of its values"
         raise graph_error(problem, op="vmap", got=f"{axes!r} for {count} values")
     else:
         parts = [axes] * count
@@ -240,7 +240,7 @@ class _Batch:
             return value
         if axis is None or isinstance(axis, str):
             raise graph_error(
-                "an output that differs between examples needs a place for their axis",
+                "an output that differs between examples needs an axis for them",
                 op="vmap",
                 got=f"out_axes={axis!r} for {value.type}",
             )

@@ -87,7 +87,7 @@ def associative_scan(
     return unflatten(like, _axes_back(running, at))
 
 
-_OTHER_FORM = "the function must give what it takes"
+_OTHER_FORM = "the function must return the structure that it takes"
 
 
 def _common_size(values: list[Value], axes: list[int]) -> Size:

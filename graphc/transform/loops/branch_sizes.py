@@ -33,7 +33,7 @@ _branch_size.emit('{xp}.asarray([{sizes}], "int64")[{index}]')
 _branch_size.range = lambda node: ("branch_size", 0, node.params["most"])
 _branch_size.no_gradient("its result is an integer")
 _branch_size.size_remedy = (
-    "let the branches of cond or switch give one size: pad them, or mask with gt.where"
+    "make all branches of cond or switch return one size: pad, or mask with gt.where"
 )
 
 

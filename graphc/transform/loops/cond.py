@@ -47,9 +47,9 @@ def _common_outputs(
         for i, value in enumerate(cast_to):
             if value.dtype != like.dtype or value.type.rank != like.type.rank:
                 raise graph_error(
-                    f"branches return different types in place {k}",
+                    f"branches return different types in position {k}",
                     op=op,
-                    got=f"{value.type} of branch {i}",
+                    got=f"{value.type} from branch {i}",
                     expected=f"{like.type}",
                     hint=f'convert it: gt.asarray(y, "{name_of(like.dtype)}")'
                     * (value.type.rank == like.type.rank),
@@ -220,7 +220,7 @@ def switch(
         raise graph_error(problem, op="switch", got=str(value.type), hint=hint)
     if not isinstance(branches, (list, tuple)):
         raise graph_error(
-            "branches are a list of functions",
+            "branches must be a list of functions",
             op="switch",
             got=shortened(repr(branches)),
             hint="gt.switch(index, [lambda: a, lambda: b])",

@@ -95,13 +95,14 @@ def map_(f: Callable[[Any], object], xs: object, batch_size: int | None = None) 
     end.
     """
     if not callable(f):
-        raise graph_error("the first argument is the function", op="map", got=repr(f))
+        problem = "the first argument must be a function"
+        raise graph_error(problem, op="map", got=repr(f))
     if batch_size is None:
         return scan(lambda carry, x: (carry, _ask_function(f, x)), [], xs)[1]
-    size = as_integer(batch_size, "the size of a batch is an integer", "map")
+    size = as_integer(batch_size, "the size of a batch must be an integer", "map")
     if size < 1:
         got = f"batch_size={size}"
-        raise graph_error("a batch has at least one element", op="map", got=got)
+        raise graph_error("a batch must have at least one element", op="map", got=got)
     return _map_in_batches(f, xs, size)
 
 

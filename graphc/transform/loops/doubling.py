@@ -58,7 +58,7 @@ ROWS = _rows
 _rows.on_host = False
 _rows.emit(numpy=_print_rows)
 _rows.views = views_of_inputs
-_rows.refuse("jax", "the driver puts together what a loop has given")
+_rows.refuse("jax", "the driver joins the pieces that a loop gave")
 _rows.no_gradient("gradients are taken of the scans that the loop is made of")
 _rows.no_batch("it is made of scans, of which there may be many at once")
 _rows.no_padding("it is made of scans at capacities")

@@ -92,12 +92,12 @@ def scan(
 
 def _check_arguments(body: object, reverse: object) -> None:
     if not callable(body):
-        problem = "the first argument is the body, a function"
+        problem = "the first argument must be the body, a function"
         hint = "gt.scan(body, init, xs), as jax.lax.scan"
         raise graph_error(problem, op="scan", got=shortened(repr(body)), hint=hint)
     if not isinstance(reverse, bool):
         got = f"reverse={reverse!r}"
-        raise graph_error("reverse is True or False", op="scan", got=got)
+        raise graph_error("reverse must be True or False", op="scan", got=got)
 
 
 class UserSteps:
@@ -226,7 +226,7 @@ def _checked_unroll(unroll: object) -> int | bool:
     steps = integer_or_none(unroll)
     if steps is not None and steps > 0:
         return steps
-    problem = "unroll is a positive number of steps, or True for all"
+    problem = "unroll must be a positive number of steps, or True for all"
     raise graph_error(problem, op="scan", got=repr(unroll))
 
 

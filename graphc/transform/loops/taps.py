@@ -125,7 +125,7 @@ def _checked_taps(declared: object) -> tuple[int, ...]:
     taps = [integer_or_none(t) for t in _as_list(declared)]
     integers = tuple(t for t in taps if t is not None)
     if not taps or len(integers) < len(taps):
-        problem = "taps are integers, at least one"
+        problem = "taps must be integers, at least one"
         raise graph_error(problem, op=_OP, got=f"taps {declared!r}")
     return integers
 
@@ -138,8 +138,8 @@ def _tapped_output(declared: object) -> _TappedArray | None:
     _require_keys(declared, "initial")
     taps, value = _checked_taps(declared.get("taps", -1)), as_value(declared["initial"])
     if max(taps) > -1:
-        hint = "-1 is the step before; an output that is not fed back is None"
-        problem = "the taps of an output are negative"
+        hint = "-1 is the previous step; give None for an output that is not fed back"
+        problem = "the taps of an output must be negative"
         raise graph_error(problem, op=_OP, got=f"taps {list(taps)}", hint=hint)
     tapped = _TappedArray(value, taps)
     if tapped.depth > 1:

@@ -121,7 +121,7 @@ class TensorArray(Compound):
         pairs = zip(row.type.shape, shape, strict=False)
         if not same or any(equal(a, b) is False for a, b in pairs):
             raise graph_error(
-                "a row has not the type of the rows",
+                "a row does not have the type of the other rows",
                 op="TensorArray",
                 got=str(value.type),
                 expected=str(self._buffer.type.like(shape)),
@@ -133,10 +133,10 @@ class TensorArray(Compound):
         value = as_value(i)
         if value.type.rank or not is_integer(value.dtype):
             raise graph_error(
-                "the number of a row is an integer scalar",
+                "the number of a row must be an integer scalar",
                 op="TensorArray",
                 got=str(value.type) if isinstance(i, Value) else repr(i),
-                hint="take stack() or buffer for other parts",
+                hint="use stack() or buffer for other parts",
             )
         place = cast(value, INT32)
         return F.where(place < 0, place + self._count, place)
@@ -147,7 +147,7 @@ class TensorArray(Compound):
                 "these are many arrays, made by graphc.vmap",
                 op="TensorArray",
                 got=f"count: {self._count.type}",
-                hint="take their .buffer and .count, or hand them to vmap again",
+                hint="use their .buffer and .count, or pass them to vmap again",
             )
 
     def parts(self) -> dict[str, object]:

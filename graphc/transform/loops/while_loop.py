@@ -77,7 +77,7 @@ def while_loop(
 def _check_arguments(max_steps: object, on_exceeded: object) -> None:
     if on_exceeded not in ("raise", "flag"):
         raise graph_error(
-            "what is done about too many steps is not known",
+            "unknown choice of what to do after too many steps",
             op="while_loop",
             got=f"on_exceeded={on_exceeded!r}",
             expected="'raise' or 'flag'",

@@ -180,7 +180,7 @@ class _PaddingPass:
             return self._apply_mask_rule(node, inputs)
         except NotPadded as refusal:
             if self._bodies:
-                raise NotPadded(f"{node.primitive.name} in it: {refusal}") from None
+                raise NotPadded(f"{node.primitive.name} inside it: {refusal}") from None
             self._refuse_if_strict(node, inputs, str(refusal))
             if ragged or self._has_policy_within(node):
                 self._cuts.append(Cut(node, str(refusal)))

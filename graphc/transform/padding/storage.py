@@ -203,7 +203,7 @@ class Storage:
             return bucket if upper is None else dims.minimum(bucket, upper)
         if upper is None:
             raise graph_error(
-                f"no bound of the size {shown_name(symbol)} is known",
+                f"no bound is known for the size {shown_name(symbol)}",
                 op="function",
                 got=f"dims {shown_name(symbol)}: Bound()",
                 hint="give Pad(), or let it be specialized",

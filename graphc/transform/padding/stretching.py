@@ -62,7 +62,7 @@ def axes_maybe_one(graph: Graph) -> dict[Symbol, list[InputAxis]]:
             op="function",
             got=named,
             expected=f"at most {MOST_MAYBE_ONE}",
-            hint="name those alike that are 1 together, plainly those that never are",
+            hint="name those alike that are 1 together, without ? those that never are",
         )
     return axes
 
@@ -79,8 +79,8 @@ def _check_names(sizes: dict[Symbol, Value]) -> None:
                 op="function",
                 got=f"{value.type}, declared at {value.node.place}, and {other.type}, "
                 f"declared at {other.node.place}",
-                hint=f'name one of them anew: an axis "a?" may be 1, or else must be '
-                f"what it meets, as {name[:-1]}",
+                hint=f'rename one of them: an axis "a?" may be 1, or else must equal '
+                f"the size that it meets, as {name[:-1]}",
             )
 
 

@@ -76,14 +76,14 @@ class Budget:
         listed = self.sizes.values() if isinstance(self.sizes, Mapping) else [None]
         if not all(isinstance(n, Sequence) and not isinstance(n, str) for n in listed):
             raise graph_error(
-                "sizes are lists by the names of sizes",
+                "sizes must be lists, by the names of sizes",
                 op="Budget",
                 got=f"sizes={shortened(repr(self.sizes))}",
-                hint='sizes={"n": [3, 4, 5]}; of one that never changes, [4]',
+                hint='sizes={"n": [3, 4, 5]}; for one that never changes, [4]',
             )
         if self.compilations < 1 or not 1 <= self.smallest <= self.largest:
             raise graph_error(
-                "a budget needs one compilation, and 1 <= smallest <= largest",
+                "a budget needs at least one compilation, and 1 <= smallest <= largest",
                 op="Budget",
                 got=shortened(repr(self)),
             )
@@ -124,7 +124,7 @@ class Spending:
             return text
         names = " or ".join(self.unlisted)
         one = f"sizes={{{self.unlisted[-1]!r}: [4]}}"
-        return f"{text}; is {names} always the same, as 4? list it: {one}"
+        return f"{text}; if {names} is always the same, as 4, list it: {one}"
 
 
 PlanOf = Callable[[dict[Symbol, Policy]], Plan]
@@ -326,7 +326,7 @@ def _over_budget_error(
         assert isinstance(origin, Value)
         size = _at_true_sizes(as_size(origin.node.inputs[0]), plan.padded)
         name = shown_name(symbols_in(size)[0])
-        why = f": {node.reported} has the size {size}, of {computed[symbol]} capacities"
+        why = f": {node.reported} has the size {size}, at {computed[symbol]} capacities"
         hint = f"list the sizes that you expect: Budget(sizes={{{name!r}: [...]}})"
         place = node.place
     count = len(plan.segments)
@@ -351,7 +351,7 @@ def _describe_growing_loop(
         f"you expect: Budget(sizes={{{shown_name(loop.rows)!r}: [...]}})"
     )
     rows = f"there are {counts[loop.rows]} capacities of rows"
-    return f": {node.reported} keeps something of each step: {rows}", hint, node.place
+    return f": {node.reported} keeps a row of each step: {rows}", hint, node.place
 
 
 def _true_size_error(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError:
@@ -365,7 +365,7 @@ def _true_size_error(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError
         name, place, why = cut.node.reported, cut.place, cut.reason
     return graph_error(
         f"a budget of compilations cannot be met: {name} needs the true size "
-        f"{shown_name(original)}, and is compiled for each: {why}",
+        f"{shown_name(original)}, and is compiled for each one: {why}",
         op="function",
         hint="leave that op to another function, or give dims= as a dict of policies",
         where=place,

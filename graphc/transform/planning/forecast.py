@@ -131,7 +131,7 @@ def sizes_of_calls(
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
 
 
-_UNNAMED = 'sizes have names by gt.vector("x", shape=("n",)), or graphc.jit(shapes="n")'
+_UNNAMED = 'name sizes with gt.vector("x", shape=("n",)), or graphc.jit(shapes="n")'
 
 
 def _as_integers(name: str, listed: Any, op: str) -> list[int] | int:
@@ -149,7 +149,7 @@ def _dict_entry_text(name: str) -> str:
 
 
 def _refuse_sizes(op: str, got: object, expected: str) -> NoReturn:
-    problem, shown = "these are no sizes of calls", shortened(repr(got))
+    problem, shown = "these are not sizes of calls", shortened(repr(got))
     raise graph_error(problem, op=op, got=shown, expected=expected)
 
 
@@ -170,7 +170,8 @@ def _calls_of(
     sizes = {k: _as_integers(k, n, op) for k, n in listed.items()}
     wrong = sorted({*sizes} ^ {*by_name})
     if wrong:
-        problem = "is missing" if wrong[0] in by_name else "is no size of the arguments"
+        unknown = "is not a size of the arguments"
+        problem = "is missing" if wrong[0] in by_name else unknown
         raise graph_error(
             f"{wrong[0]} {problem}",
             op=op,

@@ -47,7 +47,7 @@ def _refused_gather(one: Gathering, axis: str, surely: bool) -> GraphError:
         f"{problem} along {axis!r} on each device: this gathers {one.bytes} bytes",
         op=one.node.asking,
         got=", ".join(str(v.type) for v in one.node.inputs),
-        expected=f"nothing that is gathered, by Shard({axis!r}, gather='refuse')",
+        expected=f"nothing to be gathered, because of Shard({axis!r}, gather='refuse')",
         hint="work along another axis, or leave gather='refuse' out",
         where=one.node.place,
     )

@@ -361,7 +361,7 @@ def _numpy_step(node: Node) -> HostNode:
         return JoinedPieces(
             node,
             node.place,
-            "what a loop kept of its steps is put together",
+            "the rows that a loop kept of its steps are joined",
             "give a bound of its steps: max_steps= of gt.while_loop",
         )
     reason = EMISSION["jax"].reason(node.primitive, "it has no JAX form")

@@ -326,8 +326,8 @@ class Plan(NotCalled):
 
     def _pictured(self) -> PlanPicture:
         if self.picture is None:
-            hint = "ask the plan of a compiled function: f.plan"
-            raise graph_error("this plan is that of no function", op="plan", hint=hint)
+            hint = "use the plan of a compiled function: f.plan"
+            raise graph_error("this plan belongs to no function", op="plan", hint=hint)
         return self.picture()
 
     def to_dict(self) -> dict[str, object]:

@@ -202,7 +202,7 @@ def check_shards(graph: Graph, policies: Mapping[Symbol, Policy]) -> None:
         origin = symbol.origin
         if origin is not None:
             raise graph_error(
-                f"only axes of arguments are sharded, and {shown_name(symbol)} is "
+                f"only axes of arguments can be sharded, and {shown_name(symbol)} is "
                 "computed",
                 op="function",
                 hint="use Pad()",

@@ -43,7 +43,7 @@ class Shard:
         axis: Any = self.axis
         if not isinstance(axis, str) or not axis:
             raise graph_error(
-                "a shard is along one axis of a mesh, by its name",
+                "a shard is along one axis of a mesh, given by name",
                 op="Shard",
                 got=shortened(repr(axis)),
                 hint='graphc.Shard("data")',
@@ -51,16 +51,16 @@ class Shard:
         if self.pad is not None and type(self.pad) is not Pad:
             nested = isinstance(self.pad, Shard)
             raise graph_error(
-                "a shard is along one axis of a mesh, not along two"
+                "a shard is along one axis of a mesh, not two"
                 if nested
-                else "the capacities of a shard are told by a Pad",
+                else "the capacities of a shard are given by a Pad",
                 op="Shard",
                 got=shortened(repr(self.pad)),
                 hint=f"graphc.Shard({axis!r}, graphc.Pad(...))",
             )
         if self.gather not in ("allow", "refuse"):
             raise graph_error(
-                "what needs all elements along an axis gathers them, or is an error",
+                "`gather` says whether ops may gather all the elements along an axis",
                 op="Shard",
                 got=f"gather={shortened(repr(self.gather))}",
                 expected="'allow' or 'refuse'",
@@ -92,7 +92,7 @@ class Sharded(Pad):
     @property
     def remedy(self) -> str:
         """The way out where an op needs the true size."""
-        return "give graphc.Pad() instead of Shard: the program is on one device then"
+        return "give graphc.Pad() instead of Shard: the program then runs on one device"
 
 
 def sharded_dims(dims: object, mesh: DeviceMesh | None, op: str = "function") -> object:
@@ -103,7 +103,7 @@ def sharded_dims(dims: object, mesh: DeviceMesh | None, op: str = "function") ->
     """
     if isinstance(dims, Shard):
         raise graph_error(
-            "a shard is for a size that is named: one array has several",
+            "a shard is for one named size: an array may have several",
             op=op,
             got=f"dims={dims!r}",
             hint=f'dims={{"batch": graphc.Shard({dims.axis!r})}}',
@@ -126,7 +126,7 @@ def shared_shard(
     shards = dict.fromkeys(p for p in policies if isinstance(p, Sharded))
     if len(shards) > 1:
         raise graph_error(
-            f"{' and '.join(sorted(map(shown_name, symbols)))} must be equal, and are "
+            f"{' and '.join(sorted(map(shown_name, symbols)))} must be equal, but are "
             "sharded in different ways",
             op="function",
             got=" and ".join(f"{p.axis}, {p}" for p in shards),
@@ -161,7 +161,7 @@ def _sharded(key: HasName, shard: Shard, mesh: DeviceMesh | None, op: str) -> Sh
             "there is no mesh to shard over",
             op=op,
             got=got,
-            hint=f"mesh=graphc.mesh({shard.axis}=...), or jax.set_mesh(...) before",
+            hint=f"mesh=graphc.mesh({shard.axis}=...), or jax.set_mesh(...) first",
         )
     check_axis(mesh, shard.axis, op, got)
     return _policy_of_shard(shard, mesh)

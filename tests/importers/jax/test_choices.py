@@ -12,12 +12,12 @@ def twice(x):
 
 
 JIT = {
-    "dims='padd'": "no policy for sizes; did you mean 'pad'?\n  got: dims='padd'",
+    "dims='padd'": "not a policy for sizes; did you mean 'pad'?\n  got: dims='padd'",
     "dims=3": "hint: capacities are dims={'n': graphc.Pad(buckets=[3])}",
     "dims=[16, 32]": "dims={'n': graphc.Pad(buckets=[16, 32])}",
     "dims={'k': 16}": "dims={'k': graphc.Pad(buckets=[16])}",
     "dims={'n': 'padd'}": "did you mean 'pad'?\n  got: dims={'n': 'padd'}",
-    "dims={'n': None}": "no policy for sizes\n  got: dims={'n': None}",
+    "dims={'n': None}": "not a policy for sizes\n  got: dims={'n': None}",
     "dims=graphc.Pad": "hint: graphc.Pad() makes one",
     "dims=graphc.Budget": "hint: graphc.Budget() makes one",
     "dims={'n': graphc.Budget()}": "a Budget is for all sizes together",
@@ -54,8 +54,8 @@ OTHERS = {
         "rewrites='none'": "hint: rewrites=graphc.rewrites.none",
         "pad=3": "got: pad=3\n  hint: pad=graphc.Pad(...)",
         "pad=graphc.Pad": "hint: pad=graphc.Pad(...)",
-        "batch=0": "a batch has no examples\n  got: 0",
-        "batch='all'": "a batch has no examples\n  got: 'all'",
+        "batch=0": "batch must be an integer of at least 1\n  got: 0",
+        "batch='all'": "batch must be an integer of at least 1\n  got: 'all'",
         "total=1": "total cannot be 1\n  expected: True or False",
         "group='n'": "group cannot be 'n'",
     },

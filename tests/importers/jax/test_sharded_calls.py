@@ -32,7 +32,7 @@ def test_no_mesh():
     assert refusal(lambda: jitted(mesh=None)) == [
         "jit: there is no mesh to shard over",
         "  got: dims={'n': Shard(axis='data', pad=None, gather='allow')}",
-        "  hint: mesh=graphc.mesh(data=...), or jax.set_mesh(...) before",
+        "  hint: mesh=graphc.mesh(data=...), or jax.set_mesh(...) first",
     ]
 
 

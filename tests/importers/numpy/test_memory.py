@@ -115,7 +115,7 @@ def test_names_of_random_numbers_are_classes_still():
     [
         (
             lambda x: scipy.special.diric(x, 3),
-            "scipy.special.diric: takes arrays, no symbolic values",
+            "scipy.special.diric: takes arrays, not symbolic values",
         ),
         (lambda x: scipy.fft.dct(x), "scipy.fft.dct: takes no arrays that are traced"),
     ],

@@ -426,8 +426,8 @@ ERRORS = [
     (lambda: gt.nn.group_norm(x, 4), "6 channels cannot be split into 4 groups"),
     (lambda: gt.nn.group_norm(x, 2, axis=0), "axis 0 is the batch"),
     (lambda: gt.nn.dropout(x, 1.5, np.zeros(2, "uint32")), "the rate must be from 0"),
-    (lambda: gt.nn.dropout(x, "a", np.zeros(2, "uint32")), "dropout: no array and no"),
-    (lambda: gt.nn.elu("a"), "elu: no array and no number"),
+    (lambda: gt.nn.dropout(x, "a", np.zeros(2, "uint32")), "dropout: neither an array"),
+    (lambda: gt.nn.elu("a"), "elu: neither an array nor a number"),
     (lambda: gt.nn.standardize(x, mean=z), "nn.standardize: needs real numbers"),
     (
         lambda: gt.nn.dot_product_attention(x, x[:, :4], x[:, :4]),

@@ -145,5 +145,6 @@ def test_counts_bodies_and_batches(dims):
 
 def test_a_function_that_gives_another_structure_is_refused():
     x = gt.vector("x")
-    with pytest.raises(graphc.GraphError, match="the function must give what it takes"):
+    message = "the function must return the structure that it takes"
+    with pytest.raises(graphc.GraphError, match=message):
         gt.associative_scan(lambda a, b: [a, b], x)

@@ -184,17 +184,17 @@ def test_what_is_refused():
     assert refused(lambda: graphc.function([X, Y], z(), jit=True)) == (
         "function: jit=True is impossible: cond needs the size branch_size, which "
         "depends on data\n"
-        "  hint: let the branches of cond or switch give one size: pad them, or mask "
+        "  hint: make all branches of cond or switch return one size: pad, or mask "
         'with gt.where, or use jit="auto"'
     )
     assert refused(lambda: gt.cond(p, lambda: X, lambda: gt.sum(Y))) == (
-        "cond: branches return different types in place 0\n"
-        "  got: float64[n] of branch 1\n"
+        "cond: branches return different types in position 0\n"
+        "  got: float64[n] from branch 1\n"
         "  expected: float64[]"
     )
     assert refused(lambda: gt.switch(K, [lambda: X, lambda: Y > 0])) == (
-        "switch: branches return different types in place 0\n"
-        "  got: bool[m] of branch 1\n"
+        "switch: branches return different types in position 0\n"
+        "  got: bool[m] from branch 1\n"
         "  expected: float64[n]\n"
         '  hint: convert it: gt.asarray(y, "float64")'
     )

@@ -88,8 +88,8 @@ def test_dicts_are_matched_by_their_keys():
 
 def test_branches_that_disagree():
     assert refusal(lambda: gt.cond(A > 0, lambda: X, lambda: A)) == (
-        "cond: branches return different types in place 0\n"
-        "  got: float64[n] of branch 1\n  expected: float64[]"
+        "cond: branches return different types in position 0\n"
+        "  got: float64[n] from branch 1\n  expected: float64[]"
     )
     assert refusal(lambda: gt.switch(N, [lambda: A, lambda: (A, A)])) == (
         "switch: branches return different structures\n"
@@ -132,7 +132,7 @@ def test_what_a_body_must_return():
     assert "must return a pair: the next carry, and an output\n  got: Value" in text
     vector = lambda: gt.while_loop(lambda c: c > 0, lambda c: c, X)
     assert "the condition must be a scalar" in refusal(vector)
-    assert "the first argument is the function" in refusal(lambda: gt.map(X, X))
+    assert "the first argument must be a function" in refusal(lambda: gt.map(X, X))
 
 
 def steps(most, use):
@@ -254,7 +254,7 @@ def test_variables_of_a_body_are_its_own():
         assert f"of the body at {line_of('# of which it is')}" in text
         assert f"is needed by scan at {line_of('# that takes it')}" in text
         text = refusal(lambda: graphc.function([A, X], leaked + 1))
-        assert "let the body give it back" in text
+        assert "let the body return it" in text
     gt.cond(A > 0, lambda v: kept.append(v) or v, lambda v: v, A)
     text = refusal(lambda: graphc.function([A], kept[-1]))
     assert "of the body of a loop or branch is used outside of it" in text
@@ -287,15 +287,15 @@ def test_options_of_loops():
     assert "must return a pair: the next carry, and an output\n  got: Value" in text
     for unroll in (0, -1, 1.5, "all"):
         text = refusal(lambda: gt.scan(summed, A, X, unroll=unroll))
-        assert "unroll is a positive number of steps, or True" in text
+        assert "unroll must be a positive number of steps, or True" in text
     text = refusal(lambda: gt.scan(summed, A, X, until=lambda c, y: c < X))
     assert "scan: the condition must be a scalar" in text
     for size in (0, -2):
         text = refusal(lambda: gt.map(lambda v: v, X, batch_size=size))
-        assert "a batch has at least one element" in text
+        assert "a batch must have at least one element" in text
     for size in (1.5, True, N):
         text = refusal(lambda: gt.map(lambda v: v, X, batch_size=size))
-        assert "the size of a batch is an integer" in text
+        assert "the size of a batch must be an integer" in text
     for options in ({}, {"batch_size": 2}):
         text = refusal(lambda: gt.map(lambda v: v, A, **options))
         assert "map: a sequence needs an axis" in text

@@ -138,7 +138,7 @@ def test_sizes_in_steps_that_cannot_be_padded():
     f = graphc.function([X, A], ys, dims={"count": "pad"}, backend="numpy")
     below = [np.sum(FOUR[v > FOUR]) for v in FOUR]
     alike([f(FOUR, 1.2)], [np.array(below)])
-    why = "compiled for each\n  because random_permutation in it: "
+    why = "compiled for each\n  because random_permutation inside it: "
     assert why in f.explain(full=True)
 
 
@@ -159,7 +159,7 @@ def test_refusals():
         jax.jit(graphc.function([X, A], c))(FOUR, 1.2)
     with pytest.raises(graphc.GraphError, match="has a size that depends on the step"):
         gt.scan(lambda c, v: (c, X[v > X]), A, X)
-    with pytest.raises(graphc.GraphError, match="a loop within runs in Python"):
+    with pytest.raises(graphc.GraphError, match="a loop in the body runs in Python"):
         gt.cond(A > 0, lambda: scanned()[0], lambda: A)
     grows, _ = gt.scan(lambda c, v: (c[c < v], None), X, X)
     for backend in BACKENDS:

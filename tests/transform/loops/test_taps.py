@@ -140,9 +140,9 @@ def test_taps_refused():
         lambda *ys: ys[0], {"initial": first, "taps": taps}, X
     )
     text = refusal(tapped([-1, 0]))
-    assert "the taps of an output are negative\n  got: taps [-1, 0]" in text
+    assert "the taps of an output must be negative\n  got: taps [-1, 0]" in text
     for bad in ([], [True], [1.5], "ab"):
-        assert "taps are integers, at least one" in refusal(tapped(bad))
+        assert "taps must be integers, at least one" in refusal(tapped(bad))
     text = refusal(tapped([-3], gt.zeros(2)))
     assert "taps [-3] look back 3 steps\n  got: an initial float32[2]" in text
     assert "expected: 3 values along the first axis" in text

@@ -176,8 +176,8 @@ def test_a_number_is_never_cut_to_the_dtype_before_it():
 def test_branches_of_numbers_of_another_kind():
     text = refusal(lambda: gt.cond(P, lambda: 2.5, lambda: I[0]))
     assert text == [
-        "cond: branches return different types in place 0",
-        "  got: weak float64[] of branch 1",
+        "cond: branches return different types in position 0",
+        "  got: weak float64[] from branch 1",
         "  expected: int32[]",
         '  hint: convert it: gt.asarray(y, "int32")',
     ]

@@ -38,7 +38,7 @@ def test_an_op_that_gathers_is_refused():
         "roll: needs all elements along 'data' on each device: this gathers "
         "12*batch_capacity bytes",
         "  got: float32[batch_capacity, 3], int64[batch_capacity]",
-        "  expected: nothing that is gathered, by Shard('data', gather='refuse')",
+        "  expected: nothing to be gathered, because of Shard('data', gather='refuse')",
         "  hint: work along another axis, or leave gather='refuse' out",
     ]
     assert "y = gt.roll(x, 1, axis=0)" in lines[-2]
@@ -111,7 +111,7 @@ def test_no_such_word():
     with pytest.raises(graphc.GraphError) as caught:
         graphc.Shard("data", gather="never")
     assert str(caught.value).splitlines()[:3] == [
-        "Shard: what needs all elements along an axis gathers them, or is an error",
+        "Shard: `gather` says whether ops may gather all the elements along an axis",
         "  got: gather='never'",
         "  expected: 'allow' or 'refuse'",
     ]

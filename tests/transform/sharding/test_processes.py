@@ -155,7 +155,7 @@ def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_
     first, second = [
         [line for line in out.splitlines() if "process" in line] for out in outs
     ]
-    needs = "nothing is to be compiled here, and this call needs a compilation"
+    needs = "nothing may be compiled here, but this call needs a compilation"
     assert f"jit: process 1 has refused its call: {needs}" == first.pop(0)
     assert f"jit: {needs}" in outs[1].splitlines()
     assert first[0].endswith("and process 1 has x: float32[6, 3]")

@@ -238,7 +238,7 @@ def test_no_mesh():
     assert refusal(lambda: sharded(mesh=None)) == [
         "function: there is no mesh to shard over",
         "  got: dims={'batch': Shard(axis='data', pad=None, gather='allow')}",
-        "  hint: mesh=graphc.mesh(data=...), or jax.set_mesh(...) before",
+        "  hint: mesh=graphc.mesh(data=...), or jax.set_mesh(...) first",
     ]
 
 
@@ -318,7 +318,8 @@ def test_an_op_that_needs_the_true_size():
     *told, hint, place = caught.value.args[0].splitlines()
     assert told[0].startswith("linalg.lu: the size n cannot be padded here: ")
     assert hint == (
-        "  hint: give graphc.Pad() instead of Shard: the program is on one device then"
+        "  hint: give graphc.Pad() instead of Shard: "
+        "the program then runs on one device"
     )
     assert "y, *_ = gt.linalg.lu(x)" in place
 
@@ -341,7 +342,7 @@ def test_sizes_that_must_be_equal_and_lie_differently():
     mesh = graphc.mesh(data=1, model=1)
     f = lambda: graphc.function([x, y], gt.dot(x, y), dims=dims, mesh=mesh).plan
     assert refusal(f)[0] == (
-        "function: m and n must be equal, and are sharded in different ways"
+        "function: m and n must be equal, but are sharded in different ways"
     )
 
 
@@ -358,18 +359,18 @@ def test_a_size_that_is_computed():
     dims, mesh = {k: graphc.Shard("data")}, graphc.mesh(data=1)
     f = lambda: graphc.function([x, k], gt.arange(k) * x[0], dims=dims, mesh=mesh).plan
     assert refusal(f)[0] == (
-        "function: only axes of arguments are sharded, and k is computed"
+        "function: only axes of arguments can be sharded, and k is computed"
     )
 
 
 def test_all_sizes_at_once():
     lines = refusal(lambda: sharded(dims=graphc.Shard("data")))
-    assert lines[0].startswith("function: a shard is for a size that is named")
+    assert lines[0].startswith("function: a shard is for one named size")
 
 
 def test_a_policy_of_no_size():
     lines = refusal(lambda: sharded(dims={3: graphc.Shard("data")}))
-    assert lines[0] == "function: `dims` names a size that the graph has not"
+    assert lines[0] == "function: `dims` names a size that the graph does not have"
 
 
 GIVEN_AWAY = """
@@ -406,20 +407,20 @@ def test_a_mesh_for_nothing():
 @pytest.mark.parametrize("axis", [3, None, "", ("data", "model")])
 def test_a_shard_that_names_no_axis(axis):
     lines = refusal(lambda: graphc.Shard(axis))
-    assert lines[0] == "Shard: a shard is along one axis of a mesh, by its name"
+    assert lines[0] == "Shard: a shard is along one axis of a mesh, given by name"
 
 
 def test_a_shard_of_something_else():
     lines = refusal(lambda: graphc.Shard("data", graphc.Shard("model")))
-    assert lines[0] == "Shard: a shard is along one axis of a mesh, not along two"
+    assert lines[0] == "Shard: a shard is along one axis of a mesh, not two"
     lines = refusal(lambda: graphc.Shard("data", "pad"))
-    assert lines[0] == "Shard: the capacities of a shard are told by a Pad"
+    assert lines[0] == "Shard: the capacities of a shard are given by a Pad"
 
 
 @pytest.mark.parametrize("axes", [{}, {"data": 0}, {"data": True}, {"data": "4"}])
 def test_a_mesh_of_no_devices(axes):
     lines = refusal(lambda: graphc.mesh(**axes))
-    assert lines[0] == "mesh: a mesh has axes, each with a number of devices"
+    assert lines[0] == "mesh: a mesh needs axes, each with a number of devices"
 
 
 def test_no_file_of_a_model(tmp_path):

@@ -91,7 +91,7 @@ def row_of_picked(node: Node, axis: int, row: Value) -> Value:
             left = without_item(node, i)
             return same_op(node, [row], **left) if left["kinds"] else row
         taken += kind != "n"
-    raise AssertionError("nothing is picked along this axis")
+    raise AssertionError("the index picks no position along this axis")
 
 
 class Written(NamedTuple):

@@ -29,7 +29,7 @@ from graphc.rewriting.loops.fuse.stream_reductions import (
 )
 
 Fold = Callable[[Node, PartPlace, Stream], StreamReduction | None]
-FOLDS: RuleTable[Fold] = RuleTable("folds that are no monoids")
+FOLDS: RuleTable[Fold] = RuleTable("folds that are not monoids")
 LATEST = np.iinfo("int32").max
 _STARTED = {  # of tiles that may be empty
     **dict.fromkeys((OP.max, OP.max_from), OP.max_from),
