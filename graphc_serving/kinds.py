@@ -20,7 +20,7 @@ class Kind(NamedTuple):
 def of(kind: type, value: Any) -> Any:
     """Return the value; raise TypeError unless its type is exactly this one."""
     if type(value) is not kind:
-        raise TypeError(f"{shortened(repr(value), 40)} is no {kind.__name__}")
+        raise TypeError(f"{shortened(repr(value), 40)} is not of type {kind.__name__}")
     return value
 
 
@@ -34,7 +34,7 @@ def shape_of(sizes: Any) -> Shape:
     """Return a list of sizes as a shape; raise TypeError or ValueError for others."""
     shape = tuple([of(int, n) for n in list_of(sizes)])
     if any(not 0 <= n < 2**63 for n in shape):
-        raise ValueError(f"{shape} is no shape")
+        raise ValueError(f"{shape} is not a shape")
     return shape
 
 

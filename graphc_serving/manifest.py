@@ -44,7 +44,7 @@ class ModelError(ValueError):
     ...     graphc_serving.load(sys.executable)
     ... except graphc_serving.ModelError as error:
     ...     print(error.args[0].partition(" ")[2])
-    is no model: it is no file of safetensors, as f.export(path, ...) writes
+    is not a model: it is not a file of safetensors, as f.export(path, ...) writes
 
     The message is `args[0]`; `str` names the command that explains such errors too.
     """
@@ -171,9 +171,9 @@ def read(path: str) -> tuple[Manifest, Tensors]:
     try:
         return _read(path)
     except Malformed as error:
-        raise ModelError(f"{path} is no model: {error}") from None
+        raise ModelError(f"{path} is not a model: {error}") from None
     except MemoryError:
-        raise ModelError(f"there is no memory to read {path}") from None
+        raise ModelError(f"too little memory to read {path}") from None
 
 
 def digest(manifest: Mapping[str, Any], tensors: Tensors) -> str:
@@ -199,7 +199,7 @@ def _read(path: str) -> tuple[Manifest, Tensors]:
         problem = f"an older graphc wrote it, in format {number}; this one reads"
         raise Malformed(f"{problem} {FORMAT}: export it again")
     if digest(stored, tensors) != stored.get("digest"):
-        raise Malformed("it is damaged or was changed: its digest is another one")
+        raise Malformed("it is damaged or was changed: its digest does not match")
     return _checked(stored, tensors), tensors
 
 
@@ -258,7 +258,7 @@ def _parameters(stored: Any, inputs: Sequence[Input]) -> tuple[Parameter, ...]:
     pairs = [list_of(pair) for pair in list_of(stored)]
     parameters = tuple([Parameter(of(str, n), structure_of(s)) for n, s in pairs])
     if sum(leaves(p.structure) for p in parameters) != len(inputs):
-        raise ValueError("the parameters hold another number of inputs")
+        raise ValueError("the parameters hold a different number of inputs")
     return parameters
 
 
@@ -312,7 +312,7 @@ def _with_steps(manifest: Manifest, steps: Any, results: Any) -> Manifest:
     read_steps = tuple(map(reader.step, list_of(steps)))
     outputs = tuple(map(reader.array, list_of(results)))
     if len(outputs) != leaves(manifest.structure):
-        raise ValueError("the structure has another number of outputs")
+        raise ValueError("the structure has a different number of outputs")
     return replace(manifest, steps=read_steps, results=outputs)
 
 

@@ -306,6 +306,6 @@ def _no_device(jax: Any, platforms: Sequence[str]) -> ModelError:
     there = ", ".join(sorted({device.platform for device in jax.devices()}))
     exported_for = ", ".join(repr(shortened(platform, 20)) for platform in platforms)
     return ModelError(
-        f"the model is for {exported_for}, which JAX has not here"
+        f"the model is for {exported_for}, which JAX does not have here"
         f"\n  got: {there}\n  hint: export it with platforms=[...]"
     )

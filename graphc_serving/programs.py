@@ -44,7 +44,7 @@ def compiled(
         raise Unreadable(f"{problem}\n  got: {text}") from None
     strange = sorted(targets - private_jax.stable_targets())
     if strange:
-        problem = f"program {i} calls what no exported program may"
+        problem = f"program {i} calls something that no exported program may"
         raise ModelError(f"{problem}\n  got: {shortened(', '.join(strange))}")
     with settings():
         executable: Callable[..., Any] = lowered.compile()

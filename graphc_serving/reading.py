@@ -19,7 +19,7 @@ LARGEST_MANIFEST = 2**26
 KEY = "graphc"  # of the manifest, in the metadata
 NDArray = np.ndarray[Any, Any]
 Tensors = Mapping[str, NDArray]
-_OTHER = "it is no file of safetensors, as f.export(path, ...) writes"
+_OTHER = "it is not a file of safetensors, as f.export(path, ...) writes"
 _LENGTH = 8  # bytes that hold the length of the header
 
 
@@ -31,7 +31,7 @@ def contents(path: str) -> tuple[dict[str, Any], Tensors]:
     """Read the manifest and the tensors of a file; raise Malformed, or OSError."""
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        raise Malformed("it is no regular file")  # a pipe might never end
+        raise Malformed("it is not a regular file")  # a pipe might never end
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > LARGEST:

@@ -112,7 +112,7 @@ class Call:
     def zeros(self, shape: Row, dtype: str) -> Any:
         """Make an array of zeros."""
         if any(n < 0 for n in shape):
-            raise StepError(f"there is no array of {shape} elements")
+            raise StepError(f"an array cannot have the shape {shape}")
         return zeros(shape, np.dtype(dtype))
 
     def holds(self, condition: Any) -> Sequence[int]:
@@ -180,7 +180,7 @@ class Call:
     def rows(self, array: Any, count: int) -> Any:
         """Return `count` rows of an array, with zeros behind the rows it has."""
         if count < 0:
-            raise StepError(f"there are no {count} rows")
+            raise StepError(f"an array cannot have {count} rows")
         padded = zeros((count, *array.shape[1:]), array.dtype)
         stored = np.asarray(array)[:count]
         padded[: len(stored)] = stored

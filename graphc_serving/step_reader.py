@@ -89,7 +89,7 @@ class StepReader:
         """Return the number of an array; raise TypeError or ValueError for others."""
         place: int = of(int, number)
         if not 0 <= place < len(self.kinds) or self.kinds[place] is None:
-            raise ValueError(f"{place} is no array")
+            raise ValueError(f"{place} is not an array")
         return place
 
     def _made(self, step: Step) -> list[Kind | None]:
@@ -108,13 +108,13 @@ class StepReader:
 
     def _of_read(self, array: int, name: str, cut: bool) -> list[Kind | None]:
         dtype, rank = self._kind(array)
-        _require(is_integer(dtype) and not rank, "what is read must be an integer")
+        _require(is_integer(dtype) and not rank, "only an integer can be read")
         return [None]
 
     def _of_apply(self, name: str, formulas: Sequence[Any]) -> list[Kind | None]:
         count, operands = len(formulas), OPERANDS.get(name)
         fits = 0 < count <= MOST_FACTORS and operands in (None, count)
-        _require(fits, f"{name} takes another number of operands")
+        _require(fits, f"{name} takes a different number of operands")
         return [None]
 
     def _of_number(self, number: object, dtype: str) -> list[Kind | None]:
@@ -151,7 +151,7 @@ class StepReader:
     def _of_require(self, array: int, texts: Sequence[str]) -> list[Kind | None]:
         dtype, rank = self._kind(array)
         fits = not rank and len(texts) == 1 if dtype == "bool" else rank == 1
-        _require(fits and bool(texts), "what is tested must be a condition")
+        _require(fits and bool(texts), "only a condition can be tested")
         _require(dtype == "bool" or is_integer(dtype), "a condition has no numbers")
         return []
 
@@ -191,11 +191,11 @@ class StepReader:
         parts = list_of(stored)
         *arrays, integers, length, reverse, counted, going = parts[:8]
         name, stacked, body, ends = parts[8:]
-        _require(self._depth < DEEPEST, "loops are too deep within others")
+        _require(self._depth < DEEPEST, "loops are nested too deeply")
         carries, rows, captures = (tuple(map(self.array, list_of(x))) for x in arrays)
         sizes = self._formulas(integers)
         of_rows = list(map(self._kind, rows))
-        _require(all(kind.rank for kind in of_rows), "a number is no row")
+        _require(all(kind.rank for kind in of_rows), "a scalar has no rows")
         kinds: list[Kind | None] = list(map(self._kind, carries))
         kinds += [Kind(dtype, rank - 1) for dtype, rank in of_rows]
         kinds += [*map(self._kind, captures), *[None] * len(sizes)]
@@ -226,7 +226,8 @@ class StepReader:
         expected += [Kind("bool", 0)] * (loop.going is not None)
         expected += [Kind(dtype, len(sizes)) for dtype, sizes in loop.stacked]
         _require(
-            [body._kind(i) for i in loop.results] == expected, "a loop gives others"
+            [body._kind(i) for i in loop.results] == expected,
+            "the body of a loop gives other values",
         )
         if loop.counted is not None:
             dtype, rank = self._kind(loop.counted)
@@ -242,7 +243,7 @@ class StepReader:
         return kinds + [Kind(dtype, len(sizes) + 1) for dtype, sizes in loop.stacked]
 
     def _of_rows(self, array: int, count: Any) -> list[Kind | None]:
-        _require(self._kind(array).rank > 0, "a number has no rows")
+        _require(self._kind(array).rank > 0, "a scalar has no rows")
         return [self._kind(array)]
 
     def _sizes(self, stored: Any) -> tuple[Formula | None, ...]:
@@ -264,7 +265,7 @@ class StepReader:
     def _integer(self, number: Any) -> int:
         place: int = of(int, number)
         if not 0 <= place < len(self.kinds) or self.kinds[place] is not None:
-            raise ValueError(f"{place} is no integer")
+            raise ValueError(f"{place} is not an integer")
         return place
 
 
@@ -296,7 +297,7 @@ def _require(holds: bool, problem: str) -> None:
 
 def _count(stored: Any) -> int:
     count: int = of(int, stored)
-    _require(count >= 0, f"{count} is no count")
+    _require(count >= 0, f"{count} is not a count")
     return count
 
 

@@ -135,7 +135,7 @@ def zeros(shape: Row, dtype: Any) -> Any:
     try:
         return np.zeros(shape, dtype)
     except (MemoryError, ValueError):
-        raise StepError(f"there is no memory for an array of shape {shape}") from None
+        raise StepError(f"too little memory for an array of shape {shape}") from None
 
 
 def within(integer: int) -> int:

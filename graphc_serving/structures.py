@@ -22,11 +22,11 @@ def structure_of(stored: Any, depth: int = 0) -> Structure:
         return stored
     kind, parts = list_of(stored)
     if depth >= DEEPEST:
-        raise ValueError("a structure is too deep")
+        raise ValueError("a structure is nested too deeply")
     if kind not in ("list", "tuple"):
         keys = [of(str, key) for key in list_of(kind)]
         if len(keys) != len(list_of(parts)):
-            raise ValueError("a dict has as many keys as parts")
+            raise ValueError("a dict must have as many keys as parts")
     return [kind, [structure_of(part, depth + 1) for part in list_of(parts)]]
 
 

@@ -81,7 +81,7 @@ def result_of(name: str, operands: Sequence[Kind]) -> str:
         taken, result = [], dtypes[0]
     if taken != dtypes:
         names = " and ".join([kind.dtype for kind in operands])
-        raise ValueError(f"{name} takes no {names}")
+        raise ValueError(f"{name} does not take {names}")
     has_axes = any(kind.rank for kind in operands)
     if of_numbers and (has_axes or result.name not in of_numbers):
         raise ValueError(f"{name} takes numbers alone, of {' or '.join(of_numbers)}")

@@ -63,7 +63,7 @@ def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
     for NumPy, and those with a size that depends on data.
     """
     if subject.plain is None:
-        raise CommandError(f"{subject.name} is no function for jax.jit to compile")
+        raise CommandError(f"{subject.name} is not a function that jax.jit can compile")
     rival = jax.jit(subject.plain, static_argnums=subject.static_argnums)
     arguments = [subject.arguments(sizes) for sizes in calls]
     xla.listen(jax)

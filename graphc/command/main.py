@@ -24,15 +24,15 @@ EXAMPLES = """examples:
   graphc show model.py:loss --out plan.html     the plan as a page
   graphc forecast model.py:loss --sizes n=1..500 d=16
   graphc bench step.py:step --args 'float32[n]' --sizes n=1..60 --dims pad
-  graphc source model.py:loss --model           the program, without what all share
+  graphc source model.py:loss --model           the program, without shared parts
   graphc doctor --json                          what is installed, and what runs
   graphc calibrate --json                       the costs of this device
-  graphc help call-dtype                        what an error is about, by its entry
+  graphc help call-dtype                        an error explained, by its entry
 
 exit codes:
   0  done
   1  a check failed: results of bench differ, doctor found a fault
-  2  the command line cannot be understood, or names what is not there
+  2  the command line cannot be understood, or names something that is missing
   3  the code of the target raised an error, or graphc refused its program
 """
 TARGET = "FILE.py:NAME or MODULE:NAME; NAME is a function, of graphc or plain Python"
@@ -83,15 +83,15 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--full", action="store_true", help="each step and rule")
     show = about("show", _show, "draw the plan as a page, and open it in a browser")
     show.add_argument("--out", help="where to write it: .html, .svg or .json")
-    show.add_argument("--no-open", action="store_true", help="write it only")
+    show.add_argument("--no-open", action="store_true", help="only write it")
     source = about("source", _source, "print the program that graphc made")
-    source.add_argument("--model", action="store_true", help="only what is its own")
+    source.add_argument("--model", action="store_true", help="without shared parts")
     about("forecast", _forecast, "tell what calls of these sizes would cost")
     about("bench", _bench, "measure a function against jax.jit on these sizes")
     command("doctor", _doctor, "check versions, devices, the cache, and a few programs")
     command("calibrate", _calibrate, "measure the costs of the device for the planner")
     explained = command("help", _help, "explain an error by the entry in its last line")
-    explained.add_argument("entry", nargs="?", metavar="ENTRY", help="none: list all")
+    explained.add_argument("entry", nargs="?", metavar="ENTRY", help="default: all")
     return parser
 
 

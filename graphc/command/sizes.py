@@ -52,7 +52,7 @@ def _numbers(name: str, text: str) -> list[int]:
             listed = range(int(part), int(part) + 1)
         else:
             raise CommandError(
-                f"--sizes {name}={part}: {part!r} is no size and no range"
+                f"--sizes {name}={part}: {part!r} is neither a size nor a range"
             )
         if len(numbers) + len(listed) > MOST_CALLS:
             raise CommandError(f"--sizes {name}: more than {MOST_CALLS} sizes")
@@ -89,7 +89,7 @@ class ArraySpec:
         unknown = [n for n in self.shape if isinstance(n, str) and n not in sizes]
         if unknown:
             raise CommandError(
-                f"{self} has a size {unknown[0]}: add --sizes {unknown[0]}=8"
+                f"{self} needs the size {unknown[0]}: add --sizes {unknown[0]}=8"
             )
         shape = tuple(n if isinstance(n, int) else sizes[n] for n in self.shape)
         return drawn(self.dtype, shape, random)
@@ -132,4 +132,4 @@ def _size(text: str, word: str) -> int | str:
         return int(word)
     if word.isidentifier():
         return word
-    raise CommandError(f"--args {text}: {word!r} is no size and no name")
+    raise CommandError(f"--args {text}: {word!r} is neither a size nor a name")

@@ -91,10 +91,10 @@ def subject_of(
         _refuse(name, options, specs)
         return _of_function(name, target)
     if isinstance(target, type):
-        raise CommandError(f"{name} is a class, and no function")
+        raise CommandError(f"{name} is a class, not a function")
     if not callable(target):
         kind = type(target).__name__
-        raise CommandError(f"{name} is of type {kind}, and no function")
+        raise CommandError(f"{name} is of type {kind}, not a function")
     function = cast("Callable[..., Any]", target)
     compiled: Any = function
     if isinstance(target, Decorated):

@@ -26,7 +26,7 @@ def target_of(text: str) -> object:
     """
     place, separator, path = text.rpartition(":")
     if not separator or not place or not path:
-        raise CommandError(f"{text!r} names no function: write FILE.py:NAME")
+        raise CommandError(f"{text!r} does not name a function: write FILE.py:NAME")
     module = _module(place)
     value: Any = module
     for name in path.split("."):
@@ -51,7 +51,7 @@ def _module(place: str) -> ModuleType:
     name = f"graphc_target_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise CommandError(f"{place} is no file of Python")
+        raise CommandError(f"{place} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
@@ -69,7 +69,7 @@ def _imported(name: str) -> ModuleType:
         if isinstance(error.__cause__, ModuleNotFoundError) and name.startswith(
             error.__cause__.name or " "
         ):
-            raise CommandError(f"there is no file and no module {name}") from None
+            raise CommandError(f"there is no file or module {name}") from None
         raise
 
 

@@ -172,7 +172,7 @@ def raised(name: str, samples: list[Sample], refused: list[str]) -> str:
     """Tell which errors there are, as far as calls of the samples show them."""
     refusals = [listed(refused)] if refused else []
     if _refuses_misuse(name):
-        refusals.append("what is no array, number or size")
+        refusals.append("anything that is not an array, number or size")
     errors = [f"GraphError for {' and '.join(refusals)}"] if refusals else []
     if _guarded(name, samples):
         errors.append("CallError at a call whose sizes do not fit")

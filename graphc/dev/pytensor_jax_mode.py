@@ -141,7 +141,7 @@ PROGRAMS = [
         (x, k),
     ),
     Attempt("`pt.random.normal(size=(k,)).shape`", lambda k: drawn(k).shape, (k,)),
-    Attempt("an Op of ones own", lambda x: Halved()(pt.exp(x)), (x,)),
+    Attempt("an Op of one's own", lambda x: Halved()(pt.exp(x)), (x,)),
     Attempt(
         "`pt.betaincinv(x, x, p)`",
         lambda x, p: pt.betaincinv(x, x, p),

@@ -20,7 +20,7 @@ EXAMPLES = """examples:
 exit codes:
   0  done; with --check: no file is out of date
   1  with --check: a file is out of date
-  2  a name is not known, a package is missing, or this is no clone
+  2  a name is not known, a package is missing, or this is not a clone
 """
 
 
@@ -97,7 +97,7 @@ def _texts(name: str, root: Path) -> dict[Path, str]:
             raise
         raise UnableError(
             f"{name}: the package {error.name} is not installed; "
-            "python -m pip install -e '.[test]' brings all that this needs"
+            "python -m pip install -e '.[test]' installs all that this needs"
         ) from error
 
 
@@ -138,7 +138,7 @@ def _check_clone(root: Path) -> None:
     missing = missing_parts(root)
     if missing:
         raise UnableError(
-            f"{root} is no clone of the repository: there is no {missing[0]}; "
+            f"{root} is not a clone of the repository: there is no {missing[0]}; "
             "clone it, and run `python -m pip install -e '.[test]'` there"
         )
     if str(root) not in sys.path:  # for the samples of the tests

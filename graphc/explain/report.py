@@ -28,7 +28,7 @@ def explain(plan: Plan, backend: str) -> str:
     lines = [f"{title} program of ({inputs})"]
     lines += _paddings(plan) + without_mesh(plan)
     if backend == "numpy":
-        lines.append("one straight program: nothing is compiled, sizes are at hand")
+        lines.append("one straight program: nothing is compiled, and sizes are known")
         return "\n".join([*lines, *_guards(plan.segments)])
     segments, glue = len(plan.segments), len(plan.glue)
     lines.append(f"{_some(segments, 'compiled segment')}, {_some(glue, 'glue step')}")
@@ -116,8 +116,8 @@ def _segment(segment: Segment) -> list[str]:
 
 
 GROWS = [
-    "  how many steps it does is known when it stops: it runs until its rows are full,",
-    "  then on in more; there are 16 at first",
+    "  its number of steps is known when it stops: it runs until its rows are full,",
+    "  then goes on in more; there are 16 at first",
     "  to remove it: give a bound of its steps: max_steps= of gt.while_loop",
 ]
 
@@ -156,7 +156,7 @@ def _glue(step: Glue) -> list[str]:
         Read: "glue: one integer is read from the device",
         HostNode: "glue: host arithmetic",
         PythonLoop: "glue: a loop runs in Python",
-        JoinedPieces: "glue: rows are put together",
+        JoinedPieces: "glue: rows are joined",
         Check: "glue: a check",
     }
     lines = [heads[type(step)], f"  because {step.reason}"]

@@ -181,7 +181,7 @@ class LogDensity:
         if isinstance(values, (str, dict)) or sizes != expected:
             shape = "" if isinstance(values, dict) else f" of shape {sizes}"
             text = describe(
-                "the free values come as one vector",
+                "the free values must be one vector",
                 op="logp_and_grad",
                 got=f"{type(values).__name__}{shape}",
                 expected=f"{expected[0]} numbers: {', '.join(self.names)}",

@@ -31,7 +31,7 @@ class JaxDensity:
         """The log density at a vector of free values."""
         if np.shape(values) != self.initial.shape:
             raise graph_error(
-                "the free values come as one vector",
+                "the free values must be one vector",
                 op="jax_density",
                 got=f"shape {np.shape(values)}",
                 expected=f"{len(self.initial)} numbers: {', '.join(self.names)}",

@@ -81,7 +81,7 @@ def sample(
         if sampler is not None:
             raise
         reason = str(error).splitlines()[0]
-        message = f"graphc.pymc.sample: pm.sample draws, because of {reason}"
+        message = f"graphc.pymc.sample: pm.sample draws instead, because of {reason}"
         warnings.warn(message, stacklevel=user_level())
         return _by_pymc(model, how)
     except (AttributeError, TypeError) as error:

@@ -88,7 +88,7 @@ def is_array(kind: object) -> bool:
 def input_value(v: Variable, position: int) -> Value:
     """Make a variable of graphc for an input of PyTensor."""
     if not is_array(v.type):
-        raise NotConverted(f"an input is no tensor: {v} of type {v.type}")
+        raise NotConverted(f"an input is not a tensor: {v} of type {v.type}")
     name = v.name or f"input_{position}"
     return gt.tensor(name, v.type.dtype, tuple(getattr(v.type, "shape", ())))
 
@@ -153,7 +153,7 @@ def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:
         return v.data
     if is_array(v.type):
         return constant(np.asarray(v.data, v.type.dtype))
-    raise NotConverted(f"a constant is no tensor: {v} of type {v.type}")
+    raise NotConverted(f"a constant is not a tensor: {v} of type {v.type}")
 
 
 def fitted(
@@ -167,7 +167,7 @@ def fitted(
     if not isinstance(expected, TensorType):  # of a scalar graph, done on whole arrays
         return value
     if value.type.rank != expected.ndim:
-        raise NotConverted("PyTensor states another number of axes than results have")
+        raise NotConverted("PyTensor states a number of axes that results do not have")
     is_one = [n == 1 and not isinstance(m, int) for n, m in _sizes(expected, value)]
     if any(is_one):
         pairs = zip(is_one, value.shape, strict=True)

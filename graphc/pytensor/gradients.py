@@ -58,7 +58,7 @@ def value_and_grad(
     listed = list(wrt) if isinstance(wrt, (list, tuple)) else [wrt]
     for v in listed:
         if v not in inputs:
-            problem = "gradients are taken by inputs"
+            problem = "gradients are taken with respect to inputs"
             hint = "give the variable among the inputs"
             raise graph_error(problem, op="value_and_grad", got=str(v), hint=hint)
     rewrite = rewrite or mode().optimizer.rewrite

@@ -158,7 +158,7 @@ def _foreign(node: Apply) -> str:
     for v in (*node.inputs, *node.outputs):
         known = isinstance(v, Constant) or isinstance(v.type, SliceType)
         if not known and not is_array(v.type):
-            return f"{v.type} is no array"
+            return f"{v.type} is not an array"
     if not has_conversion(node.op):
         return f"{type(node.op).__name__} has no conversion"
     return ""

@@ -169,5 +169,5 @@ class _Collector:
                 for remark in remarks
             ]
         if left_out:
-            notes.append(f"{left_out} more applications of rules have no record here")
+            notes.append(f"{left_out} more applications of rules are not recorded here")
         return list(dict.fromkeys(notes))

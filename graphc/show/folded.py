@@ -27,7 +27,7 @@ def folded(picture: PictureRecord) -> Json:
     """Return the data of a page."""
     programs = picture.programs[-MOST_PROGRAMS:]
     left = len(picture.programs) - len(programs)
-    more = [f"{left} programs before are not here"] if left else []
+    more = [f"{left} earlier programs are not shown here"] if left else []
     share = 1 / max(len(programs), 1)
     return {
         "title": picture.title,

@@ -30,11 +30,11 @@ class Showing:
         is False, the path is printed.
         """
         if not isinstance(open, bool):
-            raise graph_error("open is True or False", op="show", got=repr(open))
+            raise graph_error("open must be True or False", op="show", got=repr(open))
         kind = ".html" if path is None else Path(path).suffix.lower()
         if kind not in (".html", ".htm", ".svg", ".json"):
             raise graph_error(
-                f"a plan is not written as {kind or 'a file without a suffix'}",
+                f"a plan cannot be written as {kind or 'a file without a suffix'}",
                 op="show",
                 expected="a path that ends in .html, .svg or .json",
             )

@@ -60,7 +60,7 @@ class Steps:
         inputs = tuple([self._nodes.value(v) for v in plan.graph.inputs])
         results = [plan.resolve(v) for v in plan.graph.outputs]
         outputs = tuple([self._nodes.value(v) for v in results])
-        reason = "one straight program: nothing is compiled, sizes are at hand"
+        reason = "one straight program: nothing is compiled, and sizes are known"
         whole = StepRecord("program", reason, None, nodes, inputs, outputs)
         checks = [s for s in plan.steps if isinstance(s, Check)]
         return (whole, *[self._step(plan, check) for check in checks])

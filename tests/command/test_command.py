@@ -123,12 +123,12 @@ def test_results_that_differ_are_a_failed_check(capsys, model, monkeypatch):
 
 
 MISUSES = [
-    ("explain model.py", "names no function: write FILE.py:NAME"),
+    ("explain model.py", "does not name a function: write FILE.py:NAME"),
     ("explain absent.py:f", "there is no file absent.py"),
-    ("explain absent_module:f", "there is no file and no module absent_module"),
+    ("explain absent_module:f", "there is no file or module absent_module"),
     ("explain {}:los", "has no 'los'; it has loss"),
-    ("explain {}:Model", "is a class, and no function"),
-    ("explain {}:x", "is of type Value, and no function"),
+    ("explain {}:Model", "is a class, not a function"),
+    ("explain {}:x", "is of type Value, not a function"),
     ("explain {}:loss --dims pad", "is compiled already: leave --dims out"),
     ("explain {}:loss --args float32[n]", "is compiled already: leave --args out"),
     ("explain {}:step --shapes n", "is compiled already: leave --shapes out"),
@@ -138,12 +138,12 @@ MISUSES = [
     ("explain {}:plain --args float32[n] --sizes n", "--sizes cannot be 'n'"),
     ("explain {}:plain --args float32[n] --sizes n=9..3", "the first is larger"),
     ("explain {}:plain --args float32[n] --sizes n=3 n=4", "--sizes says n twice"),
-    ("explain {}:plain --args float32[n] --sizes n=3.", "'3.' is no size"),
+    ("explain {}:plain --args float32[n] --sizes n=3.", "'3.' is neither a size"),
     ("forecast {}:loss", "n is missing"),
     ("forecast {}:loss --sizes q=3", "expected: n"),
     ("forecast {}:first --sizes n=1,2 k=1,2,3", "2 for n, 3 for k"),
     ("forecast {}:plain --sizes n=3", "has no plan before it is called"),
-    ("bench {}:by_numpy --sizes n=3", "is no function for jax.jit to compile"),
+    ("bench {}:by_numpy --sizes n=3", "is not a function that jax.jit can compile"),
     ("bench {}:loss", "add --sizes n=8"),
     ("bench {}:head --sizes n=3", "the size k is open: add --sizes k=8"),
     (

@@ -69,7 +69,7 @@ def test_a_folder_of_files(clone, monkeypatch):
 def test_outside_of_a_clone_it_says_so(tmp_path, capsys):
     assert main(["regenerate"], tmp_path) == 2
     told = capsys.readouterr().err
-    assert told.startswith(f"regenerate: {tmp_path} is no clone of the repository: ")
+    assert told.startswith(f"regenerate: {tmp_path} is not a clone of the repository: ")
     assert "clone it, and run" in told
 
 

@@ -71,7 +71,7 @@ MISTAKES = {
     ),
     "open as a text": (
         lambda: graphc.function([X], X).show(open="no"),
-        "open is True or False",
+        "open must be True or False",
     ),
     "a pattern that is not called": (
         lambda: graphc.rewrite(p.exp, exact=True),

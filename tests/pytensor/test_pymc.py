@@ -58,7 +58,7 @@ def test_groups_and_observations_may_change():
             np.testing.assert_allclose(ours, theirs, 1e-8)
         counts.append(len(f.function.stats().compilations))
     assert len(set(counts)) == 1
-    with pytest.raises(graphc.CallError, match="free values come as one"):
+    with pytest.raises(graphc.CallError, match="free values must be one"):
         f(at[:-1])
 
 
@@ -257,7 +257,7 @@ def small():
     return model
 
 
-VECTOR = "the free values come as one vector"
+VECTOR = "the free values must be one vector"
 
 
 @pytest.mark.parametrize(

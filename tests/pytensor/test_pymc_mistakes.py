@@ -78,7 +78,7 @@ MISTAKES = {
     ),
     "misspelled": (OF_GRAPHC, "no option 'draw'", lambda: sample(draw=5)),
     "of pm.sample": (OF_GRAPHC, "no option 'initvals'", lambda: sample(initvals={})),
-    "values by name": (OF_GRAPHC, "come as one vector", lambda: at({"level": 0.0})),
+    "values by name": (OF_GRAPHC, "must be one vector", lambda: at({"level": 0.0})),
     "too many values": (OF_GRAPHC, "3 numbers: level", lambda: at(np.zeros(9))),
     "data of two lengths": (OF_GRAPHC, "do not broadcast", lambda: density([0, 1])),
     "no such mode": (ValueError, "GRAPHCC", lambda: doubled("GRAPHCC")),

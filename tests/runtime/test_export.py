@@ -196,7 +196,7 @@ def test_a_platform_that_is_not_here(tmp_path):
     m = graphc.load(tmp_path / "model", graph=True)  # compiled for this device
     same(m(np.ones(3, "float32")), f(np.ones(3, "float32")))
     assert message(graphc.ModelError, lambda: graphc.load(tmp_path / "model")) == (
-        "the model is for 'tpu', which JAX has not here\n"
+        "the model is for 'tpu', which JAX does not have here\n"
         "  got: cpu\n"
         "  hint: export it with platforms=[...]"
     )
@@ -248,21 +248,21 @@ MALFORMED = {
     "graph": "constant_0",
 }
 PROBLEMS = {
-    "jax": "TypeError 1 is no str",
+    "jax": "TypeError 1 is not of type str",
     "platforms": "ValueError there is no platform",
-    "wide": "TypeError 0 is no bool",
+    "wide": "TypeError 0 is not of type bool",
     "casting": "ValueError 'unsafe' is unknown",
-    "least": "TypeError None is no int",
+    "least": "TypeError None is not of type int",
     "inputs": "ValueError there is no dtype object",
-    "parameters": "ValueError the parameters hold another number of inputs",
-    "structure": "TypeError 'set' is no list",
-    "served": "ValueError (-1,) is no shape",
+    "parameters": "ValueError the parameters hold a different number of inputs",
+    "structure": "TypeError 'set' is not of type list",
+    "served": "ValueError (-1,) is not a shape",
     "programs": "ValueError program 0 has fewer arguments",
     "steps": "ValueError stage 0 has other arguments",
-    "results": "ValueError 7 is no array",
+    "results": "ValueError 7 is not an array",
     "constants": "ValueError constant_0 has another size",
     "arguments": "ValueError constants are missing",
-    "graph": "TypeError 'constant_0' is no list",
+    "graph": "TypeError 'constant_0' is not of type list",
 }
 
 
@@ -271,16 +271,16 @@ def test_a_malformed_manifest(tmp_path, whole, name):
     path = tmp_path / "model"
     path.write_bytes(remade(whole, put(name, MALFORMED[name])))
     assert message(graphc.ModelError, lambda: graphc.load(path)) == (
-        f"{path} is no model: its manifest is malformed: {PROBLEMS[name]}"
+        f"{path} is not a model: its manifest is malformed: {PROBLEMS[name]}"
     )
     path.write_bytes(remade(whole, lambda manifest, _: manifest.pop(name)))
     assert message(graphc.ModelError, lambda: graphc.load(path)) == (
-        f"{path} is no model: its manifest is malformed: KeyError '{name}'"
+        f"{path} is not a model: its manifest is malformed: KeyError '{name}'"
     )
 
 
-FOREIGN = "it is no file of safetensors, as f.export(path, ...) writes"
-DAMAGED = "it is damaged or was changed: its digest is another one"
+FOREIGN = "it is not a file of safetensors, as f.export(path, ...) writes"
+DAMAGED = "it is damaged or was changed: its digest does not match"
 OTHERS = (
     "its manifest is malformed: ValueError tensors are missing, or there are others"
 )
@@ -329,7 +329,7 @@ def test_a_bad_file(tmp_path, whole, kind):
     damage, reason = BAD[kind]
     path = tmp_path / "model"
     path.write_bytes(damage(whole))
-    text = f"{path} is no model: {reason}"
+    text = f"{path} is not a model: {reason}"
     assert message(graphc.ModelError, lambda: graphc.load(path)) == text
 
 
@@ -338,7 +338,7 @@ def test_a_file_that_is_cut_off(tmp_path, whole):
     for end in range(0, len(whole), 701):
         path.write_bytes(whole[:end])
         text = message(graphc.ModelError, lambda: graphc.load(path))
-        assert text.startswith(f"{path} is no model: ")
+        assert text.startswith(f"{path} is not a model: ")
 
 
 def test_a_file_that_is_too_large(tmp_path, whole, monkeypatch):
@@ -346,7 +346,7 @@ def test_a_file_that_is_too_large(tmp_path, whole, monkeypatch):
     path = tmp_path / "model"
     path.write_bytes(whole)
     assert message(graphc.ModelError, lambda: graphc.load(path)) == (
-        f"{path} is no model: it has more than 1000 bytes"
+        f"{path} is not a model: it has more than 1000 bytes"
     )
 
 
@@ -394,6 +394,6 @@ def test_a_program_with_calls_of_its_own_is_not_run(tmp_path, whole):
     path.write_bytes(remade(whole, put_tensor("program_0", module)))
     m = graphc.load(path)
     assert message(graphc.ModelError, lambda: m(np.ones(2, "float32"))) == (
-        "program 0 calls what no exported program may\n"
+        "program 0 calls something that no exported program may\n"
         "  got: xla_ffi_python_cpu_callback"
     )

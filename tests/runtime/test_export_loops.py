@@ -100,17 +100,17 @@ PARTS = "carries rows rest integers length reverse counted going name".split()
 PARTS += ["stacked", "body", "results"]
 BAD = {
     "carries": ([], "stage 1 has other arguments"),
-    "rows": ([1], "a number is no row"),
-    "rest": ([99], "99 is no array"),
-    "integers": ([[[1, [0]]]], "0 is no integer"),
-    "length": ("1", "'1' is no list"),
-    "reverse": (0, "0 is no bool"),
+    "rows": ([1], "a scalar has no rows"),
+    "rest": ([99], "99 is not an array"),
+    "integers": ([[[1, [0]]]], "0 is not an integer"),
+    "length": ("1", "'1' is not of type list"),
+    "reverse": (0, "0 is not of type bool"),
     "counted": (0, "steps are counted by an integer"),
     "going": (0, "a bool says whether a loop goes on"),
-    "name": (1, "1 is no str"),
+    "name": (1, "1 is not of type str"),
     "stacked": ([["eval", []]], "'eval' is unknown"),
-    "body": ([["axis", 99, 0]], "99 is no array"),
-    "results": ([], "a loop gives others"),
+    "body": ([["axis", 99, 0]], "99 is not an array"),
+    "results": ([], "the body of a loop gives other values"),
 }
 
 
@@ -148,7 +148,7 @@ def test_loops_too_deep_in_others(tmp_path, stopping):
         body = [["loop", [[], [], [], [], [], False, None, None, "", [], body, []]]]
     changed(tmp_path, stopping, {"body": body})
     text = message(graphc.ModelError, lambda: graphc.load(tmp_path / "model"))
-    assert "loops are too deep within others" in text
+    assert "loops are nested too deeply" in text
 
 
 def test_more_steps_than_rows(tmp_path):

@@ -66,7 +66,7 @@ def test_many_programs_share_the_room_of_a_page():
     text = page(replace(one, programs=one.programs * 40))
     told = data_of(text)
     assert len(told["programs"]) == 16 and len(text) < 300_000
-    assert told["notes"] == ["24 programs before are not here"]
+    assert told["notes"] == ["24 earlier programs are not shown here"]
     [room] = {len(p["nodes"]["places"]) for p in told["programs"]}
     assert room == 312
 
