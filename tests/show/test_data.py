@@ -220,7 +220,7 @@ def test_a_plan_of_no_function_says_so():
 
     f = masked()
     bare = partition(f.plan.graph)
-    with pytest.raises(graphc.GraphError, match=r"ask the plan of a compiled function"):
+    with pytest.raises(graphc.GraphError, match=r"use the plan of a compiled function"):
         bare.to_json()
 
 

@@ -55,7 +55,7 @@ def test_compilations_are_a_sixth_as_many_as_digits_and_two():
     alike([f(70_000)], [2 * np.arange(70_000)])
     rows = [c.sizes["rows"] for c in f.stats().compilations]
     assert len(rows) <= math.log2(70_000) / 6 + 2
-    assert "how many steps it does is known when it stops" in f.explain(full=True)
+    assert "its number of steps is known when it stops" in f.explain(full=True)
 
 
 def counted_rows(steps):

@@ -162,8 +162,8 @@ def test_gradients_in_an_array():
     ("make", "problem"),
     [
         (lambda: gt.TensorArray(-1), "the capacity is negative"),
-        (lambda: gt.TensorArray(2).append(X), "not the type of the rows"),
-        (lambda: gt.TensorArray(2).append(K), r"(?s)not the type.*int64.*float32"),
+        (lambda: gt.TensorArray(2).append(X), "have the type of the other rows"),
+        (lambda: gt.TensorArray(2).append(K), r"(?s)not have the type.*int64.*float32"),
         (lambda: gt.TensorArray(2)[0:1], "an integer scalar"),
         (lambda: gt.TensorArray(2).write(A, 1.0), "an integer scalar"),
         (
