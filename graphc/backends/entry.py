@@ -12,7 +12,7 @@ from graphc.backends.placing import placer
 from graphc.backends.program import (
     Outputs,
     checked_once,
-    entry,
+    function_name,
     print_step,
     print_steps,
 )
@@ -150,10 +150,10 @@ def emit_entry(
     """The text of the driver that surrounds the one on capacities."""
     names = list(map(module.value_name, driver.graph.inputs))
     body = Entry(module, xp, plan.layout)
-    processes = _agreement(body, names)
+    processes = _agreement_lines(body, names)
     print_steps(body, driver, names)
     pairs = zip(driver.results, body.results, strict=True)
-    results = [_cut(body, result, name) for result, name in pairs]
+    results = [_cut_text(body, result, name) for result, name in pairs]
     body.line(f"return {outputs.text(results)}")
     rooms = ["ROOMS = {}  # capacities that calls had"] * (among in module.helpers)
     head = [*rooms, "CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
@@ -179,40 +179,41 @@ def _(step: ChooseCapacities, body: PrintedBody) -> None:
     """Choose capacities, first in one line those of sizes that vary together."""
     for i, symbol in needed_alone(step.sizes, step.symbols):
         size, how = body.code(step.sizes[i]), capacity_call(step.capacities[i])
-        _bind(body, [symbol], _calling(body, size, *how))
+        _bind_capacities(body, [symbol], _helper_call(body, size, *how))
     tied = tied_places(step.capacities)
     if tied:
         sizes = [body.code(step.sizes[i]) for i in tied]
-        choice = _tied(body, sizes, [step.capacities[i] for i in tied])
-        _bind(body, [step.symbols[i] for i in tied], choice)
+        choice = _joint_capacities(body, sizes, [step.capacities[i] for i in tied])
+        _bind_capacities(body, [step.symbols[i] for i in tied], choice)
     triples = zip(step.sizes, step.symbols, step.capacities, strict=True)
     for true_size, symbol, capacities in triples:
         if not body.knows(symbol):
             size = body.code(true_size)
-            _bind(body, [symbol], _calling(body, size, *capacity_call(capacities)))
+            choice = _helper_call(body, size, *capacity_call(capacities))
+            _bind_capacities(body, [symbol], choice)
 
 
-def _tied(
+def _joint_capacities(
     body: PrintedBody, sizes: Sequence[str], capacities: Sequence[Capacities]
 ) -> str:
     """The expression for the capacities of sizes that are chosen together."""
-    aheads, options = ahead_of(capacities), among_options(capacities)
+    leads, options = ahead_of(capacities), among_options(capacities)
     calls = list(map(capacity_call, capacities))
-    if aheads:
-        how = aheads, capacities[0].minimum, *(options or ())
-        needed = _calling(body, tuple_text(sizes), together, how)
+    if leads:
+        how = leads, capacities[0].minimum, *(options or ())
+        needed = _helper_call(body, tuple_text(sizes), together, how)
     elif all(call == calls[0] for call in calls):
-        needed = f"[{_calling(body, 'n', *calls[0])} for n in {tuple_text(sizes)}]"
+        needed = f"[{_helper_call(body, 'n', *calls[0])} for n in {tuple_text(sizes)}]"
     else:
         pairs = zip(sizes, calls, strict=True)
-        needed = f"[{', '.join([_calling(body, n, *call) for n, call in pairs])}]"
+        needed = f"[{', '.join([_helper_call(body, n, *call) for n, call in pairs])}]"
     if not options:
         return needed
-    arguments = (*options, *([aheads] if any(aheads) else []))
-    return _calling(body, f"ROOMS, {needed}", among, arguments)
+    arguments = (*options, *([leads] if any(leads) else []))
+    return _helper_call(body, f"ROOMS, {needed}", among, arguments)
 
 
-def _calling(
+def _helper_call(
     body: PrintedBody,
     sizes: str,
     function: Callable[..., object],
@@ -223,7 +224,9 @@ def _calling(
     return f"{body.module.helper(function)}({arguments})"
 
 
-def _bind(body: PrintedBody, symbols: Sequence[Symbol], capacities: str) -> None:
+def _bind_capacities(
+    body: PrintedBody, symbols: Sequence[Symbol], capacities: str
+) -> None:
     """Print the line that assigns capacities to the names of `symbols`."""
     names = list(map(body.module.size_name, symbols))
     body.line(f"{', '.join(names)} = {capacities}")
@@ -235,20 +238,20 @@ def _bind(body: PrintedBody, symbols: Sequence[Symbol], capacities: str) -> None
 def _(step: RunOnCapacities, body: Entry) -> None:
     module = body.module
     pairs = zip(step.arguments, step.stored, strict=True)
-    stored = [_pad(body, old, new) for old, new in pairs]
+    stored = [_padded_text(body, old, new) for old, new in pairs]
     arguments = [*stored, *map(body.size, step.lengths)]
     split = len(step.driver.results) - len(step.counts)
     body.results = [module.names.unique("result") for _ in range(split)]
     counts = list(map(module.size_name, step.counts))
     target = tuple_text([*body.results, *counts])[1:-1]
-    call = _call(body, arguments)
+    call = _padded_call(body, arguments)
     body.line(f"{target} = {call}" if target else call)
     for symbol, name in zip(step.counts, counts, strict=True):
         body.line(f'{name} = integer("{label(symbol.name)}", {name})')
         body.bind_size(symbol, name)
 
 
-def _agreement(body: Entry, names: list[str]) -> list[str]:
+def _agreement_lines(body: Entry, names: list[str]) -> list[str]:
     """The lines by which several processes agree on a call before anything else."""
     if body.layout is None or not body.processes:
         return []
@@ -258,9 +261,9 @@ def _agreement(body: Entry, names: list[str]) -> list[str]:
     return [f"{agree}(jax, {how}, {{{arguments}}})"]
 
 
-def _call(body: Entry, arguments: list[str]) -> str:
+def _padded_call(body: Entry, arguments: list[str]) -> str:
     """The call on capacities, which is passed the guards of branches that fail."""
-    run, joined = entry(padded=True), ", ".join(arguments)
+    run, joined = function_name(padded=True), ", ".join(arguments)
     module, errors = body.module, "misfits"
     if body.layout is not None:
         on_mesh = f"{module.helper(run_on_mesh)}(jax, MESH, {run}"
@@ -281,11 +284,11 @@ def _call(body: Entry, arguments: list[str]) -> str:
         error = f"{module.helper(guard_error)}({message})"
         body.line(f"    {errors}[{number}] = {error}")
     arguments_text = f"{run}, {tuple_text(arguments)}, {errors}, {body.in_jax}"
-    with_them = f"{module.helper(with_misfits)}({arguments_text})"
-    return f"{with_them} if {errors} else {run}({joined})"
+    misfit_call = f"{module.helper(with_misfits)}({arguments_text})"
+    return f"{misfit_call} if {errors} else {run}({joined})"
 
 
-def _pad(body: Entry, old: Value, new: Value) -> str:
+def _padded_text(body: Entry, old: Value, new: Value) -> str:
     """The expression of an argument in the form in which it is stored."""
     name, place, helper = body.value(old), body.place(new), body.module.helper
     if old is new and not place:
@@ -302,7 +305,7 @@ def _pad(body: Entry, old: Value, new: Value) -> str:
     return f"{helper(with_padding)}({name}, {sizes})"
 
 
-def _cut(body: Entry, result: CutResult, name: str) -> str:
+def _cut_text(body: Entry, result: CutResult, name: str) -> str:
     """The expression of a result, cut to its true sizes."""
     if not result.cut:
         return name

@@ -5,13 +5,13 @@ from graphc.backends.module import Module
 from graphc.backends.program import (
     Outputs,
     argument_check,
-    entry,
+    function_name,
     needs_64_bits,
     print_check,
     print_return,
     print_step,
     print_steps,
-    raising,
+    raise_statement,
     size_checks,
 )
 from graphc.backends.source import PrintedBody
@@ -47,7 +47,7 @@ def emit_driver(
         lines = ["with jax.enable_x64(True):", *indent(lines)]
     if any(is_numbered(segment.nodes) for segment in plan.segments):
         names = [*names, "*misfits"]
-    head = [f"def {entry(plan.padded is not None)}({', '.join(names)}):"]
+    head = [f"def {function_name(plan.padded is not None)}({', '.join(names)}):"]
     if plan.padded is None:
         head = ["CHECKED = set()", "", "", *head]
     return head + indent(argument_check(plan, names) + lines)
@@ -73,7 +73,7 @@ def _(step: HostNode, body: PrintedBody) -> None:
 
 
 @print_step.register
-def _call(step: Segment, body: PrintedBody) -> None:
+def _print_call(step: Segment, body: PrintedBody) -> None:
     """Print the call of a segment, such as `a, b = segment_1(x, count_size)`."""
     sizes = list(map(body.size, step.statics))
     more = ["*misfits"] if is_numbered(step.nodes) else []
@@ -107,7 +107,7 @@ def _print_joined(body: PrintedBody, joined: JoinedChecks, name: str) -> None:
     body.line(f"if {name}[0]:")
     for check, place in joined.places():
         body.line(f"    if {name}[{place}]:")
-        body.line(f"        {raising(check, name, place)}")
+        body.line(f"        {raise_statement(check, name, place)}")
 
 
 @print_step.register
@@ -135,11 +135,11 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
         [*others, *step.guesses], [*sizes, *guess_names], strict=True
     ):
         inner.bind_size(symbol, name)
-    _call(step, inner)
+    _print_call(step, inner)
     results = list(map(inner.value, step.outputs))
     guesses = set(step.guesses)
     for value, name in zip(step.outputs, results, strict=True):
-        if guesses.isdisjoint(_sizes(value)):  # the others have a guess as a size
+        if guesses.isdisjoint(_size_symbols(value)):  # others have a guess as a size
             reading.bind(value, name)
     for following in step.followed_by:
         print_step(following, reading)
@@ -148,7 +148,7 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
     body.line(f"def {attempt}({', '.join(guess_names)}):")
     lines = [*inner.lines, *reading.lines, f"return {returned}"]
     body.lines += indent(lines)
-    rounding = ", ".join([_rounding(module, c) for c in step.capacities])
+    rounding = ", ".join([_rounding_text(module, c) for c in step.capacities])
     known = f"GUESSES_{step.index}, [{rounding}]"
     operands = f"[{', '.join(arrays)}], {tuple_text(sizes)}, {attempt}"
     operands += f", {step.first_most}" * (step.first_most > 0)
@@ -159,14 +159,14 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
         body.bind_size(symbol, name)
 
 
-def _rounding(module: Module, capacities: Capacities) -> str:
+def _rounding_text(module: Module, capacities: Capacities) -> str:
     """The text of a function that returns the capacity for a size."""
     function, options = capacity_call(capacities)
     call = ", ".join(["size", *map(repr, options)])
     return f"lambda size: {module.helper(function)}({call})"
 
 
-def _sizes(value: Value) -> set[Symbol]:
+def _size_symbols(value: Value) -> set[Symbol]:
     """The symbols of the sizes of a value."""
     return {s for n in value.type.shape if isinstance(n, Dim) for s in n.symbols}
 

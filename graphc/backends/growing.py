@@ -20,8 +20,8 @@ from functools import partial
 
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
-from graphc.backends.placing import placed, placer
-from graphc.backends.program import draws_alike, print_step, print_steps
+from graphc.backends.placing import placed_text, placer
+from graphc.backends.program import draw_decorators, print_step, print_steps
 from graphc.backends.source import PrintedBody, print_body
 from graphc.control.print_loops import growing
 from graphc.ir.graph.build import INPUT
@@ -40,30 +40,30 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
     """The lines of the jitted piece, with a parameter per input and then the sizes."""
     node, carries = segment.loop, segment.loop.params["carries"]
     hints = ["going", *(v.name for v in node.params["body"].content.inputs[1:])]
-    of_inputs = list(map(module.names.unique, hints))
+    input_names = list(map(module.names.unique, hints))
     inputs = list(map(module.resolve, node.inputs[:-1]))
-    captured = dict(zip(inputs[carries:], of_inputs[carries:], strict=True))
-    names, body = of_inputs, PrintedBody(module, "jnp", reads=False)
+    captured = dict(zip(inputs[carries:], input_names[carries:], strict=True))
+    names, body = input_names, PrintedBody(module, "jnp", reads=False)
     first, opened = segment.captures_opened(module.resolve), ""
     if segment.opened:
         arguments = segment.arguments(module.resolve)
         captured |= {v: module.value_name(v) for v in arguments if v not in captured}
-        of_inputs[carries:] = [captured[v] for v in inputs[carries:]]
+        input_names[carries:] = [captured[v] for v in inputs[carries:]]
         opened = module.names.unique("opened")
-        names = [*of_inputs[:carries], opened]
+        names = [*input_names[:carries], opened]
         names += [captured[v] for v in (*first, *arguments)]
-    for value, name in zip(inputs, of_inputs, strict=True):
+    for value, name in zip(inputs, input_names, strict=True):
         body.bind(value, name)
     for value, name in captured.items():
         body.bind(value, name)
     sizes = [module.size_name(s) for s in segment.statics]
     for symbol, size in zip(segment.statics, sizes, strict=True):
         body.bind_size(symbol, size)
-    announce(body, segment)
+    print_announcement(body, segment)
     if segment.opened:
-        pairs = list(zip(inputs, of_inputs, strict=True))
+        pairs = list(zip(inputs, input_names, strict=True))
         _print_opening(body, segment, pairs, opened)
-    parameters = (*of_inputs, of_inputs[0])  # the first one says whether the loop goes
+    parameters = (*input_names, input_names[0])  # the first says whether the loop goes
     print_inner = partial(print_body, module, "jnp", node)
     how = module.helper, print_inner, module.foreigns.add
     p = Printing(node, "jnp", parameters, body.code, *how)
@@ -78,7 +78,7 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
     name = f"segment_{segment.index}"
     statics = ", ".join(str(len(names) + i) for i in range(len(sizes)))
     return [
-        *draws_alike(segment.nodes),
+        *draw_decorators(segment.nodes),
         f"def {name}({', '.join(names + sizes)}):",
         *indent(body.lines),
         "",
@@ -91,7 +91,7 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
 def _print_opening(
     body: PrintedBody,
     segment: LoopInPieces,
-    of_inputs: list[tuple[Value, str]],
+    input_names: list[tuple[Value, str]],
     flag: str,
 ) -> None:
     """Print the operations before the loop as a function inside the first piece."""
@@ -102,7 +102,7 @@ def _print_opening(
         opening.bind_size(symbol, body.size(symbol))
     for node in segment.nodes[:-1]:
         opening.node(node)
-    names_and_values = {name: v for v, name in of_inputs if v in segment.opened}
+    names_and_values = {name: v for v, name in input_names if v in segment.opened}
     opening.line(f"return {tuple_text(map(opening.value, names_and_values.values()))}")
     names = tuple_text(names_and_values)
     targets = ", ".join(names_and_values) + "," * (len(names_and_values) == 1)
@@ -121,13 +121,13 @@ def _(step: LoopInPieces, body: PrintedBody) -> None:
     targets = [*names]
     if step.opened:
         captured = step.captures_opened(resolve)
-        arguments = [_state(body, step, v) for v in (*state, *captured)]
+        arguments = [_carry_text(body, step, v) for v in (*state, *captured)]
         arguments.insert(carries, "np.False_")
         targets[carries:carries] = ["_"] * (1 + len(captured))
     else:
-        arguments = [_argument(body, v) for v in state]
+        arguments = [_argument_text(body, v) for v in state]
     first = ", ".join(arguments)
-    captures = ", ".join([_argument(body, v) for v in step.arguments(resolve)])
+    captures = ", ".join([_argument_text(body, v) for v in step.arguments(resolve)])
     function, k = body.module.helper(growing), step.index
     arguments_text = f"[{first}], [{captures}], [{sizes}]"
     call = f"{function}(integer, segment_{k}, ROWS_{k}, {arguments_text})"
@@ -136,11 +136,11 @@ def _(step: LoopInPieces, body: PrintedBody) -> None:
         body.bind(value, name)
 
 
-def _state(body: PrintedBody, step: LoopInPieces, value: Value) -> str:
+def _carry_text(body: PrintedBody, step: LoopInPieces, value: Value) -> str:
     """A carry as the first piece gets it: zeros where that piece computes it."""
     value = body.module.resolve(value)
     if value not in step.opened:
-        return _argument(body, value)
+        return _argument_text(body, value)
     return f"np.zeros({body.code(value.type.shape)}, {body.code(value.dtype)})"
 
 
@@ -148,8 +148,8 @@ def _state(body: PrintedBody, step: LoopInPieces, value: Value) -> str:
 def _(step: PythonLoop, body: PrintedBody) -> None:
     """Print the line that runs a loop step by step, as NumPy programs do."""
     node, module = step.node, body.module
-    _step_function(module, step)
-    arguments = [_argument(body, v) for v in node.inputs]
+    _print_step_function(module, step)
+    arguments = [_argument_text(body, v) for v in node.inputs]
     rows = node.params["carries"], node.params["carries"] + node.params["sequences"]
     arguments[slice(*rows)] = [f"np.asarray({x})" for x in arguments[slice(*rows)]]
     body.line(module.comment(node.place)[1])
@@ -166,7 +166,7 @@ def _(step: PythonLoop, body: PrintedBody) -> None:
         body.bind(value, name)
 
 
-def _step_function(module: Module, loop: PythonLoop) -> None:
+def _print_step_function(module: Module, loop: PythonLoop) -> None:
     """Print the function of one step of a host-driven loop: a driver of its own."""
     inner, driver = loop.node.params["body"].content, driver_of(loop.body)
     if inner in module.functions:
@@ -183,11 +183,11 @@ def _step_function(module: Module, loop: PythonLoop) -> None:
     module.functions[inner] = name, [head, *indent(body.lines)]
 
 
-def _argument(body: PrintedBody, value: Value) -> str:
+def _argument_text(body: PrintedBody, value: Value) -> str:
     """The text of a value as the loop will return it: a number gets its dtype."""
     text = body.value(body.module.resolve(value))
     if value.node.primitive is INPUT and not value.type.rank:
-        return placed(body.module, text, value.dtype.name)
+        return placed_text(body.module, text, value.dtype.name)
     return text
 
 
@@ -199,10 +199,10 @@ def _(step: JoinedPieces, body: PrintedBody) -> None:
     (value,) = node.outputs
     name = body.value(value)
     if not node.params["joined"]:
-        body.line(f"{name} = {placed(body.module, name, value.dtype.name)}")
+        body.line(f"{name} = {placed_text(body.module, name, value.dtype.name)}")
 
 
-def announce(body: PrintedBody, segment: Segment) -> None:
+def print_announcement(body: PrintedBody, segment: Segment) -> None:
     """Print the call that tells which sizes this compilation is for."""
     known = [s for s in segment.keys if body.knows(s)]
     sizes = "".join(f", {body.module.size_name(s)}={body.size(s)}" for s in known)

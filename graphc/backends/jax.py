@@ -6,25 +6,25 @@ from typing import cast
 
 from graphc.backends.entry import emit_entry
 from graphc.backends.glue import emit_driver, guesses_line
-from graphc.backends.growing import announce, growing_segment
+from graphc.backends.growing import growing_segment, print_announcement
 from graphc.backends.layout import indent
 from graphc.backends.module import Module
 from graphc.backends.on_parts import print_on_mesh
-from graphc.backends.prelude import checked
+from graphc.backends.prelude import check_line
 from graphc.backends.program import (
     Outputs,
     Source,
     assemble,
     checked_sizes,
-    draws_alike,
-    entry,
-    flat,
+    draw_decorators,
+    flat_outputs,
+    function_name,
     module_source,
+    module_title,
     needs_64_bits,
     new_module,
     print_return,
     size_checks,
-    title,
 )
 from graphc.backends.sharding.text import (
     digest,
@@ -60,7 +60,7 @@ def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
     """
     module, names = new_module(plan)
     module.joined_checks = joined_checks(plan) if joining else {}
-    driver, inner = driver_of(plan), flat(plan, outputs)
+    driver, inner = driver_of(plan), flat_outputs(plan, outputs)
     direct = driver.inner.direct
     layout = plan.layout
     functions = []
@@ -71,11 +71,12 @@ def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
         if isinstance(segment, LoopInPieces):
             functions.append(growing_segment(module, segment))
         else:
-            functions.append(_segment(module, plan, segment, inner if direct else None))
+            returned = inner if direct else None
+            functions.append(_segment_lines(module, plan, segment, returned))
         if isinstance(segment, GuessingSegment):
             functions.append([guesses_line(segment)])
     if direct:
-        functions.append(_direct(module, plan, names))
+        functions.append(_direct_program(module, plan, names))
     else:
         functions.append(emit_driver(module, plan, driver.inner, names, inner))
     wide = needs_64_bits(module, plan, plan.graph.inputs if direct else ())
@@ -88,7 +89,7 @@ def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
     functions.append(COMPILING)
     if telling in module.helpers:  # comes first: defining a segment calls it
         functions.insert(0, module.helpers.pop(telling)[1].splitlines())
-    text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
+    text = assemble(module, plan, names, module_title(plan, "JAX"), IMPORTS, functions)
     alone = direct and not checked
     source = module_source(module, text)
     return replace(source, alone=alone, wide=wide, checked=checked)
@@ -100,7 +101,7 @@ COMPILING = [
 ]
 
 
-def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
+def _direct_program(module: Module, plan: Plan, names: list[str]) -> list[str]:
     """The lines of a `program` that is one jitted function.
 
     JAX has to be told to allow 64-bit arrays.
@@ -113,7 +114,7 @@ def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
     if misfits:
         call = f"{module.helper(taken_fit)}({call})"
     if not needs_64_bits(module, plan, plan.graph.inputs):
-        name = entry(plan.padded is not None)
+        name = function_name(plan.padded is not None)
         if misfits:
             return [f"def {name}({arguments}):", f"    return {call}"]
         return [f"{name} = segment_0"]
@@ -124,10 +125,11 @@ def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
         "with jax.enable_x64(True):",
         f"    return {call}",
     ]
-    return [f"def {entry(plan.padded is not None)}({arguments}):", *indent(lines)]
+    name = function_name(plan.padded is not None)
+    return [f"def {name}({arguments}):", *indent(lines)]
 
 
-def _segment(
+def _segment_lines(
     module: Module, plan: Plan, segment: Segment, outputs: Outputs | None
 ) -> list[str]:
     """The lines of one jitted function; `outputs` is given for a whole program."""
@@ -138,7 +140,7 @@ def _segment(
     misfits = reports_misfits(segment.nodes)
     body = PrintedBody(module, "jnp", reads=False, tells_misfits=misfits)
     if outputs is not None and plan.padded is None:
-        body.line(checked(names))
+        body.line(check_line(names))
     for value, name in zip(inputs, names, strict=True):
         scalar = value.type.rank == 0 and value.node.primitive is INPUT
         if scalar and value in used:
@@ -146,8 +148,8 @@ def _segment(
         body.bind(value, name)
     for symbol, name in zip(segment.statics, sizes, strict=True):
         body.bind_size(symbol, name)
-    announce(body, segment)
-    _derive(body, segment)
+    print_announcement(body, segment)
+    _print_size_arithmetic(body, segment)
     layout = plan.layout
     _print_nodes(body, plan, segment)
     if layout is not None:
@@ -155,13 +157,13 @@ def _segment(
     if outputs is not None:
         print_return(body, plan, outputs)
     else:
-        body.line(f"return {', '.join(_returned(body, segment))}")
+        body.line(f"return {', '.join(_returned_texts(body, segment))}")
     name, count = f"segment_{segment.index}", len(names + sizes)
     numbered = is_numbered(segment.nodes)
     statics = ", ".join(map(str, range(len(names), count + numbered)))
     options = [f"static_argnums=({statics},)"] if statics else []
-    left = inputs_to_overwrite(plan, segment)
-    donated = "".join([f"{i}, " for i, v in enumerate(inputs) if v in left])
+    donated_values = inputs_to_overwrite(plan, segment)
+    donated = "".join([f"{i}, " for i, v in enumerate(inputs) if v in donated_values])
     options += [f"donate_argnums=({donated.rstrip()})"] if donated else []
     if layout is not None:
         results = segment.outputs if outputs is None else plan.graph.outputs
@@ -172,12 +174,12 @@ def _segment(
     name_and_count = f"{name}, {count}" if numbered else name
     function = f"{module.helper(telling)}({name_and_count})" if misfits else name
     return [
-        *draws_alike(segment.nodes),
+        *draw_decorators(segment.nodes),
         f"def {name}({', '.join(names + sizes)}):",
         *indent(body.lines),
         "",
         "",
-        *_jitted(name, function, options),
+        *_jit_lines(name, function, options),
     ]
 
 
@@ -193,7 +195,7 @@ def joined_conditions(jnp: ModuleType, *conditions: JaxArray) -> JaxArray:
     return joined
 
 
-def _returned(body: PrintedBody, segment: Segment) -> list[str]:
+def _returned_texts(body: PrintedBody, segment: Segment) -> list[str]:
     """The outputs of a segment, then its conditions as one array."""
     module = body.module
     joined = module.joined_checks.get(segment.index, JoinedChecks())
@@ -234,7 +236,7 @@ def _print_room(
         body.line(f"{name} = jnp.pad({name}, [{widths}])")
 
 
-def _jitted(name: str, function: str, options: list[str]) -> list[str]:
+def _jit_lines(name: str, function: str, options: list[str]) -> list[str]:
     """The lines that jit a function: a single line if there are few options."""
     if len(options) < 2:
         return [f"{name} = jax.jit({', '.join([function, *options])})"]
@@ -242,7 +244,7 @@ def _jitted(name: str, function: str, options: list[str]) -> list[str]:
     return [f"{name} = jax.jit(", *indent(lines), ")"]
 
 
-def _derive(body: PrintedBody, segment: Segment) -> None:
+def _print_size_arithmetic(body: PrintedBody, segment: Segment) -> None:
     """Print the arithmetic on known sizes, which NumPy does when JAX traces."""
     if not segment.derived:
         return

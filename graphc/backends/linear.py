@@ -4,21 +4,21 @@ from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import emit_entry
 from graphc.backends.last_uses import forget, last_uses
 from graphc.backends.layout import indent
-from graphc.backends.prelude import checked
+from graphc.backends.prelude import check_line
 from graphc.backends.program import (
     Outputs,
     Source,
     argument_check,
     assemble,
     checks_of,
-    draws_alike,
-    entry,
-    flat,
+    draw_decorators,
+    flat_outputs,
+    function_name,
     module_source,
+    module_title,
     needs_64_bits,
     new_module,
     print_check,
-    title,
 )
 from graphc.backends.slices import AlikeSlices
 from graphc.backends.source import PrintedBody
@@ -48,10 +48,10 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
         f"np.{'array' if i in copied else 'asarray'}({body.value(plan.resolve(v))})"
         for i, v in enumerate(plan.graph.outputs)
     ]
-    body.line(f"return {flat(plan, outputs).text(results)}")
+    body.line(f"return {flat_outputs(plan, outputs).text(results)}")
     head = [
         '@np.errstate(all="ignore")  # as in JAX, no warnings for NaN and infinity',
-        f"def {entry(plan.padded is not None)}({', '.join(names)}):",
+        f"def {function_name(plan.padded is not None)}({', '.join(names)}):",
     ]
     if plan.padded is None:
         head = ["CHECKED = set()", "", "", *head]
@@ -60,7 +60,8 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
     if plan.padded is not None:
         functions.append(emit_entry(module, plan, driver_of(plan), outputs, "np"))
     imports = ["import numpy as np"]
-    text = assemble(module, plan, names, title(plan, "NumPy"), imports, functions)
+    title = module_title(plan, "NumPy")
+    text = assemble(module, plan, names, title, imports, functions)
     return module_source(module, text)
 
 
@@ -75,7 +76,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
         )
     module.is_lowered_later = True
     body = PrintedBody(module, "jnp", reads=True)
-    body.line(checked(names))
+    body.line(check_line(names))
     for i, (value, name) in enumerate(zip(plan.graph.inputs, names, strict=True)):
         if value.type.rank:
             body.line(f"{name} = jnp.asarray({name})")
@@ -87,7 +88,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
     _print_nodes(body, plan)
     results = [body.value(plan.resolve(v)) for v in plan.graph.outputs]
     body.line(f"return {outputs.text(results)}")
-    lines, decorators = body.lines, draws_alike(plan.graph.nodes)
+    lines, decorators = body.lines, draw_decorators(plan.graph.nodes)
     head = [*decorators, f"def program({', '.join(names)}):"]
     if needs_64_bits(module, plan):
         test = "jax.config.jax_enable_x64, NEEDS_X64, 'the call', kind='other'"
@@ -95,7 +96,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
         head = [f"NEEDS_X64 = {NEEDS_X64!r}", "", "", *head]
     function = head + indent(lines)
     imports = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
-    text = assemble(module, plan, names, title(plan, "JAX"), imports, [function])
+    text = assemble(module, plan, names, module_title(plan, "JAX"), imports, [function])
     return module_source(module, text)
 
 
@@ -110,7 +111,7 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
     for check in checks_of(plan):
         checks.setdefault(plan.resolve(check.condition).node, []).append(check)
     assertions = {value.node for value in plan.aliases}
-    order = _order(plan)
+    order = _printing_order(plan)
     keep = {plan.resolve(v) for v in plan.graph.outputs} | plan.aliases.keys()
     dying = last_uses(order, keep, plan.resolve)
     if any(v.dtype == BFLOAT16 for node in order for v in node.outputs):
@@ -156,7 +157,7 @@ def _known_to_host(plan: Plan, order: list[Node]) -> set[Node]:
     return on_host
 
 
-def _order(plan: Plan) -> list[Node]:
+def _printing_order(plan: Plan) -> list[Node]:
     """The nodes in topological order, those that checks need before the others."""
     order: dict[Node, None] = {}
 
@@ -166,7 +167,7 @@ def _order(plan: Plan) -> list[Node]:
     for check in checks_of(plan):
         order |= dict.fromkeys(ancestors([check.condition], waiting))
     results = [plan.resolve(v) for v in plan.graph.outputs]
-    behind = (n for n in ancestors(results, waiting) if n.primitive is not INPUT)
-    unchecked = set(behind) - order.keys()
+    needed = (n for n in ancestors(results, waiting) if n.primitive is not INPUT)
+    unchecked = set(needed) - order.keys()
     edges = {node: [v.node for v in waiting(node)] for node in unchecked}
     return [*order, *in_program_order(unchecked, edges.__getitem__)]

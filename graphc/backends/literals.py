@@ -69,7 +69,7 @@ def array_text(array: NDArray) -> str:
     return _from_bytes(array)
 
 
-def beside_an_array(node: Node, value: Value) -> bool:
+def is_beside_an_array(node: Node, value: Value) -> bool:
     """Whether another input of the same dtype is an array and so fixes the dtype.
 
     NumPy does not adapt Python numbers to bfloat16.
@@ -79,7 +79,7 @@ def beside_an_array(node: Node, value: Value) -> bool:
     )
 
 
-def of_python_numbers(node: Node) -> bool:
+def is_of_python_numbers(node: Node) -> bool:
     """Whether Python numbers go in and an array comes out, as in `n > 3`."""
     inputs = node.inputs
     if not inputs or not inputs[0].type.weak:

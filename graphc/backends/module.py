@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from graphc.backends.function_source import Foreigns, globals_used, plain_source
 from graphc.backends.literals import array_text
-from graphc.backends.names import Hints, Names, of_same_name
+from graphc.backends.names import Hints, Names, sizes_of_same_name
 from graphc.errors import SourceLocation, printable
 from graphc.ir.graph import bodies
 from graphc.ir.graph.build import INPUT, Data
@@ -87,7 +87,7 @@ class Module:
 
         Return the names that symbols are printed with where these are not their own.
         """
-        outer = of_same_name(call)
+        outer = sizes_of_same_name(call)
         self._outer |= outer
         return {s: SHOWN.names[n] for s, n in outer.items() if n in SHOWN.names}
 

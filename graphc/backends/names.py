@@ -28,7 +28,7 @@ RESERVED = {
 }
 
 
-OURS = "segment_", "at_place_", "ROWS_", "GUESSES_"  # each followed by a number
+OUR_PREFIXES = "segment_", "at_place_", "ROWS_", "GUESSES_"  # each followed by a number
 
 
 @lru_cache(maxsize=4096)
@@ -39,13 +39,13 @@ def sanitise(name: str) -> str:
     ('x_import_os', 'sum_', 'beta', '_2d')
     """
     plain = unicodedata.normalize("NFKC", name)
-    ascii_only = "".join(c if c.isascii() else _spelled(c) for c in plain)
+    ascii_only = "".join(c if c.isascii() else _spelled_letter(c) for c in plain)
     safe = re.sub(r"[^0-9A-Za-z]+", "_", ascii_only).strip("_")[:40] or "value"
     safe = f"_{safe}" if safe[0].isdigit() else safe
-    return f"{safe}_" if safe in RESERVED or safe.startswith(OURS) else safe
+    return f"{safe}_" if safe in RESERVED or safe.startswith(OUR_PREFIXES) else safe
 
 
-def _spelled(character: str) -> str:
+def _spelled_letter(character: str) -> str:
     """The last word of the character's Unicode name: "beta" for β; else "_"."""
     words = unicodedata.name(character, "").split()
     return words[-1].lower() if words and character.isalpha() else "_"
@@ -59,7 +59,7 @@ class Names(NamesOnce):
         return self.once(sanitise(hint))
 
 
-def _of_loop(value: Value) -> str:
+def _loop_output_name(value: Value) -> str:
     """A name for an output of a capacity-doubling loop."""
     params = value.node.params
     place = value.index - params["carries"]
@@ -69,7 +69,7 @@ def _of_loop(value: Value) -> str:
     return "kept" if place else "steps"
 
 
-def of_same_name(call: BodyCall) -> dict[Symbol, Symbol]:
+def sizes_of_same_name(call: BodyCall) -> dict[Symbol, Symbol]:
     """Map sizes of a body to the outer symbols of the same name passed for them.
 
     Each outer symbol is used for one size only, the first.
@@ -104,7 +104,7 @@ class Hints:
         if node.primitive is INPUT:
             return value.name
         if node.primitive.driven:
-            return _of_loop(value)
+            return _loop_output_name(value)
         if value in self._outputs:
             return self._outputs[value]
         if value not in self._inner and len(node.outputs) == 1:

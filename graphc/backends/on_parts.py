@@ -74,9 +74,9 @@ def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
     follower.follow(node, Messages())
     if (moves or masks) and node.primitive is not SCAN:
         arrays = [v for v in node.outputs if v.type.rank and not follower.is_made(v)]
-        _lay(body, {v: follower.place(v) for v in arrays})
+        _print_constraints(body, {v: follower.place(v) for v in arrays})
     laid = follower.whole_masks | follower.pinned
-    _lay(body, {v: follower.place(v) for v in node.outputs if v in laid})
+    _print_constraints(body, {v: follower.place(v) for v in node.outputs if v in laid})
 
 
 def _print_on_parts(
@@ -95,7 +95,7 @@ def _print_on_parts(
         text = COMBINING.rules[node.primitive]
         body_start = len(body.lines)
         body.node(node, lambda p: text(p, combines))
-        _as_part(body, body_start, combines.inputs, combines.outputs, sends=True)
+        _print_as_part(body, body_start, combines.inputs, combines.outputs, sends=True)
         return True
     if node.primitive in EXTREMES and layout.of(node.inputs[0]) is not None:
         _print_extreme(body, follower, node)
@@ -107,11 +107,12 @@ def _print_on_parts(
     if needs is not None:
         _print_gathered(body, follower, needs)
     elif operands:
-        with _whole(body, follower, operands):
+        with _laid_out(body, follower, operands):
             body.node(node)
         if node.primitive is SCAN:
             places = {v: layout.of(v) for v in node.outputs}
-            _lay(body, {v: axes for v, axes in places.items() if axes and any(axes)})
+            spread = {v: axes for v, axes in places.items() if axes and any(axes)}
+            _print_constraints(body, spread)
     return needs is not None or bool(operands)
 
 
@@ -124,7 +125,7 @@ def _print_extreme(body: PrintedBody, follower: Follower, node: Node) -> None:
 
     def text(p: Printing) -> str:
         sums.append(asks_a_sum(p))
-        return _on_part(p)
+        return _part_text(p)
 
     start, places = len(body.lines), {v: follower.place(v) for v in node.inputs}
     body.node(node, text)
@@ -133,10 +134,11 @@ def _print_extreme(body: PrintedBody, follower: Follower, node: Node) -> None:
     reduced = params["axes"] if "axes" in params else (params["axis"],)
     is_even = all(follower.layout.even_axes(v, a) == a for v, a in places.items())
     if any(sums) and is_even and any(along) and not any(along[a] for a in reduced):
-        left: Iterable[int] = range(len(along))
+        kept_axes: Iterable[int] = range(len(along))
         if result.type.rank < len(along):
-            left = [a for a in left if a not in reduced]
-        _as_part(body, start, places, {result: tuple([along[a] for a in left])})
+            kept_axes = [a for a in kept_axes if a not in reduced]
+        outputs = {result: tuple([along[a] for a in kept_axes])}
+        _print_as_part(body, start, places, outputs)
 
 
 def _is_spread_along_shift(layout: MeshLayout, node: Node) -> bool:
@@ -173,23 +175,23 @@ def _print_gathered(body: PrintedBody, follower: Follower, needs: Gathered) -> N
 
     The results are constrained too, unless each device computes the node by itself.
     """
-    with _whole(body, follower, needs.inputs):
+    with _laid_out(body, follower, needs.inputs):
         start = len(body.lines)
         body.node(needs.node)
         if needs.is_apart:
-            _as_part(body, start, needs.inputs, needs.outputs)
+            _print_as_part(body, start, needs.inputs, needs.outputs)
     if not needs.is_apart:
-        _lay(body, needs.outputs)
+        _print_constraints(body, needs.outputs)
 
 
-def _lay(body: PrintedBody, places: Mapping[Value, MeshAxes]) -> None:
+def _print_constraints(body: PrintedBody, places: Mapping[Value, MeshAxes]) -> None:
     for value, axes in places.items():
         name = body.value(value)
         body.line(f"{name} = {constrained(name, axes)}")
 
 
 @contextmanager
-def _whole(
+def _laid_out(
     body: PrintedBody, follower: Follower, places: Mapping[Value, MeshAxes]
 ) -> Generator[None]:
     """Within the context, lay values out as `places` says; afterwards, as before.
@@ -217,7 +219,7 @@ def _whole(
         body.bind(value, name)
 
 
-def _as_part(
+def _print_as_part(
     body: PrintedBody,
     start: int,
     inputs: Mapping[Value, MeshAxes],
@@ -243,13 +245,13 @@ def _as_part(
 @COMBINING.of(*_JOINS)
 def _running_text(p: Printing, combines: Combined) -> str:
     join = f"{p.helper(joined_by)}({_JOINS[p.node.primitive]})"
-    return f"{_after(p, combines, _on_part(p), join)}[0]"
+    return f"{_text_after_parts(p, combines, _part_text(p), join)}[0]"
 
 
 @COMBINING.of(*EXTREMES)
 def _extremes_text(p: Printing, combines: Combined) -> str:
     function = "jnp.min" if p.node.primitive in (OP.min, OP.min_from) else "jnp.max"
-    parts = f"jax.lax.all_gather({_on_part(p)}, {combines.names})"
+    parts = f"jax.lax.all_gather({_part_text(p)}, {combines.names})"
     if asks_a_sum(p):  # the extremes to be joined may be large as well
         return f"{p.helper(extreme)}(jax, {function}, {parts}, axis=0)"
     parts, end = of_wider(p, parts)
@@ -263,16 +265,16 @@ def _recurrence_text(p: Printing, combines: Combined) -> str:
     if p.node.params["reverse"]:
         turned = f"jnp.flip({factor}, {axis})"
         products = f"jnp.flip(jnp.cumprod({turned}, axis={axis}), {axis})"
-    parts = f"{products}, {_on_part(p)}"
-    return f"{_after(p, combines, parts, p.helper(joined_recurrences))}[1]"
+    parts = f"{products}, {_part_text(p)}"
+    return f"{_text_after_parts(p, combines, parts, p.helper(joined_recurrences))}[1]"
 
 
-def _on_part(p: Printing) -> str:
+def _part_text(p: Printing) -> str:
     """The expression of the node as computed on one part alone."""
     return EMISSION["jax"].rules[p.node.primitive](p._replace(on_mesh=""))
 
 
-def _after(p: Printing, combines: Combined, parts: str, join: str) -> str:
+def _text_after_parts(p: Printing, combines: Combined, parts: str, join: str) -> str:
     axis, reverse = p.node.params["axis"], p.node.params["reverse"]
     options = f"{axis}, {reverse}, {combines.names[0]!r}"
     return f"{p.helper(after_parts_before)}(jax, [{parts}], {join}, {options})"
@@ -311,7 +313,7 @@ def _picked_text(p: Printing, combines: Combined) -> str:
     axes, place = p.node.params["axes"], combines.inputs[x]
     (at,) = [i for i, a in enumerate(axes) if place[a] == combines.names[0]]
     picked = (*p.inputs[: at + 1], "i", *p.inputs[at + 2 :])
-    text = _on_part(p._replace(inputs=picked))
+    text = _part_text(p._replace(inputs=picked))
     first = axes[0] if is_adjacent(axes) else 0
     behind = x.type.rank - len(axes) - first
     options = f"{p.inputs[0]}.shape[{axes[at]}], {behind}, {combines.names[0]!r}"

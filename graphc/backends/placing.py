@@ -42,6 +42,6 @@ def array_of(
     return on_device(np.array(value, dtype))
 
 
-def placed(module: Module, text: str, dtype: str) -> str:
+def placed_text(module: Module, text: str, dtype: str) -> str:
     """The expression of a value computed on the host, as a JAX array."""
     return f'{module.helper(array_of)}(jax, {placer(module)}, {text}, "{dtype}")'

@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 from graphc.backends.function_source import plain_source
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
-from graphc.backends.sizes import solved
+from graphc.backends.sizes import solution_text
 from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
@@ -154,9 +154,9 @@ def check_inputs(
     """
     body = PrintedBody(module, "np", reads=False)
     axes = list(_symbolic_axes(graph, names))
-    for symbol, axis in _sources(axes).items():
+    for symbol, axis in _sources_of_symbols(axes).items():
         name = module.size_name(symbol)
-        body.line(f"{name} = {_solution(axis, symbol)}")
+        body.line(f"{name} = {_symbol_text(axis, symbol)}")
         body.bind_size(symbol, name)
     lines = [
         _expectation(value, name, shown, casting)
@@ -164,7 +164,7 @@ def check_inputs(
             graph.inputs, names, graph.input_names, strict=True
         )
     ]
-    lines += [*body.lines, *_agreements(body, axes)]
+    lines += [*body.lines, *_agreement_lines(body, axes)]
     lines += _guard_lines(module, graph, names, guards)
     head = f"def check_inputs({', '.join(names)}):"
     doc = '"""The arguments in their dtypes; raise ProgramError unless they fit."""'
@@ -172,7 +172,7 @@ def check_inputs(
     return [head, *indent([doc, *lines, *end])]
 
 
-def checked(names: list[str]) -> str:
+def check_line(names: list[str]) -> str:
     """The line that checks arguments and rebinds their names to the cast values."""
     call = f"check_inputs({', '.join(names)})"
     return f"{', '.join(names)} = {call}" if names else call
@@ -229,7 +229,7 @@ def _symbolic_axes(graph: Graph, names: list[str]) -> Iterable[Axis]:
                 yield Axis(shown, name, index, size, str(value.node.place))
 
 
-def _sources(axes: list[Axis]) -> dict[Symbol, Axis]:
+def _sources_of_symbols(axes: list[Axis]) -> dict[Symbol, Axis]:
     """The axis that each symbol is taken from.
 
     An axis whose size is the symbol itself is preferred to one whose size contains it.
@@ -239,40 +239,42 @@ def _sources(axes: list[Axis]) -> dict[Symbol, Axis]:
         if axis.size.is_symbol:
             sources.setdefault(axis.size.symbols[0], axis)
     for axis in axes:
-        if len(axis.size.symbols) == 1 and _solution(axis, axis.size.symbols[0]):
+        if len(axis.size.symbols) == 1 and _symbol_text(axis, axis.size.symbols[0]):
             sources.setdefault(axis.size.symbols[0], axis)
     return sources
 
 
-def _solution(axis: Axis, symbol: Symbol) -> str:
+def _symbol_text(axis: Axis, symbol: Symbol) -> str:
     """The expression of a symbol by the size of an axis, "" if not determined."""
     if axis.size.is_symbol:
         return axis.text
-    return solved(axis.size, symbol, axis.text)
+    return solution_text(axis.size, symbol, axis.text)
 
 
-def _agreements(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
+def _agreement_lines(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
     """The lines that compare axes with sizes that other axes have fixed."""
-    sources = _sources(axes)
+    sources = _sources_of_symbols(axes)
     for axis in axes:
         if not sources.keys() >= set(axis.size.symbols):
-            continue  # `_partial_agreements` is about these
+            continue  # `_partial_agreement_lines` is about these
         if sources[axis.size.symbols[0]] is axis:
-            yield from _own_agreement(body, axis)
+            yield from _own_agreement_line(body, axis)
         else:
-            yield _agreement(body, axis, sources)
-    yield from _partial_agreements(body, axes, sources)
+            yield _agreement_line(body, axis, sources)
+    yield from _partial_agreement_lines(body, axes, sources)
 
 
-def _agreement(body: PrintedBody, axis: Axis, sources: Mapping[Symbol, Axis]) -> str:
+def _agreement_line(
+    body: PrintedBody, axis: Axis, sources: Mapping[Symbol, Axis]
+) -> str:
+    origins = _origins_text(axis, sources)
     return (
         f"agree({axis.input_name!r}, {axis.index}, {axis.text}, "
-        f"{body.code(axis.size)}, {str(axis.size)!r}, {_origins(axis, sources)!r}, "
-        f"{axis.place!r})"
+        f"{body.code(axis.size)}, {str(axis.size)!r}, {origins!r}, {axis.place!r})"
     )
 
 
-def _origins(axis: Axis, sources: Mapping[Symbol, Axis]) -> str:
+def _origins_text(axis: Axis, sources: Mapping[Symbol, Axis]) -> str:
     """Say in words which axes the sizes within the size of `axis` come from."""
     pairs = [(shown_name(s), sources[s]) for s in axis.size.symbols if s in sources]
     return ", ".join(
@@ -281,7 +283,7 @@ def _origins(axis: Axis, sources: Mapping[Symbol, Axis]) -> str:
     )
 
 
-def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
+def _own_agreement_line(body: PrintedBody, axis: Axis) -> Iterable[str]:
     """The line that checks that an axis of 2*n + 1 has such a size, for an n >= 0."""
     if not axis.size.is_symbol:
         n = body.size(axis.size.symbols[0])
@@ -291,7 +293,7 @@ def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
         yield f"require({holds}, {shown!r}, {axis.place!r}, {axis.text})"
 
 
-def _partial_agreements(
+def _partial_agreement_lines(
     body: PrintedBody, axes: list[Axis], sources: dict[Symbol, Axis]
 ) -> Iterable[str]:
     """Yield lines that check that an axis of n + m has n elements or more.
@@ -304,19 +306,19 @@ def _partial_agreements(
         axis = waiting[next_telling([axis.size for axis in waiting], sources)]
         waiting.remove(axis)
         if sources.keys() >= set(axis.size.symbols):
-            yield _agreement(body, axis, sources)
+            yield _agreement_line(body, axis, sources)
             continue
         part = quotient_of(axis.size, sources)
-        itself = Symbol(f"axis {axis.index} of input {axis.input_name}")
-        body.bind_size(itself, axis.text)
+        axis_symbol = Symbol(f"axis {axis.index} of input {axis.input_name}")
+        body.bind_size(axis_symbol, axis.text)
         known = [body.size(s) for s in axis.size.symbols if s in sources]
         sizes = ", ".join([axis.text, *known])
-        end = partly(part, _origins(axis, sources))
-        message = f"{itself.name} must have {axis.size}{end}"
+        end = partly(part, _origins_text(axis, sources))
+        message = f"{axis_symbol.name} must have {axis.size}{end}"
         quotient, holds = ("", "") if part is None else _quotient(body, axis, part)
         if holds:
             yield f"require({holds}, {message!r}, {axis.place!r}, {sizes})"
-        limits = untold.relations(axis.size, itself, sources, part)
+        limits = untold.relations(axis.size, axis_symbol, sources, part)
         for left, relation, right, words in limits:
             holds = f"{body.code(left)} {relation} {body.code(right)}"
             problem = message + words
@@ -331,7 +333,7 @@ def _partial_agreements(
             sources[symbol] = axis
 
 
-def _in_brackets(body: PrintedBody, size: Size) -> str:
+def _bracketed(body: PrintedBody, size: Size) -> str:
     text = body.code(size)
     return text if text.isalnum() else f"({text})"
 
@@ -341,10 +343,10 @@ def _quotient(body: PrintedBody, axis: Axis, part: Quotient) -> tuple[str, str]:
 
     The condition is "" where every size has such a part, as with a size of n - m.
     """
-    offset, slope = part.offset, _in_brackets(body, part.slope)
+    offset, slope = part.offset, _bracketed(body, part.slope)
     product = axis.text
     if isinstance(offset, Dim) or offset:
-        product = f"({axis.text} - {_in_brackets(body, offset)})"
+        product = f"({axis.text} - {_bracketed(body, offset)})"
     if slope == "1":
         return product, f"0 <= {product}" if part.never_negative else ""
     divisor = slope if isinstance(part.slope, int) else f"({slope} or 1)"

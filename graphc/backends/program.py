@@ -11,8 +11,8 @@ import numpy as np
 from graphc.backends.layout import docstring, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.names import Hints
-from graphc.backends.placing import placed
-from graphc.backends.prelude import check_inputs, checked, helpers
+from graphc.backends.placing import placed_text
+from graphc.backends.prelude import check_inputs, check_line, helpers
 from graphc.backends.sizes import is_wide
 from graphc.backends.slice_bounds import slice_bounds
 from graphc.backends.source import PrintedBody
@@ -96,7 +96,7 @@ def module_source(module: Module, text: str) -> Source:
     )
 
 
-def flat(plan: Plan, outputs: "Outputs") -> "Outputs":
+def flat_outputs(plan: Plan, outputs: "Outputs") -> "Outputs":
     """The structure that the function running the graph of a plan returns."""
     if plan.padded is None:
         return outputs
@@ -125,7 +125,7 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
     return module, [module.value_name(v) for v in graph.inputs]
 
 
-def entry(padded: bool) -> str:
+def function_name(padded: bool) -> str:
     """The name of the function that runs the graph of a plan."""
     return "on_padded" if padded else "program"
 
@@ -135,7 +135,7 @@ def checks_of(plan: Plan) -> list[Check]:
     return [step for step in plan.glue if isinstance(step, Check)]
 
 
-def title(plan: Plan, backend: str) -> str:
+def module_title(plan: Plan, backend: str) -> str:
     """The first line of the module."""
     inputs = ", ".join(f"{v.type}" for v in plan.called.inputs)
     outputs = ", ".join(f"{v.type}" for v in plan.called.outputs)
@@ -156,7 +156,7 @@ def needs_64_bits(module: Module, plan: Plan, others: Iterable[Value] = ()) -> b
     return any(not v.node.primitive.inline for v in wide)
 
 
-def draws_alike(nodes: Iterable[Node]) -> list[str]:
+def draw_decorators(nodes: Iterable[Node]) -> list[str]:
     """The decorator for a JAX function with random draws, if `nodes` have any.
 
     With it an element of a random array does not depend on the array's size, and is the
@@ -214,7 +214,7 @@ def checked_once(graph: Graph, names: list[str]) -> list[str]:
     return [
         f"key = {key}",
         "if key not in CHECKED:",
-        f"    {checked(names)}",
+        f"    {check_line(names)}",
         f"    CHECKED.add({key})",
     ]
 
@@ -247,10 +247,10 @@ def print_check(body: PrintedBody, check: Check) -> None:
     numbers = tells(value.type)
     fails = f"{condition}[0]" if numbers else f"not {condition}"
     body.line(f"if {fails}:")
-    body.line(f"    {raising(check, condition)}")
+    body.line(f"    {raise_statement(check, condition)}")
 
 
-def raising(check: Check, numbers: str, first: int = 0) -> str:
+def raise_statement(check: Check, numbers: str, first: int = 0) -> str:
     """The statement that raises; its message contains the `numbers` after `first`."""
     text, *others = check.texts
     pieces = [f"str({numbers}[{first + i}]), {t!r}" for i, t in enumerate(others, 1)]
@@ -264,18 +264,18 @@ def raising(check: Check, numbers: str, first: int = 0) -> str:
 
 def print_return(body: PrintedBody, plan: Plan, outputs: "Outputs") -> None:
     """Print the line that returns the outputs in the structure the user asked for."""
-    results = [_result(body, plan.resolve(v)) for v in plan.graph.outputs]
+    results = [_output_text(body, plan.resolve(v)) for v in plan.graph.outputs]
     body.line(f"return {outputs.text(results)}")
 
 
-def _result(body: PrintedBody, value: Value) -> str:
+def _output_text(body: PrintedBody, value: Value) -> str:
     """The expression of an output, converted to a JAX array where it is not one."""
     name, dtype = body.value(value), value.dtype.name
     is_argument = value.node.primitive is INPUT
     if is_argument and body.backend == "jax":
         return f'jnp.asarray({name}, "{dtype}")'
     if is_argument or value.node.primitive.driven or body.on_host.get(value) == name:
-        return placed(body.module, name, dtype)
+        return placed_text(body.module, name, dtype)
     return name
 
 

@@ -37,7 +37,7 @@ class Arithmetic(IntEnum):
     WIDE = 2  # arrays of 64 bits
 
 
-def needed(size: Size, narrow: bool) -> Arithmetic:
+def arithmetic_for(size: Size, narrow: bool) -> Arithmetic:
     """The arithmetic in which a formula on arrays does not wrap around.
 
     With `narrow` the result is taken as a 32-bit integer, so that sums and products may
@@ -47,11 +47,12 @@ def needed(size: Size, narrow: bool) -> Arithmetic:
     """
     exact = parts_fit if narrow else fits
     if not isinstance(size, int):
-        numbers = [n for part in _parts(size) for n in polynomial(part).values()]
+        parts = map(polynomial, _formula_parts(size))
+        numbers = [n for part in parts for n in part.values()]
         signed = all(map(_is_signed, size.symbols))
         if not (signed and all(map(_has_32_bits, numbers))):
             return Arithmetic.WIDE
-    return Arithmetic.TRACED if exact(size, _range, INT32) else Arithmetic.WIDE
+    return Arithmetic.TRACED if exact(size, _symbol_range, INT32) else Arithmetic.WIDE
 
 
 def _has_32_bits(number: int) -> bool:
@@ -76,12 +77,12 @@ def computes_wide(node: Node) -> bool:
     )
 
 
-def _parts(size: Dim) -> list[Dim]:
+def _formula_parts(size: Dim) -> list[Dim]:
     """A formula, and the arguments of all functions in the formula."""
     return [size, *(part for call in calls_in(size) for part in call.formulas)]
 
 
-def _range(symbol: Symbol) -> Range:
+def _symbol_range(symbol: Symbol) -> Range:
     if is_wide(symbol):
         return -(2**63), 2**63
     return -MOST_PADDED if symbol.lower is None else symbol.lower, MOST_PADDED
@@ -107,7 +108,7 @@ def _is_signed(symbol: Symbol) -> bool:
     return not isinstance(origin, Value) or origin.dtype in ("int32", "int64")
 
 
-def reading(symbol: Symbol, value: str, cut: bool) -> str:
+def reading_call(symbol: Symbol, value: str, cut: bool) -> str:
     """The call that reads a value as the integer of a size.
 
     With `cut`, the integer may be beyond any axis and is clipped.
@@ -118,7 +119,7 @@ def reading(symbol: Symbol, value: str, cut: bool) -> str:
     return f'integer("{label(symbol.name)}", {value}{more})'
 
 
-def widened(symbol: Symbol, name: str, bounded: bool = True) -> str:
+def widened_text(symbol: Symbol, name: str, bounded: bool = True) -> str:
     """The expression of a traced integer with 64 bits.
 
     If `bounded`, the integer is clipped so that sums of it do not wrap around.
@@ -132,12 +133,13 @@ def widened(symbol: Symbol, name: str, bounded: bool = True) -> str:
     return f"jnp.clip({name}, -(2**49), 2**49)" if bounded else name
 
 
-def in_sums(size: Dim) -> set[Symbol]:
+def summed_symbols(size: Dim) -> set[Symbol]:
     """The symbols that enter sums or products of a formula.
 
     Other symbols are only compared, or are the whole formula.
     """
-    long = [polynomial(p) for p in _parts(size) if polynomial(p).only_atom() is None]
+    parts = map(polynomial, _formula_parts(size))
+    long = [p for p in parts if p.only_atom() is None]
     long += [polynomial(p) for c in calls_in(size) if c.op == "*" for p in c.formulas]
     return {atom for p in long for atom in p.atoms() if isinstance(atom, Symbol)}
 
@@ -167,7 +169,7 @@ class UnboundedSums:
         atom = polynomial(size).only_atom()
         computed = atom is None or (not isinstance(atom, Symbol) and atom.op == "*")
         unbounded = computed and any(map(self.is_unbounded, size.symbols))
-        return unbounded and not lies_within(size, _range, EXACT)
+        return unbounded and not lies_within(size, _symbol_range, EXACT)
 
 
 @dataclass
@@ -212,7 +214,7 @@ def array_size(
     return _ArrayPrinter(name_of, CLIP, named or {}, sums).size(d)
 
 
-def solved(size: Dim, symbol: Symbol, axis: str) -> str:
+def solution_text(size: Dim, symbol: Symbol, axis: str) -> str:
     """The symbol solved for, given that `axis` is `size`; "" if that is not linear."""
     line = line_of(size, symbol)
     if line is None:
@@ -222,7 +224,7 @@ def solved(size: Dim, symbol: Symbol, axis: str) -> str:
     return shifted if slope == 1 else f"{shifted} // {slope}"
 
 
-def in_pieces(value: Value) -> bool:
+def is_in_pieces(value: Value) -> bool:
     """Whether a value is an output of a capacity-doubling loop, still in pieces."""
     node = value.node
     if not node.primitive.driven:

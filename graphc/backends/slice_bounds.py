@@ -26,8 +26,8 @@ def slice_bounds(
     `checked` are further conditions that the program tests.
     """
     outputs = [*(v for graph in graphs for v in graph.outputs), *checked]
-    alone = len(graphs) == 1 and not checked
-    nodes = graphs[0].nodes if alone else ancestors(outputs)
+    is_single = len(graphs) == 1 and not checked
+    nodes = graphs[0].nodes if is_single else ancestors(outputs)
     if all([v._symbol is None for node in within(nodes) for v in node.outputs]):
         return frozenset()  # no integer is a size
     numbers = {resolve(v) for v in outputs}
@@ -35,24 +35,24 @@ def slice_bounds(
     for node, size_arguments in within_sized(nodes):
         if node.primitive is not SIZE_OP:
             numbers.update(map(resolve, node.inputs))
-        for size in _sizes(node):
+        for size in _clipped_sizes(node):
             size_outside = (
                 substitute(size, size_arguments) if isinstance(size, Dim) else size
             )
             if isinstance(size_outside, Dim):
                 sizes[size_outside] = None
-    asked = [(s, size) for size in sizes for s in size.symbols if _is_read(s)]
+    read_symbols = [(s, size) for size in sizes for s in size.symbols if _is_read(s)]
     needed_whole = {
-        s for s, size in asked if s.origin in numbers or not saturates(size, s)
+        s for s, size in read_symbols if s.origin in numbers or not saturates(size, s)
     }
-    return frozenset(s for s, _ in asked if s not in needed_whole)
+    return frozenset(s for s, _ in read_symbols if s not in needed_whole)
 
 
 def _is_read(symbol: Symbol) -> bool:
     return isinstance(symbol.origin, Value) and is_wide(symbol)
 
 
-def _sizes(node: Node) -> Iterator[Size]:
+def _clipped_sizes(node: Node) -> Iterator[Size]:
     """The sizes that a node depends on, with bounds of slices clipped as Python does.
 
     Sizes passed to a body are left out here; they count where the body depends on them.

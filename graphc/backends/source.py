@@ -10,25 +10,25 @@ from graphc.analysis.shifts import shifts
 from graphc.backends.last_uses import forget, last_uses
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.literals import (
-    beside_an_array,
+    is_beside_an_array,
+    is_of_python_numbers,
     number,
-    of_python_numbers,
     typed_number,
 )
 from graphc.backends.module import Module
 from graphc.backends.sizes import (
     Arithmetic,
     UnboundedSums,
+    arithmetic_for,
     array_size,
     computes_wide,
-    in_pieces,
-    in_sums,
+    is_in_pieces,
     is_unbounded,
     is_wide,
-    needed,
-    reading,
-    solved,
-    widened,
+    reading_call,
+    solution_text,
+    summed_symbols,
+    widened_text,
 )
 from graphc.control.call import CALL
 from graphc.control.switch import SWITCH
@@ -119,7 +119,7 @@ class PrintedBody:
         """
         self._names[value] = name
         shape = value.type.shape
-        if shape in self._bound or in_pieces(value):
+        if shape in self._bound or is_in_pieces(value):
             return
         bound = True
         for axis, size in enumerate(shape):
@@ -135,7 +135,7 @@ class PrintedBody:
         if symbol_dim(symbol) is size:
             self._axes[symbol] = axis
         elif value.node.primitive is INPUT:
-            text = solved(size, symbol, axis)
+            text = solution_text(size, symbol, axis)
             if text:
                 self._axes[symbol] = text
 
@@ -166,7 +166,7 @@ class PrintedBody:
                 text = self._axes[symbol]
             elif isinstance(origin, Value) and self.reads:
                 value = self.value(self.module.resolve(origin))
-                text = reading(symbol, value, symbol in self.module.slice_bounds)
+                text = reading_call(symbol, value, symbol in self.module.slice_bounds)
             elif isinstance(origin, Value):
                 return self.value(self.module.resolve(origin))  # traced arithmetic
             else:
@@ -227,12 +227,12 @@ class PrintedBody:
 
     def _arithmetic(self, size: Dim, narrow: bool) -> Arithmetic:
         static = all(map(self._is_integer, size.symbols))
-        return Arithmetic.PYTHON if static else needed(size, narrow)
+        return Arithmetic.PYTHON if static else arithmetic_for(size, narrow)
 
     def _formula(self, size: Dim, how: Arithmetic) -> str:
         named = {**self._parts[Arithmetic.PYTHON], **self._parts[how]}
         wide = how is Arithmetic.WIDE
-        name_of = partial(self._wide_size, in_sums(size)) if wide else self.size
+        name_of = partial(self._wide_size, summed_symbols(size)) if wide else self.size
         if how is not Arithmetic.PYTHON and self.backend == "jax":
             sums = UnboundedSums(self.module.helper, self._is_unbounded)
             return array_size(size, name_of, named, sums if wide else None)
@@ -259,7 +259,7 @@ class PrintedBody:
         if symbol not in self._wide:
             self.module.widens = True
             self.module.summed.add(symbol)
-            text = widened(symbol, name, not self._is_unbounded(symbol))
+            text = widened_text(symbol, name, not self._is_unbounded(symbol))
             self._wide[symbol] = name
             if text != name:
                 self._wide[symbol] = self.module.names.unique(f"{name}_wide")
@@ -292,7 +292,7 @@ class PrintedBody:
         if value.node.primitive is CONSTANT and value.type.rank == 0:
             array = value.node.params["data"].array
             if node.primitive.literals == "always" or (
-                node.primitive.literals == "beside" and beside_an_array(node, value)
+                node.primitive.literals == "beside" and is_beside_an_array(node, value)
             ):
                 return number(array)
         if value.node.primitive is SIZE_OP and value not in self._names:
@@ -318,7 +318,7 @@ class PrintedBody:
             return
         rule = emit or EMISSION[self.backend].find(primitive)
         if rule is None:
-            raise _refused(node, self.backend)
+            raise _refusal(node, self.backend)
         self._comment(node.place)
         if self.guards and node.guards:
             self._print_guards(node)
@@ -342,7 +342,7 @@ class PrintedBody:
             self._wraps,
         )
         text = rule(p)
-        if of_python_numbers(node):
+        if is_of_python_numbers(node):
             text = f"{self.xp}.asarray({text})"
         names = [module.value_name(v) for v in node.outputs]
         unpacked = primitive.several and len(names) == 1
@@ -380,7 +380,7 @@ class PrintedBody:
         return f"{left} {guard.relation} {right}", f"{texts}, {numbers}{kind}"
 
 
-def _refused(node: Node, backend: str) -> GraphError:
+def _refusal(node: Node, backend: str) -> GraphError:
     reason = EMISSION[backend].reason(node.primitive, "no rule is given")
     return graph_error(
         f"{backend} cannot run it: {reason}", op=node.primitive.name, where=node.place

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.backends.prelude import ProgramError, expect
 from graphc.backends.program import Outputs
-from graphc.backends.sizes import solved
+from graphc.backends.sizes import solution_text
 from graphc.control.pytree import Compound, function_given, require_shallow
 from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.ir.config import Casting
@@ -301,7 +301,7 @@ def _determined(value: Value) -> list[Symbol]:
     return [
         n.symbols[0]
         for n in alone
-        if n.is_symbol or solved(n, n.symbols[0], "size")
+        if n.is_symbol or solution_text(n, n.symbols[0], "size")
     ]
 
 

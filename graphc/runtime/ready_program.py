@@ -7,7 +7,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-from graphc.backends.program import entry
+from graphc.backends.program import function_name
 from graphc.ir.sizes.dims import Dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call import nan_checks
@@ -247,7 +247,7 @@ def _run_of(
     """Return the function that runs a call on a loaded program."""
     module, jax, padded = loaded.module, loaded.jax, prepared.facts.padded
     if segment is not None and segment.wide:
-        name = entry(padded)
+        name = function_name(padded)
         within = xla.wide(jax, getattr(module, name), segment.jitted)
         setattr(module, name, fitting(within, segment.jitted))
     run: Run = target.around(jax, module.program)

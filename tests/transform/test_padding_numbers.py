@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.backends.sizes import Arithmetic, needed
+from graphc.backends.sizes import Arithmetic, arithmetic_for
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.text import expression
 
@@ -73,7 +73,7 @@ def test_arithmetic_of_32_bits_is_chosen_where_it_is_exact(size, numbers):
     narrow = {s.name: np.int32(n) for s, n in sizes.items()}
     with np.errstate(all="ignore"):
         for is_narrow in (False, True):
-            if needed(size, is_narrow) is Arithmetic.TRACED:
+            if arithmetic_for(size, is_narrow) is Arithmetic.TRACED:
                 found = eval(expression(size, lambda s: s.name), narrow)
                 wrapped = (exact + 2**31) % 2**32 - 2**31 if is_narrow else exact
                 assert found == wrapped

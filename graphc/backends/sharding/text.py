@@ -51,7 +51,7 @@ def sharding_text(axes: MeshAxes | None) -> str:
 
 def specs_text(axes_of_arrays: Iterable[MeshAxes]) -> str:
     """The partition specs of several arrays, as `jax.shard_map` takes them."""
-    return _tuple([f"{sharding_text(axes)}.spec" for axes in axes_of_arrays])
+    return _tuple_text([f"{sharding_text(axes)}.spec" for axes in axes_of_arrays])
 
 
 def constrained(name: str, axes: MeshAxes) -> str:
@@ -61,7 +61,7 @@ def constrained(name: str, axes: MeshAxes) -> str:
 
 def in_shardings(places: Iterable[MeshAxes | None]) -> str:
     """The option of `jax.jit` that says where the arguments of a segment lie."""
-    return f"in_shardings={_tuple(list(map(sharding_text, places)))}"
+    return f"in_shardings={_tuple_text(list(map(sharding_text, places)))}"
 
 
 def out_shardings(places: Iterable[MeshAxes | None], direct: bool) -> str:
@@ -72,8 +72,8 @@ def out_shardings(places: Iterable[MeshAxes | None], direct: bool) -> str:
     """
     texts = list(map(sharding_text, places))
     alone = len(texts) == 1 and not direct
-    return f"out_shardings={texts[0] if alone else _tuple(texts)}"
+    return f"out_shardings={texts[0] if alone else _tuple_text(texts)}"
 
 
-def _tuple(texts: Sequence[str]) -> str:
+def _tuple_text(texts: Sequence[str]) -> str:
     return f"({', '.join(texts)}{',' * (len(texts) == 1)})"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.backends.program import entry
+from graphc.backends.program import function_name
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.types import NDArray
@@ -74,7 +74,7 @@ class SegmentCalls:
 
     @property
     def _driver(self) -> Run:
-        driver: Run = getattr(self.loaded.module, entry(padded=True))
+        driver: Run = getattr(self.loaded.module, function_name(padded=True))
         return driver
 
     def _straight(self, operands: OnCapacities) -> SegmentCall | None:
