@@ -36,7 +36,7 @@ from benchmarks.harness import (
 )
 from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
-from graphc.ir.garbage import young_garbage
+from graphc.ir.garbage import only_young_garbage
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.transform.planning.partition import partition
@@ -77,7 +77,7 @@ def plan(x: Value, y: Value) -> Plan:
 def front_end(program: Program, steps: int) -> str:
     """Print a program from nothing, collecting garbage as `graphc.function` does."""
     x, y = build(program, steps)
-    with young_garbage():
+    with only_young_garbage():
         return emit_jax(plan(x, y), Outputs("single")).text
 
 
@@ -101,7 +101,7 @@ def stages(program: Program, steps: int) -> Stages:
     start = CPU()
     x, y = build(program, steps)
     built = CPU()
-    with young_garbage():  # as in `graphc.function`
+    with only_young_garbage():  # as in `graphc.function`
         made = plan(x, y)
         planned = CPU()
         emit_jax(made, Outputs("single"))

@@ -9,7 +9,7 @@ is returned without a copy.
 
 from collections.abc import Container, Iterable, Iterator
 
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.op import views_of_inputs
@@ -53,7 +53,7 @@ def _edges(graph: Graph) -> tuple[ViewEdges, ViewEdges]:
 
 
 def _pairs(graph: Graph) -> Iterator[tuple[Value, Value]]:
-    for node in within(ancestors(graph.outputs)):
+    for node in with_inner_nodes(ancestors(graph.outputs)):
         primitive = node.primitive
         yield from (views_of_inputs if primitive.passes_on else primitive.views)(node)
 

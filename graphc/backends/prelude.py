@@ -13,9 +13,14 @@ from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
-from graphc.ir.sizes.lines import Quotient, next_telling, partly, quotient_of
+from graphc.ir.sizes.lines import (
+    Quotient,
+    axis_message_end,
+    next_determining,
+    quotient_of,
+)
 from graphc.ir.sizes.names import shown_name
-from graphc.ir.sizes.untold import UntoldSizes
+from graphc.ir.sizes.untold import UndeterminedAxes
 from graphc.ir.types import ConcreteArray
 from graphc_serving.casting import castable, converted, described, fits, misfit, remedy
 
@@ -301,9 +306,9 @@ def _partial_agreement_lines(
     The axis then determines m.
     """
     waiting = [axis for axis in axes if not sources.keys() >= set(axis.size.symbols)]
-    untold = UntoldSizes()
+    untold = UndeterminedAxes()
     while waiting:
-        axis = waiting[next_telling([axis.size for axis in waiting], sources)]
+        axis = waiting[next_determining([axis.size for axis in waiting], sources)]
         waiting.remove(axis)
         if sources.keys() >= set(axis.size.symbols):
             yield _agreement_line(body, axis, sources)
@@ -313,7 +318,7 @@ def _partial_agreement_lines(
         body.bind_size(axis_symbol, axis.text)
         known = [body.size(s) for s in axis.size.symbols if s in sources]
         sizes = ", ".join([axis.text, *known])
-        end = partly(part, _origins_text(axis, sources))
+        end = axis_message_end(part, _origins_text(axis, sources))
         message = f"{axis_symbol.name} must have {axis.size}{end}"
         quotient, holds = ("", "") if part is None else _quotient(body, axis, part)
         if holds:
@@ -325,7 +330,7 @@ def _partial_agreement_lines(
             yield f"require({holds}, {problem!r}, {axis.place!r}, {sizes})"
         if part is None:
             continue
-        symbol = part.tells
+        symbol = part.determined_symbol
         if symbol and any(symbol in other.size.symbols for other in waiting):
             name = body.module.size_name(symbol)
             yield f"{name} = {quotient}"

@@ -16,7 +16,7 @@ from graphc.backends.prelude import check_inputs, check_line, helpers
 from graphc.backends.sizes import is_wide
 from graphc.backends.slice_bounds import slice_bounds
 from graphc.backends.source import PrintedBody
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
@@ -150,7 +150,8 @@ def needs_64_bits(module: Module, plan: Plan, others: Iterable[Value] = ()) -> b
     """
     if module.widens or any(v.dtype in WIDE for v in plan.graph.outputs):
         return True  # an output may be a literal
-    computed = [v for s in plan.segments for n in within(s.nodes) for v in n.outputs]
+    nodes = (n for s in plan.segments for n in with_inner_nodes(s.nodes))
+    computed = [v for n in nodes for v in n.outputs]
     taken = [v for s in plan.segments for v in s.inputs]
     wide = [v for v in (*computed, *taken, *others) if v.type.dtype in WIDE]
     return any(not v.node.primitive.inline for v in wide)
@@ -162,7 +163,7 @@ def draw_decorators(nodes: Iterable[Node]) -> list[str]:
     With it an element of a random array does not depend on the array's size, and is the
     same as on NumPy, whatever the settings of JAX.
     """
-    names = {node.primitive.name for node in within(nodes)}
+    names = {node.primitive.name for node in with_inner_nodes(nodes)}
     draws = any(n.startswith("random_") and n not in _SAME_KEYS for n in names)
     return ["@jax.threefry_partitionable(True)"] if draws else []
 

@@ -7,7 +7,7 @@ clips them to 2**49, which is more elements than any axis has.
 from collections.abc import Callable, Iterator, Sequence
 
 from graphc.backends.sizes import is_wide
-from graphc.ir.graph.bodies import has_inner, within, within_sized
+from graphc.ir.graph.bodies import has_bodies, inner_nodes_and_sizes, with_inner_nodes
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
@@ -28,11 +28,12 @@ def slice_bounds(
     outputs = [*(v for graph in graphs for v in graph.outputs), *checked]
     is_single = len(graphs) == 1 and not checked
     nodes = graphs[0].nodes if is_single else ancestors(outputs)
-    if all([v._symbol is None for node in within(nodes) for v in node.outputs]):
+    inner_nodes = with_inner_nodes(nodes)
+    if all([v._symbol is None for node in inner_nodes for v in node.outputs]):
         return frozenset()  # no integer is a size
     numbers = {resolve(v) for v in outputs}
     sizes: dict[Dim, None] = {}
-    for node, size_arguments in within_sized(nodes):
+    for node, size_arguments in inner_nodes_and_sizes(nodes):
         if node.primitive is not SIZE_OP:
             numbers.update(map(resolve, node.inputs))
         for size in _clipped_sizes(node):
@@ -58,7 +59,7 @@ def _clipped_sizes(node: Node) -> Iterator[Size]:
     Sizes passed to a body are left out here; they count where the body depends on them.
     """
     params = dict(node.params)
-    if has_inner(node):
+    if has_bodies(node):
         del params["sizes"]
     if node.primitive in SLICED:
         starts, stops = params.pop("starts"), params.pop("stops")

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from graphc.analysis.cost import worth_alike
 from graphc.backends.source import PrintedBody
-from graphc.ir.graph.bodies import has_inner
+from graphc.ir.graph.bodies import has_bodies
 from graphc.ir.graph.nodes import Node, Value
 from graphc.rewriting.loops.roll.repeats import place_of
 
@@ -33,7 +33,7 @@ class AlikeSlices:
             return None
         stack = self._body.module.resolve(node.inputs[0])
         known = isinstance(stack.type.shape[0], int)
-        return stack if known and has_inner(stack.node) else None
+        return stack if known and has_bodies(stack.node) else None
 
     def print(self, node: Node) -> None:
         """Print a node, as a slice at an unknown place if it is one of these slices."""

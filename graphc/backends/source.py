@@ -40,7 +40,7 @@ from graphc.ir.graph.op import EMISSION, Emit, Opaque, Printing
 from graphc.ir.params.kinds import Text
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, symbol_dim
-from graphc.ir.sizes.names import SHOWN, naming
+from graphc.ir.sizes.names import SHOWN, naming_sizes
 from graphc.ir.sizes.text import expression, shared_parts
 from graphc.ir.types import INT32
 from graphc.ops.common.narrow_integers import wraps
@@ -406,11 +406,11 @@ def print_body(
     if graph in module.functions:
         return module.functions[graph][0]
     (call, *_) = (c for c in user.primitive.body_calls(user) if c.body is graph)
-    with naming({**SHOWN.names, **module.name_sizes(call)}):
+    with naming_sizes({**SHOWN.names, **module.name_sizes(call)}):
         frees = user.primitive is CALL and xp == "np"
         function = module.names.unique(name)
         body = PrintedBody(
-            module, xp, reads=graph.in_python, inner=True, tells_misfits=tells
+            module, xp, reads=graph.runs_in_python, inner=True, tells_misfits=tells
         )
         _print_function(body, graph, function, frees)
     if jitted:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.nodes import Node, Params, Value
-from graphc.ir.graph.replay import follow, region_between
+from graphc.ir.graph.replay import rebuild_with, region_between
 from graphc.ops.common.conditions import both_hold, never_failed
 from graphc.ops.effects.assertions import ASSERT
 
@@ -36,7 +36,7 @@ def taken_out(
             checks.append(BodyCheck(condition, node.params, node.place.plain))
             replacements[node.outputs[0]] = value
         else:
-            follow(node, replacements, node.place.plain)
+            rebuild_with(node, replacements, node.place.plain)
     return [replacements.get(v, v) for v in outputs], checks
 
 

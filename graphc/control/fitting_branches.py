@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from graphc.ir.graph.bodies import bodies_of, within
+from graphc.ir.graph.bodies import bodies_of, with_inner_nodes
 from graphc.ir.graph.nodes import Node, divisors_of
 from graphc.ir.graph.op import Array, op
 from graphc.ir.types import JaxArray, NDArray, TensorType
@@ -48,7 +48,7 @@ def numbers_of(node: Node) -> tuple[tuple[int, ...], ...]:
 
 def may_misfit(node: Node) -> bool:
     """Whether a branch of a switch needs a relation of sizes that is not proved."""
-    inside = (n for body in bodies_of(node) for n in within(body.nodes))
+    inside = (n for body in bodies_of(node) for n in with_inner_nodes(body.nodes))
     return any(numbers_of(node)) or any(
         n.guards or divisors_of(n) or n.primitive is NUMBERED for n in inside
     )
@@ -56,7 +56,7 @@ def may_misfit(node: Node) -> bool:
 
 def is_numbered(nodes: Iterable[Node]) -> bool:
     """Whether guards of branches in these nodes have numbers."""
-    return any(node.primitive is NUMBERED for node in within(nodes))
+    return any(node.primitive is NUMBERED for node in with_inner_nodes(nodes))
 
 
 def known_misfits() -> dict[int, Exception]:

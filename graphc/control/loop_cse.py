@@ -8,7 +8,7 @@ has both, the first is dropped.
 from collections.abc import Callable, Iterable, Sequence
 
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import follow
+from graphc.ir.graph.replay import rebuild_with
 from graphc.ir.graph.walk import ancestors, operands
 
 
@@ -18,9 +18,9 @@ def merged(graph: Graph) -> Graph:
     Gradients can no longer be taken of the result: the nodes that rules of gradients
     hold values with are removed.
     """
-    if not graph.nested and not any(p.for_gradients for p in graph.primitives):
+    if not graph.may_have_bodies and not any(p.for_gradients for p in graph.primitives):
         return graph
-    return graph.giving(_without_rules(together(graph.outputs)))
+    return graph.with_outputs(_without_rules(together(graph.outputs)))
 
 
 def _without_rules(outputs: Sequence[Value]) -> list[Value]:
@@ -30,7 +30,7 @@ def _without_rules(outputs: Sequence[Value]) -> list[Value]:
             pairs = zip(node.outputs, node.inputs, strict=False)
             replacements.update((old, replacements.get(new, new)) for old, new in pairs)
         else:
-            follow(node, replacements, node.place)
+            rebuild_with(node, replacements, node.place)
     return [replacements.get(v, v) for v in outputs]
 
 
@@ -58,7 +58,7 @@ def together(outputs: Sequence[Value]) -> list[Value]:
             new = [replacements.get(v, v) for v in _same(node, supersets[node])]
             replacements.update(zip(node.outputs, new, strict=True))
         else:
-            follow(node, replacements, node.place)
+            rebuild_with(node, replacements, node.place)
     return [replacements.get(v, v) for v in outputs]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.replay import follow, region_between
+from graphc.ir.graph.replay import rebuild_with, region_between
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import less_equal
@@ -91,7 +91,7 @@ def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Val
     """Replace choices between arrays with and without writes by predicated writes."""
     replacements: dict[Value, Value] = {}
     for old in region_between(outputs, inputs):
-        node = follow(old, replacements, old.place.plain)
+        node = rebuild_with(old, replacements, old.place.plain)
         if node.primitive is OP.where:
             replacement = next(_written_instead(node), None)
             if replacement is not None:

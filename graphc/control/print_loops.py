@@ -241,7 +241,7 @@ def print_scan(p: Printing) -> str:
     """The text of a scan."""
     params = p.node.params
     plain = not params["counted"] and not params["stops"]
-    in_python = params["body"].content.in_python
+    in_python = params["body"].content.runs_in_python
     in_jax = p.xp == "jnp" and not in_python
     arguments = ["jax"] if in_jax else []
     arguments += [*_body_call(p), p.code(params["length"]), repr(params["reverse"])]

@@ -14,7 +14,7 @@ from graphc.control.loop_cse import together
 from graphc.control.predicated_writes import masked_writes
 from graphc.control.print_loops import print_growing, print_scan
 from graphc.control.scan_records import PerChunk, Replay
-from graphc.ir.graph.bodies import BodyCall, StepFunction, StepResult, close
+from graphc.ir.graph.bodies import BodyCall, StepFunction, StepResult, close_body
 from graphc.ir.graph.build import body_input, cast
 from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.op import (
@@ -289,7 +289,7 @@ def run_scan(
         row = [v for v in row if v in used]
     if count is not None and not row and len(ys) == (going is not None):
         length = None
-    body, captures, sizes = close([*after, *ys], [*carry, *row], "scan")
+    body, captures, sizes = close_body([*after, *ys], [*carry, *row], "scan")
     limits = [v for v in (count, going) if v is not None]
     node = (GROWING if grows else _scan).bind(
         (*first, *rows, *captures, *limits),

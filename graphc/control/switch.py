@@ -18,7 +18,7 @@ from graphc.control.fitting_branches import (
     switch_of_fitting,
 )
 from graphc.control.scan import used_between
-from graphc.ir.graph.bodies import Body, BodyCall, close
+from graphc.ir.graph.bodies import Body, BodyCall, close_body
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.interning import recording_shared
 from graphc.ir.graph.nodes import Node, Value, divisors_of
@@ -176,7 +176,7 @@ def run_switch(
     used = used_between(flat, variables)
     values = [v for v, x in zip(values, variables, strict=True) if x in used]
     variables = [x for x in variables if x in used]
-    together, captures, sizes = close(flat, variables, "switch", roots=roots)
+    together, captures, sizes = close_body(flat, variables, "switch", roots=roots)
     body_outputs = iter(together.outputs)
     body_inputs, size_params = together.inputs, together.size_params
     bodies = tuple(

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.control.carries import carried_views
 from graphc.control.print_loops import JaxRows, NumpyBody
-from graphc.ir.graph.bodies import Body, BodyCall, StepResult, close
+from graphc.ir.graph.bodies import Body, BodyCall, StepResult, close_body
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op, require_equal
@@ -377,7 +377,7 @@ def run_blocks(
     blocks = _block_variables([*rows, *((v, 0) for v in own)], marks, symbol)
     after, outputs = step(carry, blocks, symbol_dim(symbol))
     inputs = [*carry, *blocks]
-    body, captures, sizes = close([*after, *outputs], inputs, "blocks", symbol)
+    body, captures, sizes = close_body([*after, *outputs], inputs, "blocks", symbol)
     bodies, more, added = _made_again(again, rows, marks)
     node = _blocks.bind(
         (*first, *(v for v, _ in rows), *own, *marks, *captures, *more),
@@ -414,7 +414,7 @@ def _made_again(
     blocks = _block_variables(rows, marks, symbol)
     recomputed_rows = again(blocks, symbol_dim(symbol))
     inputs = [*blocks[len(rows) :], *blocks[: len(rows)]]
-    body, captures, sizes = close(recomputed_rows, inputs, "blocks", symbol)
+    body, captures, sizes = close_body(recomputed_rows, inputs, "blocks", symbol)
     return (body,), captures, sizes
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from graphc.importers.decorated import Decorated
 from graphc.ir.graph.nodes import Value
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.transform.derivatives import gradients
 from graphc.transform.derivatives.gradients import Disconnected
 
@@ -74,7 +74,7 @@ def grad(
     argnums: Numbers = ...,
     has_aux: bool = ...,
 ) -> Callable[..., Any]: ...
-@hiding
+@hide_own_frames
 def grad(
     cost: Any,
     wrt: object = None,
@@ -122,7 +122,7 @@ def value_and_grad(
     argnums: Numbers = ...,
     has_aux: bool = ...,
 ) -> Callable[..., Any]: ...
-@hiding
+@hide_own_frames
 def value_and_grad(
     cost: Any,
     wrt: object = None,
@@ -146,7 +146,7 @@ def value_and_grad(
     return gradients.value_and_grad(cost, wrt, disconnected=disconnected)
 
 
-@hiding
+@hide_own_frames
 def jacobian(
     outputs: Any,
     wrt: object = None,
@@ -176,7 +176,7 @@ def jacobian(
     return gradients.jacobian(outputs, wrt, disconnected=disconnected)
 
 
-@hiding
+@hide_own_frames
 def hessian(
     cost: Any, wrt: object = None, *, argnums: Numbers = 0, has_aux: bool = False
 ) -> Any:

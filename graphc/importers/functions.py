@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 from graphc.errors import check_function, graph_error
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime import ragged as examples
@@ -76,7 +76,7 @@ def vmap(
         return of_values
 
     @wraps(function)
-    @hiding
+    @hide_own_frames
     def mapped(*args: object, **named: object) -> object:
         jax = _jax_of((args, named))
         if jax is None:
@@ -148,7 +148,7 @@ def block(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
     return marked
 
 
-@hiding
+@hide_own_frames
 def ragged(
     inputs: Sequence[Value] | Callable[..., object],
     outputs: object = None,

@@ -29,23 +29,23 @@ def check_casting(casting: object, op: str = "function") -> Casting:
     return casting  # type: ignore[return-value]
 
 
-class _OfThread(threading.local):
+class _ThreadDefault(threading.local):
     """The default float of a thread; None where the default of the process holds."""
 
     float: DType | None = None
 
 
-_OWN = _OfThread()
+_OF_THREAD = _ThreadDefault()
 
 
 @contextmanager
 def default_float(name: str) -> Generator[None]:
     """Use another default dtype for floats, in this thread only."""
-    before, _OWN.float = _OWN.float, dtype_of(name)
+    before, _OF_THREAD.float = _OF_THREAD.float, dtype_of(name)
     try:
         yield
     finally:
-        _OWN.float = before
+        _OF_THREAD.float = before
 
 
 class Config:
@@ -91,33 +91,34 @@ class Config:
         self._cache_bytes = 2**32
         self._process_wait = 300.0
         self._progress = True
-        for name, read in _READ.items():
+        for name, read in _READERS.items():
             variable = f"GRAPHC_{name.upper()}"
             text = environment.get(variable)
             if text:
-                self._set(variable, name, text, read)
+                self._set_from_text(variable, name, text, read)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("_") or hasattr(type(self), name):
             object.__setattr__(self, name, value)
             return
-        raise self._no_setting(name)
+        raise self._unknown_setting_error(name)
 
     if not TYPE_CHECKING:  # type checkers know all settings
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise self._no_setting(name)
+            raise self._unknown_setting_error(name)
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in _READ)
+        texts = {name: _setting_text(getattr(self, name)) for name in _READERS}
+        settings = ", ".join(f"{name}={text}" for name, text in texts.items())
         return f"<graphc.config: {settings}>"
 
-    def _no_setting(self, name: str) -> AttributeError:
-        known = sorted(_READ)
+    def _unknown_setting_error(self, name: str) -> AttributeError:
+        known = sorted(_READERS)
         meant = misspelled(name, known) or f"; there are {', '.join(known)}"
         return AttributeError(f"graphc.config has no setting {name!r}{meant}")
 
-    def _set(
+    def _set_from_text(
         self, variable: str, name: str, text: str, read: Callable[[str], object]
     ) -> None:
         """Set one from the environment. Raises GraphError that names the variable."""
@@ -125,7 +126,8 @@ class Config:
             setattr(self, name, read(text))
         except (KeyError, ValueError) as error:  # a GraphError among them
             message = error.args[0] if isinstance(error, GraphError) else ""
-            raise _refused(variable, text, message, _EXPECTED.get(name, "")) from None
+            expected = _EXPECTED.get(name, "")
+            raise _environment_error(variable, text, message, expected) from None
 
     @property
     def cache_dir(self) -> str | None:
@@ -178,7 +180,8 @@ class Config:
             check(self._dims, "config")
         except GraphError as error:
             expected = _EXPECTED["dims"]
-            raise _refused("GRAPHC_DIMS", self._dims, error.args[0], expected) from None
+            text, message = self._dims, error.args[0]
+            raise _environment_error("GRAPHC_DIMS", text, message, expected) from None
 
     @property
     def casting(self) -> Casting:
@@ -192,7 +195,7 @@ class Config:
     @property
     def float(self) -> DType:
         """The default floating-point dtype."""
-        thread_default = _OWN.float
+        thread_default = _OF_THREAD.float
         return self._float if thread_default is None else thread_default
 
     @float.setter
@@ -248,26 +251,28 @@ class Config:
         self._progress = shown
 
 
-def _shown(setting: object) -> str:
+def _setting_text(setting: object) -> str:
     return repr(setting.name if isinstance(setting, np.dtype) else setting)
 
 
 _CHECKS: list[Callable[[object, str], None]] = []
 
 
-def _refused(variable: str, text: str, message: str, expected: str = "") -> GraphError:
+def _environment_error(
+    variable: str, text: str, message: str, expected: str = ""
+) -> GraphError:
     """The error for a variable of the environment, which no line of the user caused."""
-    said = [x for x in message.splitlines() if x.startswith("  expected: ")]
+    expectations = [x for x in message.splitlines() if x.startswith("  expected: ")]
     return graph_error(
         f"the environment variable {variable} cannot be {text!r}",
         op="config",
-        expected=expected or "".join(said).removeprefix("  expected: "),
+        expected=expected or "".join(expectations).removeprefix("  expected: "),
         where=NOWHERE,
     )
 
 
 # Convert the text of a variable of the environment to the value of its setting.
-_READ: dict[str, Callable[[str], Any]] = {
+_READERS: dict[str, Callable[[str], Any]] = {
     "float": str,
     "dims": str,
     "casting": str,

@@ -8,32 +8,32 @@ from functools import cache
 from typing import Any
 
 from graphc.ir.namespace import FUNCTIONS, METHODS, F
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 
 
 @cache
-def door(name: str) -> Callable[..., object]:
+def public_function(name: str) -> Callable[..., object]:
     """The function of `graphc.tensor` with this name, for users."""
     space, _, last = name.rpartition(".")
-    entered: Any = hiding(FUNCTIONS[name])
+    entered: Any = hide_own_frames(FUNCTIONS[name])
     entered.__module__ = ".".join(filter(None, ("graphc.tensor", space)))
     entered.__name__ = entered.__qualname__ = last
     return entered
 
 
 @cache
-def door_of_method(name: str) -> Callable[..., object]:
+def public_method(name: str) -> Callable[..., object]:
     """The method of values with this name, for users."""
-    return hiding(METHODS[name])
+    return hide_own_frames(METHODS[name])
 
 
-def entrance(space: str = "") -> Callable[[str], object]:
+def getattr_of_space(space: str = "") -> Callable[[str], object]:
     """The `__getattr__` of a module in which users find the functions of a space."""
     within: Any = getattr(F, space) if space else F
     start = f"{space}." if space else ""
 
     def member(name: str) -> object:
         whole = start + name
-        return door(whole) if whole in FUNCTIONS else getattr(within, name)
+        return public_function(whole) if whole in FUNCTIONS else getattr(within, name)
 
     return member

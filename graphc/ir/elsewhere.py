@@ -67,7 +67,7 @@ OF_FUNCTION = {
 }
 
 
-def of_tensor(name: str) -> str:
+def code_instead(name: str) -> str:
     """The code to write for a name that `graphc.tensor` lacks, or ""."""
     declared = _DECLARED.fullmatch(name)
     if declared is None:

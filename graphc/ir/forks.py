@@ -42,13 +42,13 @@ def fork_error(op: str) -> ForkError:
     return ForkError(describe(problem, op=op, hint=HINT, where=user_place()))
 
 
-def in_forked_children(renew: Callable[[], object]) -> None:
+def call_in_forked_children(renew: Callable[[], object]) -> None:
     """Call a function in each forked child, before the child goes on."""
     if hasattr(os, "register_at_fork"):  # where processes can fork
         os.register_at_fork(after_in_child=renew)
 
 
-def _note() -> None:
+def _note_lost_jax() -> None:
     if not _PROCESS.lost_jax and private_jax.has_run():
         _PROCESS.lost_jax = True
         # These callbacks take a lock of JAX after each garbage collection of Python.
@@ -60,7 +60,7 @@ def _is_of_jax(function: object) -> bool:
     return module.partition(".")[0] in ("jax", "jaxlib")
 
 
-in_forked_children(_note)
+call_in_forked_children(_note_lost_jax)
 
 
 class RenewedLock:
@@ -68,7 +68,7 @@ class RenewedLock:
 
     def __init__(self) -> None:
         self._renew()
-        in_forked_children(self._renew)
+        call_in_forked_children(self._renew)
 
     def _renew(self) -> None:
         self._lock = RLock()

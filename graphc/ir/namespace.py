@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import user_place
-from graphc.ir.elsewhere import of_tensor
+from graphc.ir.elsewhere import code_instead
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -68,7 +68,7 @@ def misspelled(name: str, known: Sequence[str]) -> str:
 _VALUE = re.compile("[abpx][12]?|element")  # names of the parameter for that value
 
 
-def how_called(name: str) -> str:
+def example_call(name: str) -> str:
     """Code that calls a public function with what it needs: `gt.full(shape, value)`.
 
     The first argument is shown as x if it is the value that the function is about.
@@ -106,8 +106,8 @@ class Namespace:
         known = [f"graphc.tensor.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
         if known:
             return f"{message}; there is {' and '.join(known)}"
-        if not self._prefix and of_tensor(name):
-            return f"{message}; {of_tensor(name)}"
+        if not self._prefix and code_instead(name):
+            return f"{message}; {code_instead(name)}"
         others = [] if self._prefix else sorted(OTHER_NAMES)
         return message + misspelled(name, [*dir(self), *others])
 

@@ -75,7 +75,7 @@ _SYNONYMS = {
 }
 
 
-def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
+def hide_own_frames(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Wrap `function` so that tracebacks of its errors show only the user's frames."""
 
     @wraps(function)
@@ -83,10 +83,10 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
         try:
             return function(*args, **named)
         except Exception as error:
-            if isinstance(error, TypeError) and _is_of_binding(error):
-                meant = meant_keyword(str(error), signature(function))
+            if isinstance(error, TypeError) and _is_about_arguments(error):
+                meant = keyword_hint(str(error), signature(function))
                 error.args = (f"{_CLASS_OF_METHOD.sub('', str(error))}{meant}",)
-            hide(error)
+            drop_own_frames(error)
             raise
 
     wrapper: Any = shown  # errors name the function that the user called
@@ -94,33 +94,33 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
     return shown
 
 
-def hiding_in_methods(kind: _CLASS) -> _CLASS:
-    """Decorator: apply `hiding` to the public methods and operators of a class."""
+def hide_frames_of_methods(kind: _CLASS) -> _CLASS:
+    """Decorator: apply `hide_own_frames` to public methods and operators of a class."""
     for name, member in list(vars(kind).items()):
         operator = name.startswith("__") and name not in _OF_PYTHON
         if isfunction(member) and (operator or not name.startswith("_")):
-            setattr(kind, name, hiding(member))
+            setattr(kind, name, hide_own_frames(member))
     return kind
 
 
-def at_its_caller(data: _CLASS) -> _CLASS:
+def with_errors_at_caller(data: _CLASS) -> _CLASS:
     """Decorator: a data class whose errors point to the line that makes an instance.
 
     `dataclasses` writes its `__init__`, which would count as a file of its own.
     """
     init: Any = data.__init__  # type: ignore[misc]
     init.__code__ = init.__code__.replace(co_filename=__file__)
-    setattr(data, "__init__", hiding(init))  # noqa: B010  (mypy refuses the other form)
+    setattr(data, "__init__", hide_own_frames(init))  # noqa: B010  (mypy refuses the other form)
     return data
 
 
-def _is_of_binding(error: TypeError) -> bool:
+def _is_about_arguments(error: TypeError) -> bool:
     """Whether Python has raised the error because arguments fit no parameters."""
     trace = error.__traceback__
     return trace is not None and trace.tb_next is None
 
 
-def meant_keyword(text: str, called: Signature) -> str:
+def keyword_hint(text: str, called: Signature) -> str:
     """The end of a message: the parameter that was meant, or all that there are."""
     match, parameters = _UNEXPECTED.search(text), called.parameters.values()
     if match is None:
@@ -144,15 +144,16 @@ def meant_keyword(text: str, called: Signature) -> str:
     return misspelled(name, named) or known
 
 
-def hide(error: Exception) -> None:
+def drop_own_frames(error: Exception) -> None:
     """Take graphc's frames out of a traceback, for a `raise` that follows.
 
     An error that is not meant for users, raised by our code or by a library below it,
     is a mistake of ours: it keeps the frames below the user's innermost line.
     """
-    mode = _mode()
+    mode = _filtering_mode()
     frames = list(walk_tb(error.__traceback__))
-    last = len(frames) if _is_for_users(error, frames) else _innermost(frames)
+    is_for_users = _is_for_users(error, frames)
+    last = len(frames) if is_for_users else _innermost_user_frame(frames)
     if mode == SHOWN or not last:
         return
     if mode == MARKED:
@@ -167,7 +168,7 @@ def hide(error: Exception) -> None:
     error.__traceback__ = shown_frames
 
 
-def _innermost(frames: Sequence[tuple[FrameType, int]]) -> int:
+def _innermost_user_frame(frames: Sequence[tuple[FrameType, int]]) -> int:
     """The position of the user's innermost frame, or 0 if there is none below ours."""
     users = [
         i
@@ -186,11 +187,11 @@ def _is_for_users(error: Exception, frames: Sequence[tuple[FrameType, int]]) -> 
     if isinstance(error, GraphError):
         return True
     own_frames = [frame for frame, _ in frames if is_own(frame.f_code.co_filename)]
-    modules = {_module(frame) for frame in own_frames}
+    modules = {_module_name(frame) for frame in own_frames}
     if isinstance(error, OF_CALLS) and modules <= LEADING:
         return True
-    below = [frame for frame, _ in frames[_innermost(frames) :]]
-    if isinstance(error, AttributeError) and _innermost(frames):
+    below = [frame for frame, _ in frames[_innermost_user_frame(frames) :]]
+    if isinstance(error, AttributeError) and _innermost_user_frame(frames):
         own_below = [f for f in below if is_own(f.f_code.co_filename)]
         return all(f.f_code.co_name.startswith("__getattr") for f in own_below)
     files = [frame.f_code.co_filename for frame, _ in frames]
@@ -198,11 +199,11 @@ def _is_for_users(error: Exception, frames: Sequence[tuple[FrameType, int]]) -> 
     return bool(within) and not is_own(within[-1])
 
 
-def _module(frame: FrameType) -> str:
+def _module_name(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def _mode() -> str:
+def _filtering_mode() -> str:
     """The setting of JAX; in notebooks, "auto" marks frames so that they are hidden."""
     jax = sys.modules.get("jax")
     default = os.environ.get("JAX_TRACEBACK_FILTERING", "auto")

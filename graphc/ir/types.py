@@ -41,13 +41,13 @@ _NAME_OF = {dtype: name for name, dtype in DTYPES.items()}
 def dtype_of(name: object) -> DType:
     """The dtype called `name` (a string, a NumPy or Python type, or a dtype)."""
     try:
-        return _found(name)
+        return _supported_dtype(name)
     except TypeError:
-        raise graph_error(f"unknown dtype {name!r}", hint=_meant(name)) from None
+        raise graph_error(f"unknown dtype {name!r}", hint=_dtype_hint(name)) from None
 
 
 @lru_cache(maxsize=256)
-def _found(name: Any) -> DType:
+def _supported_dtype(name: Any) -> DType:
     if isinstance(name, str) and name in DTYPES:
         return DTYPES[name]
     if name is None:  # NumPy would take it for float64
@@ -57,11 +57,11 @@ def _found(name: Any) -> DType:
     dtype = np.dtype(name)
     if dtype.name not in DTYPES:
         shown = name.__name__ if isinstance(name, type) else name
-        raise graph_error(f"dtype {shown} is not supported", hint=_known())
+        raise graph_error(f"dtype {shown} is not supported", hint=_known_dtypes_text())
     return DTYPES[dtype.name]
 
 
-def _meant(name: object) -> str:
+def _dtype_hint(name: object) -> str:
     """A hint for an object given as a dtype: most often, sizes."""
     if isinstance(name, tuple):
         return f"name it, if it is the shape: shape={name!r}"
@@ -71,12 +71,12 @@ def _meant(name: object) -> str:
         if user_place().called in ("mean", "sum", "prod", "var", "std", "all", "any"):
             return "several axes go in one tuple, as axis=(0, 1)"
         if user_place().called in ("scalar", "astype", "asarray"):
-            return _known()
+            return _known_dtypes_text()
         return "the sizes of a shape go in one tuple, as (3, 4)"
-    return _known()
+    return _known_dtypes_text()
 
 
-def _known() -> str:
+def _known_dtypes_text() -> str:
     return "use one of " + ", ".join(DTYPES)
 
 

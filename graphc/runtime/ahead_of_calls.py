@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import CallError, GraphError, graph_error
-from graphc.ir.sizes.names import naming
-from graphc.ir.tracebacks import hiding
+from graphc.ir.sizes.names import naming_sizes
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.driver import stance
@@ -62,7 +62,7 @@ class AheadOfCalls:
     def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """Return the error to raise for a failure."""
 
-    @hiding
+    @hide_own_frames
     def compiled(self, *shapes: object) -> Any:
         """Return the bare executable for arguments of these shapes, as JAX has it.
 
@@ -78,7 +78,7 @@ class AheadOfCalls:
         (executable,) = self._made(self._for(args, lower), 1, [args])
         return executable
 
-    @hiding
+    @hide_own_frames
     def compile(
         self,
         sizes: Mapping[str, SizesGiven],
@@ -153,7 +153,7 @@ class AheadOfCalls:
         lowering.tell()
         return done[before:]
 
-    @hiding
+    @hide_own_frames
     def lower(self, sizes: Mapping[str, SizesGiven]) -> "list[Lowered]":
         """Return the program lowered for these sizes, as `jax.jit(...).lower` gives it.
 
@@ -167,7 +167,7 @@ class AheadOfCalls:
         lowering.tell()
         return [*lowering.lowered.values()]
 
-    @hiding
+    @hide_own_frames
     def collectives(self, sizes: Mapping[str, SizesGiven]) -> list[Collective]:
         """List the messages between devices in a call of these sizes, compiled by XLA.
 
@@ -231,7 +231,7 @@ class AheadOfCalls:
             raise misfits[0]
         return lowering, numbers_of_calls
 
-    @hiding
+    @hide_own_frames
     def export(
         self,
         path: StrPath,
@@ -275,7 +275,7 @@ class AheadOfCalls:
             hint = "f.save(path) writes its text; with graphc.Pad() it can be exported"
             got = f"a mesh of {target.mesh}"
             raise graph_error(problem, op="export", got=got, hint=hint)
-        with naming(self._pipeline.names):
+        with naming_sizes(self._pipeline.names):
             exporter = Exporter(self.jax, self.plan, target, platforms)
             for call in exporter.calls(sizes, "export"):
                 args = tuple(call.arguments)

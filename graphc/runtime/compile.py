@@ -11,10 +11,10 @@ from graphc.control.loop_cse import merged
 from graphc.errors import graph_error, shortened
 from graphc.ir.config import Casting, check_casting, config
 from graphc.ir.forks import fork_error, jax_is_lost
-from graphc.ir.garbage import young_garbage
+from graphc.ir.garbage import only_young_garbage
 from graphc.ir.graph.nodes import Graph
-from graphc.ir.sizes.proofs import remembering
-from graphc.ir.tracebacks import hiding
+from graphc.ir.sizes.proofs import remembering_bounds
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.ops.common.conditions import CHECKS, Checking
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rule, Rules
@@ -45,7 +45,7 @@ from graphc.transform.planning.divisor_checks import with_checked_divisors
 TIERS = ("auto", "jax", "numpy", None)
 
 
-@hiding
+@hide_own_frames
 def function(
     inputs: Sequence[object] | Mapping[str, object],
     outputs: object = None,
@@ -134,7 +134,7 @@ def _by_stretching(
     """Compile a graph, as one function or, if axes may be 1, as a family of them."""
     if decided is not None:
         decided.require(inputs_of(graph), "function")
-    with remembering():
+    with remembering_bounds():
         graph = merged(with_gradients_of_loops(graph, rolling=NAME in how.rewrites))
         if not axes_maybe_one(graph):
             how = decided_for(graph, how, decided)
@@ -182,7 +182,7 @@ def _compiled(
     make: Callable[..., Function] = Function,
 ) -> Function:
     """Compile a function of the graph as it is written, with its checks added."""
-    with young_garbage():
+    with only_young_garbage():
         written = with_bounds_checks(written, how.check) if how.check else written
         written = with_checked_divisors(written)
         return make(Pipeline(written, structure, how), defaults)

@@ -14,7 +14,7 @@ from graphc.backends.sizes import solution_text
 from graphc.control.pytree import Compound, function_given, require_shallow
 from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.ir.config import Casting
-from graphc.ir.graph.bodies import has_inner
+from graphc.ir.graph.bodies import has_bodies
 from graphc.ir.graph.build import INPUT, as_value, is_body_input, strong
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import region_between
@@ -258,7 +258,7 @@ def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
     users = [n for n in nodes if any(v is value for v in operands(n))]
     if is_body_input(variable):  # name a loop that reads values computed from it
         behind = region_between(graph.outputs, [value])
-        users = [n for n in behind if has_inner(n)] or users
+        users = [n for n in behind if has_bodies(n)] or users
     user = next(iter(users), variable)
     by = f"{user.primitive.name} at {user.place}"
     needed = "is an output itself" if user is variable else f"is needed by {by}"

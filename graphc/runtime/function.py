@@ -23,8 +23,8 @@ from graphc.explain.summary import summary
 from graphc.ir.called_first import called_first
 from graphc.ir.elsewhere import OF_FUNCTION
 from graphc.ir.namespace import misspelled
-from graphc.ir.sizes.names import naming
-from graphc.ir.tracebacks import hiding
+from graphc.ir.sizes.names import naming_sizes
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.whole_files import StrPath, write_whole
@@ -385,7 +385,7 @@ class Function(Pictured, AheadOfCalls):
         changes = list(programs.changes)
         return Stats(self._calls(), programs.compilations, changes, numpy)
 
-    @hiding
+    @hide_own_frames
     def explain(self, full: bool = False) -> str:
         """Why the program is split as it is: a line per segment and per reason.
 
@@ -393,7 +393,7 @@ class Function(Pictured, AheadOfCalls):
         """
         tiers = self._programs.tiers
         tier = "" if tiers is None else tiers.explain()
-        with naming(self.plan.names(self._pipeline.names)):
+        with naming_sizes(self.plan.names(self._pipeline.names)):
             if not full:
                 return summary(self.plan, self.backend) + tier
             return explain(self.plan, self.backend) + tier + applied(self.rewrites)
@@ -405,7 +405,7 @@ class Function(Pictured, AheadOfCalls):
             return ProgramText.of(self._programs.tiers.program.text)
         return self.source if self.backend == "numpy" else ProgramText.of("")
 
-    @hiding
+    @hide_own_frames
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""
         text = segment_text(self.source, index) if type(index) is int else None
@@ -416,7 +416,7 @@ class Function(Pictured, AheadOfCalls):
         got = f"{in_number(parts, 'segment')} on {self.backend}"
         raise graph_error(problem, op="segment_source", got=got)
 
-    @hiding
+    @hide_own_frames
     def save(self, path: StrPath) -> None:
         """Write the program to a file that runs without graphc."""
         write_whole(path, self.source.encode())
@@ -427,7 +427,7 @@ class Function(Pictured, AheadOfCalls):
         return methodcaller("function"), (self.making,)
 
     def __repr__(self) -> str:
-        with naming(self._pipeline.names):
+        with naming_sizes(self._pipeline.names):
             graph = self._pipeline.written
             inputs = ", ".join(map(str, (v.type for v in graph.inputs)))
             outputs = ", ".join(map(str, (v.type for v in graph.outputs)))

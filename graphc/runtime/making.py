@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.errors import graph_error
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.replay import substituted
@@ -92,7 +92,7 @@ def restored(
 
 def _text(graph: Graph) -> str:
     """Print a graph as text. Raises GraphError where a node has none."""
-    for node in within(ancestors(graph.outputs)):
+    for node in with_inner_nodes(ancestors(graph.outputs)):
         if not has_text(node):
             problem = f"{node.primitive.name} holds a function, and has no text"
             hint = "pickle what builds the function, or copy.copy(f) in one process"

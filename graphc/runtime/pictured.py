@@ -7,7 +7,7 @@ from functools import partial
 
 from graphc.errors import shortened
 from graphc.explain.summary import summary
-from graphc.ir.sizes.names import naming
+from graphc.ir.sizes.names import naming_sizes
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.driver.log import in_number
@@ -51,7 +51,7 @@ class Pictured(Showing):
     def _picture_of(self, programs: Sequence[ReadyProgram]) -> Picture:
         """Make the picture of some of the function's programs."""
         plan = programs[-1].prepared.plan
-        with naming(plan.names(self._pipeline.names)):
+        with naming_sizes(plan.names(self._pipeline.names)):
             about = summary(plan, self.backend)
         title = shortened(about.splitlines()[0], LONGEST_TITLE)
         shown = list(self.shown_programs(programs))

@@ -23,8 +23,8 @@ from graphc.ir.config import Casting, config
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Symbol
-from graphc.ir.sizes.names import SHOWN, naming
-from graphc.ir.sizes.proofs import remembering
+from graphc.ir.sizes.names import SHOWN, naming_sizes
+from graphc.ir.sizes.proofs import remembering_bounds
 from graphc.ops.common.conditions import Checking
 from graphc.rewriting.engine.fixpoint import (
     Application,
@@ -160,7 +160,7 @@ class Pipeline:
     def simplified(self) -> Rewritten:
         """The graph after the rules that need no capacities."""
         if self._simplified is None:
-            with remembering(), standing_at(self._place):
+            with remembering_bounds(), standing_at(self._place):
                 early = self.how.rewrites.early
                 self._simplified = rewritten(self.written, early)
             self.names = names_after(self.written, self._simplified.graph)
@@ -252,7 +252,7 @@ class Pipeline:
     def _padded(self, policies: Policies) -> PaddedGraph:
         """Return the graph at capacities, under these policies."""
         graph = self.simplified.graph
-        with naming(self.names), remembering():
+        with naming_sizes(self.names), remembering_bounds():
             check_shards(graph, policies)
             return share_inner_sizes(padded(graph, policies), self.how.costs)
 
@@ -261,7 +261,7 @@ class Pipeline:
         return self._printed(self._planned(pad)[0])
 
     def _printed(self, plan: Plan) -> tuple[Plan, Source]:
-        with naming(self.names), remembering():
+        with naming_sizes(self.names), remembering_bounds():
             if self.how.jit is True and self.how.backend == "jax":
                 _require_one_segment(plan)
             return plan, self.emit(plan, self.outputs)
@@ -276,7 +276,7 @@ class Pipeline:
 
     def _planned(self, pad: PaddedGraph | None) -> tuple[Plan, tuple[Application, ...]]:
         graph = self.simplified.graph
-        with naming(self.names), remembering():
+        with naming_sizes(self.names), remembering_bounds():
             plan, log = _planned(graph, pad, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
                 # A budget counts the capacities of a loop's rows on its own.
@@ -403,7 +403,7 @@ def _spent(
     budget: Budget,
 ) -> Spending:
     """Choose the policies that keep to a budget."""
-    with naming(names):
+    with naming_sizes(names):
         return spend_budget(graph, before, budget, plan_of)
 
 
@@ -435,7 +435,7 @@ def _planned(
         pad = pad.tidied(graph)
         graph = pad.graph
     originals = _originals(grown_symbols, more)
-    with naming(names_in(graph, originals, pad, SHOWN.names)):
+    with naming_sizes(names_in(graph, originals, pad, SHOWN.names)):
         plan = partition(graph, model, padded=pad)
     plan = replace(plan, originals=originals, mesh=mesh)
     if plan.layout is not None:
@@ -449,7 +449,7 @@ def _with_compiled_loops(graph: Graph) -> Graph:
 
     Otherwise Python would run these loops, and each of the sizes would be compiled for.
     """
-    if not graph.nested or not any(map(runs_in_python, graph.nodes)):
+    if not graph.may_have_bodies or not any(map(runs_in_python, graph.nodes)):
         return graph
     return rewritten(padded(graph, {}).graph, CLEANUP).graph
 

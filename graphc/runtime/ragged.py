@@ -22,7 +22,7 @@ from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.integers import integer_or_none
 from graphc.ir.sizes.dims import Symbol, evaluate, named_axes, symbol_dim
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.ir.types import ConcreteArray, NDArray
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.fixpoint import rewritten
@@ -217,7 +217,7 @@ class Ragged:
     def __deepcopy__(self, memo: object) -> "Ragged":
         return self._again()
 
-    @hiding
+    @hide_own_frames
     def __call__(self, *args: object) -> Any:
         """Return outputs per example, or sums. Raises CallError for a misfit."""
         jax = self.function.jax

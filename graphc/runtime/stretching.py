@@ -16,11 +16,11 @@ from graphc.errors import (
     graph_error,
     user_place,
 )
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, named_axes, symbol_dim
-from graphc.ir.sizes.names import naming
+from graphc.ir.sizes.names import naming_sizes
 from graphc.runtime.driver.ahead import structs_of
 from graphc.runtime.driver.log import Compilation, Stats
 from graphc.runtime.function import Function
@@ -250,7 +250,7 @@ class Stretching(Function):
         return program
 
     def __repr__(self) -> str:
-        with naming(self._pipeline.names):
+        with naming_sizes(self._pipeline.names):
             graph = self._family.written
             inputs = ", ".join(str(v.type) for v in graph.inputs)
             outputs = ", ".join(str(v.type) for v in graph.outputs)
@@ -286,7 +286,7 @@ def _unequal(graph: Graph, args: Sequence[object]) -> list[Symbol]:
     sizes: dict[Symbol, int] = {}
     for value, arg in zip(graph.inputs, args, strict=True):
         sizes.update(named_axes(value.type.shape, _shape(arg)))
-    for node in within(ancestors(graph.outputs)):
+    for node in with_inner_nodes(ancestors(graph.outputs)):
         for guard in node.guards:
             pair = [n for n in (guard.left, guard.right) if isinstance(n, Dim)]
             symbols = list(dict.fromkeys(s for n in pair for s in n.symbols))

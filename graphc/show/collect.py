@@ -6,7 +6,7 @@ from typing import Protocol
 
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Size, Symbol
-from graphc.ir.sizes.names import naming
+from graphc.ir.sizes.names import naming_sizes
 from graphc.rewriting.engine.fixpoint import Application
 from graphc.show.emitted import printed_lines
 from graphc.show.nodes import Nodes
@@ -81,7 +81,7 @@ class ShownProgram:
 
 def collect(shown: ShownProgram) -> ProgramRecord:
     """Make the records of a program."""
-    with naming(shown.plan.names(shown.names)):
+    with naming_sizes(shown.plan.names(shown.names)):
         return _Collector(shown).record()
 
 

@@ -104,7 +104,7 @@ def op_name(node: Node) -> str:
 
 
 def _nests(node: Node) -> bool:
-    return node.primitive.nests
+    return node.primitive.may_have_bodies
 
 
 def _missing(table: Table[NodeRecord], nodes: Iterable[Node]) -> list[Node]:

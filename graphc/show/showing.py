@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from graphc.errors import graph_error
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.show.picture import Picture
 
 
@@ -20,7 +20,7 @@ class Showing:
     def _picture(self) -> Picture:
         """Make a picture of the function as it is now."""
 
-    @hiding
+    @hide_own_frames
     def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
         """Write the plan as a page, open it in a browser, and return the file's path.
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, cast
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
 from graphc.ir.config import config
-from graphc.ir.doors import entrance
+from graphc.ir.doors import getattr_of_space
 from graphc.ir.graph.accepted import DeclaredShape, DTypeLike, SizeLike
 from graphc.ir.graph.build import as_shape, check_shape, no_device, variable
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import OTHER_NAMES, F, enroll_method
 from graphc.ir.sizes.dims import Size, fresh_axis
 from graphc.ir.sizes.reader import parse
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.ir.types import DTYPES, TensorType, dtype_of
 
 newaxis = None
@@ -36,7 +36,7 @@ nan: float = float("nan")
 __array_api_version__ = "2024.12"
 
 
-@hiding
+@hide_own_frames
 def tensor(name: str, dtype: DTypeLike, shape: DeclaredShape) -> Value:
     """Declare a variable of a dtype and a shape.
 
@@ -96,7 +96,7 @@ def _default_float() -> str:
     return config.float.name
 
 
-@hiding
+@hide_own_frames
 def scalar(name: str, dtype: DTypeLike | None = None) -> Value:
     """A variable of rank 0; the default float where no dtype is given.
 
@@ -107,7 +107,7 @@ def scalar(name: str, dtype: DTypeLike | None = None) -> Value:
     return tensor(name, dtype or _default_float(), ())
 
 
-@hiding
+@hide_own_frames
 def vector(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None,)
 ) -> Value:
@@ -120,7 +120,7 @@ def vector(
     return tensor(name, dtype or _default_float(), shape)
 
 
-@hiding
+@hide_own_frames
 def matrix(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None, None)
 ) -> Value:
@@ -133,7 +133,7 @@ def matrix(
     return tensor(name, dtype or _default_float(), shape)
 
 
-@hiding
+@hide_own_frames
 def tensor3(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None, None, None)
 ) -> Value:
@@ -146,7 +146,7 @@ def tensor3(
     return tensor(name, dtype or _default_float(), shape)
 
 
-@hiding
+@hide_own_frames
 def iscalar(name: str) -> Value:
     """An integer variable of rank 0 (int64): usable as a size.
 
@@ -157,7 +157,7 @@ def iscalar(name: str) -> Value:
     return tensor(name, "int64", ())
 
 
-@hiding
+@hide_own_frames
 def ivector(name: str, shape: DeclaredShape = (None,)) -> Value:
     """An integer variable of rank 1 (int64).
 
@@ -198,7 +198,7 @@ if TYPE_CHECKING:
 else:
     from graphc.tensor import fft, linalg, nn, random, special  # noqa: F401
 
-    _function = entrance()
+    _function = getattr_of_space()
 
     def __getattr__(name: str) -> Any:
         return DTYPES[name] if name in DTYPES else _function(name)

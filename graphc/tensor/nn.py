@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from graphc.ir.doors import entrance
+from graphc.ir.doors import getattr_of_space
 from graphc.ir.namespace import F
 
 if TYPE_CHECKING:
     from graphc.ir.functions.nn import *  # noqa: F403
 else:
-    __getattr__ = entrance("nn")
+    __getattr__ = getattr_of_space("nn")
     __dir__ = F.nn.__dir__

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from graphc.ir.doors import entrance
+from graphc.ir.doors import getattr_of_space
 from graphc.ir.namespace import F
 
 if TYPE_CHECKING:
     from graphc.ir.functions.random import *  # noqa: F403
 else:
-    __getattr__ = entrance("random")
+    __getattr__ = getattr_of_space("random")
     __dir__ = F.random.__dir__

@@ -10,23 +10,28 @@ import numpy as np
 
 from graphc.control.scan import SCAN, parts_of
 from graphc.errors import graph_error, shortened
-from graphc.ir.graph.bodies import bodies, bodies_of, has_inner, within_sized
+from graphc.ir.graph.bodies import (
+    bodies_in,
+    bodies_of,
+    has_bodies,
+    inner_nodes_and_sizes,
+)
 from graphc.ir.graph.build import SIZE_OP, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.integers import as_integer, integer_or_none
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
 from graphc.ir.sizes.growth import has_capacity
-from graphc.ir.sizes.lines import undetermined
-from graphc.ir.sizes.names import CAPACITY, distinct
-from graphc.ir.tracebacks import at_its_caller
+from graphc.ir.sizes.lines import undetermined_symbols
+from graphc.ir.sizes.names import CAPACITY, distinct_names
+from graphc.ir.tracebacks import with_errors_at_caller
 from graphc.ir.types import product
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE
 from graphc.transform.printed_sizes import printed_in_order
 
 
-@at_its_caller
+@with_errors_at_caller
 @dataclass(frozen=True)
 class Specialize:
     """Compile once per value, as `jax.jit` does.
@@ -39,7 +44,7 @@ class Specialize:
     """
 
 
-@at_its_caller
+@with_errors_at_caller
 @dataclass(frozen=True, kw_only=True)
 class Pad:
     """Run at a capacity, with the true size as a number known at run time.
@@ -134,7 +139,7 @@ class Narrow(Pad):
         return Pad(growth=self.growth, minimum=self.minimum)
 
 
-@at_its_caller
+@with_errors_at_caller
 @dataclass(frozen=True)
 class Bound:
     """Store at the largest possible size, and count the true size.
@@ -305,10 +310,10 @@ def symbols_of(graph: Graph) -> list[Symbol]:
     """
     unknown = _never_padded(graph)
     symbols: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
-    if not graph.nested:
+    if not graph.may_have_bodies:
         return [s for s in symbols if s not in unknown]
-    computed = {s for inner in bodies(graph.nodes) for s in inner.computed}
-    for node, sizes in within_sized(graph.nodes):
+    computed = {s for inner in bodies_in(graph.nodes) for s in inner.computed_sizes}
+    for node, sizes in inner_nodes_and_sizes(graph.nodes):
         for symbol in _symbols_of([node]) if sizes or computed else ():
             own_symbol = (symbol,) if symbol in computed else ()
             size = sizes.get(symbol)
@@ -322,7 +327,7 @@ def _never_padded(graph: Graph) -> set[Symbol]:
 
     Sizes of axes that would not fit in at capacities are among them.
     """
-    unknown = set(undetermined(_axes(graph)))
+    unknown = set(undetermined_symbols(_axes(graph)))
     unknown.update(*(size.symbols for size in _axes_without_capacity(graph)))
     results = (n for v in graph.outputs for n in v.type.shape if isinstance(n, Dim))
     beside = [n.symbols for n in results if not unknown.isdisjoint(n.symbols)]
@@ -348,7 +353,7 @@ def sizes_of(graph: Graph) -> list[Symbol]:
 
 def names_of(graph: Graph) -> dict[object, str]:
     """The names that the sizes of a graph are printed with, where not their own."""
-    return distinct(sizes_of(graph))
+    return distinct_names(sizes_of(graph))
 
 
 def names_after(written: Graph, graph: Graph) -> dict[object, str]:
@@ -357,10 +362,10 @@ def names_after(written: Graph, graph: Graph) -> dict[object, str]:
     Sizes that are in both graphs keep their names.
     """
     sizes, symbols = sizes_of(written), {*sizes_of(graph)}
-    names = distinct(sizes)
+    names = distinct_names(sizes)
     both: dict[object, str] = {}
     both |= {s: names.get(s, s.name) for s in sizes if s in symbols}
-    later = distinct(symbols, both).items()
+    later = distinct_names(symbols, both).items()
     return {**names, **{s: name for s, name in later if s not in both}}
 
 
@@ -392,14 +397,14 @@ def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
             yield from printed_in_order(node)
         if node.primitive is SIZE_OP:  # of an argument of which only sizes matter
             yield from (s for s in printed_in_order(node) if s.origin is None)
-        if has_inner(node):  # a loop has as many steps, and no array has that size
+        if has_bodies(node):  # a loop has as many steps, and no array has that size
             yield from printed_in_order(node)
             yield from _limit_symbols(node)
 
 
 def _limit_symbols(node: Node) -> Iterator[Symbol]:
     """The symbols of the limit of a loop whose sizes differ from step to step."""
-    if node.primitive is not SCAN or not any(b.computed for b in bodies_of(node)):
+    if node.primitive is not SCAN or not any(b.computed_sizes for b in bodies_of(node)):
         return
     limit = parts_of(node.inputs, node.params).limit
     if limit is not None and limit.sizes is not None:
@@ -476,7 +481,7 @@ def _policy_hint(declared: object, key: object) -> str:
 
 def _symbols_of_key(key: object, symbols: Sequence[Symbol]) -> list[Symbol]:
     """The symbols that a key of `dims` means."""
-    names = distinct(symbols)
+    names = distinct_names(symbols)
     if isinstance(key, str):
         stored = key.removesuffix(CAPACITY)  # messages name capacities too
         named_sizes = (

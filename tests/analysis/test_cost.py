@@ -4,7 +4,7 @@ import pytest
 
 import graphc.tensor as gt
 from graphc.analysis.cost import COSTS, CPU, GPU, TPU, DeviceCosts, costs_of, here
-from graphc.ir.graph.bodies import has_inner
+from graphc.ir.graph.bodies import has_bodies
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import blocking, default, hoisting, rolling, scan_in_chunks
@@ -19,7 +19,7 @@ def loops_on(costs, inputs, output, rules=default):
     chosen = rules.on(costs)
     early = rewritten(Graph(tuple(inputs), (output,), *names), chosen.early).graph
     found = finished(early, chosen).graph
-    return sum(has_inner(node) for node in ancestors(found.outputs))
+    return sum(has_bodies(node) for node in ancestors(found.outputs))
 
 
 def attention(keys):

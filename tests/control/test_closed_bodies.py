@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph.bodies import bodies
+from graphc.ir.graph.bodies import bodies_in
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.verify import verify
 from graphc.ir.graph.walk import ancestors
@@ -101,9 +101,9 @@ def test_bodies_are_closed(name):
     slope = graphc.grad(value, x)
     graph = Graph(inputs, (value, slope), ("x", "k"), ("", ""))
     nodes = ancestors(graph.outputs)
-    assert list(bodies(nodes))
+    assert list(bodies_in(nodes))
     verify(graph)
-    for body in bodies(nodes):
+    for body in bodies_in(nodes):
         assert all(s.origin is None for s in body.size_params)
         of_body = {v.node for v in body.inputs} | set(body.nodes)
         assert set(ancestors(body.outputs)) <= of_body

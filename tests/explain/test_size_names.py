@@ -9,7 +9,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.ir.sizes.dims import Symbol
-from graphc.ir.sizes.names import distinct
+from graphc.ir.sizes.names import distinct_names
 from tests.errors.messages import both, ones, refused
 
 x = gt.vector("x")
@@ -97,8 +97,8 @@ def test_one_of_two_sizes_of_a_name_can_be_padded():
 
 def test_names_are_made_in_the_order_of_creation_and_never_taken():
     n, m, other, late = (Symbol(name) for name in ("n", "n", "n_2", "n"))
-    assert distinct([late, m, other, n]) == {m: "n_3", late: "n_4"}
-    assert distinct([n, other]) == {}
+    assert distinct_names([late, m, other, n]) == {m: "n_3", late: "n_4"}
+    assert distinct_names([n, other]) == {}
 
 
 def test_shapes_show_sizes_by_name():

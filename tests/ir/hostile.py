@@ -9,7 +9,7 @@ from functools import cache
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.graph.walk import ancestors
@@ -56,7 +56,7 @@ def seeds() -> tuple[str, ...]:
             outputs = result if isinstance(result, tuple) else (result,)
             names = tuple(v.name for v in inputs)
             values = tuple(map(gt.asarray, outputs))
-            if all(map(has_text, within(ancestors(values)))):
+            if all(map(has_text, with_inner_nodes(ancestors(values)))):
                 graph = Graph(tuple(inputs), values, names, ("",) * len(outputs))
                 found.append(to_text(graph))
     return tuple(found)

@@ -478,7 +478,7 @@ def test_a_prover_that_looks_at_ages_would_be_noticed(monkeypatch) -> None:
     def oldest(p: Poly) -> Atom:
         return min(p.atoms(), key=lambda atom: atom.serial)
 
-    monkeypatch.setattr(proofs, "_first", oldest)
+    monkeypatch.setattr(proofs, "_atom_to_replace", oldest)
     assert len({bounds_at_ages(order) for order in orders}) == 2
 
 

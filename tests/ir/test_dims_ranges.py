@@ -23,7 +23,7 @@ from graphc.ir.sizes.ranges import (
     SizeRanges,
     largest,
     range_between,
-    sum_of,
+    range_of_sum,
 )
 from tests.ir.test_dims import (
     ASSIGNMENTS,
@@ -86,9 +86,9 @@ def test_largest(size: Size, most: Size | None) -> None:
 
 
 def test_sums_of_ranges() -> None:
-    assert sum_of(SizeRange(1, 3), SizeRange(2, 5)) == (3, 8)
-    assert sum_of(SizeRange(1, 3), SizeRange(2, 5), -2) == (-9, -1)
-    assert sum_of(SizeRange(1, None), SizeRange(None, 5), -1) == (-4, None)
+    assert range_of_sum(SizeRange(1, 3), SizeRange(2, 5)) == (3, 8)
+    assert range_of_sum(SizeRange(1, 3), SizeRange(2, 5), -2) == (-9, -1)
+    assert range_of_sum(SizeRange(1, None), SizeRange(None, 5), -1) == (-4, None)
 
 
 @pytest.mark.parametrize("factor", [1, -2])
@@ -96,7 +96,7 @@ def test_sums_of_ranges_without_an_end(factor: int) -> None:
     """The sum has no end there either; the sign of the factor decides which end."""
     ends = [(1, 3), (1, None), (None, 3), (None, None)]
     for (low, high), of_other in itertools.product(ends, repeat=2):
-        found = sum_of(SizeRange(low, high), SizeRange(*of_other), factor)
+        found = range_of_sum(SizeRange(low, high), SizeRange(*of_other), factor)
         ordered = of_other if factor > 0 else of_other[::-1]
         pairs = zip((low, high), ordered, strict=True)
         assert found == tuple(

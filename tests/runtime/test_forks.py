@@ -53,12 +53,12 @@ CHILD_RUNS_JAX = """
 """
 LOCKS_ARE_HELD = """
         from graphc.ir import garbage
-        from graphc.ir.garbage import young_garbage
+        from graphc.ir.garbage import only_young_garbage
 
         held, go = threading.Event(), threading.Event()
 
         def hold():
-            with young_garbage(), garbage._LOCK:
+            with only_young_garbage(), garbage._LOCK:
                 held.set()
                 go.wait()
 

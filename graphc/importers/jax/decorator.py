@@ -25,7 +25,7 @@ from graphc.importers.jax.trace.choices import (
     checking_of,
 )
 from graphc.importers.numpy.function import NumpyFunction
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.ops.common.conditions import Checking
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
@@ -58,7 +58,7 @@ def jit(
 def jit(
     function: None = None, *, frontend: Frontend, **options: Unpack[Choices]
 ) -> NumpyDecorator: ...
-@hiding
+@hide_own_frames
 def jit(
     function: Callable[..., object] | None = None,
     *,
@@ -122,7 +122,7 @@ def jit(
 
 
 def _decorator(make: Callable[..., object]) -> Callable[..., object]:
-    @hiding
+    @hide_own_frames
     def decorated(function: Callable[..., object]) -> object:
         check_function(function, "jit")
         return make(function)

@@ -23,7 +23,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size, axis, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.sizes.text import expression
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 
 
 def _require_one_each(
@@ -45,7 +45,7 @@ def _require_one_each(
         ) from None
 
 
-@hiding
+@hide_own_frames
 def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     """Return the graph of a function written for JAX, for arguments like these.
 

@@ -30,7 +30,7 @@ from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec, is_array
 from graphc.ir.called_first import called_first
-from graphc.ir.tracebacks import hide, hiding
+from graphc.ir.tracebacks import drop_own_frames, hide_own_frames
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.dispatch import Route, acquiring, dispatcher
 from graphc.runtime.driver import stance
@@ -104,7 +104,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     else:
         __call__ = acquiring("The results, as `jax.jit` of the function gives them.")
 
-    @hiding
+    @hide_own_frames
     def _call(self, /, *args: object, **named: object) -> object:
         """Run a call that JAX does not dispatch: it may not compile, or has changed."""
         if runs_plainly():
@@ -138,7 +138,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         try:
             results = self._dispatcher(*args, **named)
         except Exception as error:
-            hide(error)
+            drop_own_frames(error)
             raise
         if known is None and traces_nothing() and not self._known.find(args, named):
             self._remember(args, named, self._dispatcher)
@@ -183,7 +183,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             raise self._refused(error, args, named) from None
         except Exception as error:
             tell_way_out(error)
-            hide(error)
+            drop_own_frames(error)
             raise
 
     def _compiled(

@@ -14,7 +14,7 @@ from graphc.importers.jax.sizes.pattern import shapes_of
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.compile import check_options
@@ -34,7 +34,7 @@ class OptimizedFunction(Decorated):
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._options,)
 
-    @hiding
+    @hide_own_frames
     def __call__(self, /, *args: object, **named: object) -> Any:
         """Compute the results with the rewritten program; arguments may be traced."""
         call = self._arguments.call(args, named)

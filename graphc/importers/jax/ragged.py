@@ -27,7 +27,7 @@ from graphc.importers.jax.trace.arguments import Arguments, JaxCall, arrays
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.ir.types import ConcreteArray
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
 
@@ -109,7 +109,7 @@ class RaggedFunction(Decorated):
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._shared, self._options)
 
-    @hiding
+    @hide_own_frames
     def __call__(self, /, *args: object) -> Any:
         """Compute lists of the results of each example, or their sums.
 

@@ -110,6 +110,6 @@ def _require_types(
 
 def _integers(asking: Asked, trace: NumpyTrace, known: NamedSizes) -> dict[str, int]:
     """The integers that are sizes, taken from the examples of arguments."""
-    unknown = {s.name for s in trace.graph.asked} - known.keys()
+    unknown = {s.name for s in trace.graph.argument_symbols} - known.keys()
     pairs = zip(asking.names, asking.call.leaves, strict=True)
     return {n: int(x) for n, x in pairs if n in unknown and struct_spec(x) is None}

@@ -20,7 +20,7 @@ from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
 from graphc.importers.numpy.libraries import tell_names_of_numpy
 from graphc.importers.numpy.traced.arrays import TracedArray
 from graphc.importers.numpy.traced.memory import is_tracing
-from graphc.ir.tracebacks import hide
+from graphc.ir.tracebacks import drop_own_frames
 from graphc.runtime.driver.stance import Refused
 
 
@@ -48,7 +48,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
             raise self._refused(error, args, named) from None
         except Exception as error:
             tell_names_of_numpy(error)
-            hide(error)
+            drop_own_frames(error)
             raise
         self._calls += 1
         return results

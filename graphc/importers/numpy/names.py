@@ -50,7 +50,7 @@ from graphc.importers.reached import reached
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
-from graphc.ir.graph.dispatch import by_position, check_options, name_of
+from graphc.ir.graph.dispatch import check_options, name_of, pass_by_position
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
 from graphc.ir.types import DTYPES, DType
@@ -242,7 +242,7 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     def asked(_: object, *args: object, **options: object) -> object:
         if not _TRACING.depth:
             return function(*args, **options)
-        args, options = by_position(function, args, options)
+        args, options = pass_by_position(function, args, options)
         if is_symbolic(content_of([*args, *options.values()])):
             check_options(name, options)
             items, *others = args or (None,)

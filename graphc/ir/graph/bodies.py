@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from graphc.errors import SourceLocation, graph_error, standing_at
-from graphc.ir.graph.build import INPUT, at_least, body_input
+from graphc.ir.graph.build import INPUT, body_input, set_lower_bound
 from graphc.ir.graph.nodes import Graph, Node, Params, Value, origins
 from graphc.ir.graph.op import Opaque, rebuild, type_error
 from graphc.ir.graph.replay import region_between, renewed, substituted, symbols_needed
@@ -52,15 +52,15 @@ class Body:
         return [n for n in ancestors(self.outputs) if n not in inputs]
 
     @cached_property
-    def computed(self) -> set[Symbol]:
+    def computed_sizes(self) -> set[Symbol]:
         """The sizes that the body computes, which differ from step to step."""
-        known = {*axes_of(self.inputs), *self.size_params}
+        known = {*axis_symbols(self.inputs), *self.size_params}
         return {s for node in self.nodes for s in symbols_needed(node)} - known
 
     @cached_property
-    def in_python(self) -> bool:
+    def runs_in_python(self) -> bool:
         """Whether sizes computed in the body keep it from being compiled as a whole."""
-        return bool(self.computed) or any(map(runs_in_python, self.nodes))
+        return bool(self.computed_sizes) or any(map(runs_in_python, self.nodes))
 
     def call(self, values: Sequence[Value], size_args: Sequence[Size]) -> list[Value]:
         """Rebuild the outputs for these values and sizes."""
@@ -79,14 +79,15 @@ class Body:
                 replacements.setdefault(symbol, size)
         return replacements
 
-    def changed(self, outputs: Sequence[Value]) -> "Body | None":
+    def with_outputs(self, outputs: Sequence[Value]) -> "Body | None":
         """The body with other outputs; None if these depend on more than its inputs."""
         changed = Body(self.inputs, self.size_params, tuple(outputs))
         if any(node.primitive is INPUT for node in changed.nodes):
             return None
-        if self.computed:
-            return changed if changed.computed <= _made_in(changed) else None
-        return None if changed.computed else changed
+        if self.computed_sizes:
+            own_symbols = _symbols_made_in(changed)
+            return changed if changed.computed_sizes <= own_symbols else None
+        return None if changed.computed_sizes else changed
 
     def types(
         self, input_types: Sequence[TensorType], size_args: Sequence[Size]
@@ -96,7 +97,7 @@ class Body:
             if value.dtype != type.dtype or value.type.rank != type.rank:
                 raise type_error(f"the body takes {value.type}, not {type}")
         known = self.sizes(input_types, size_args)
-        return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
+        return [v.type.like(_known_shape(v.type.shape, known)) for v in self.outputs]
 
 
 class BodyCall(NamedTuple):
@@ -112,22 +113,24 @@ class BodyCall(NamedTuple):
         return self.body.sizes(self.types, self.size_args)
 
 
-def _sized(shape: Iterable[Size], known: Mapping[Symbol, Size]) -> tuple[Size, ...]:
-    return tuple([_size(n, known) for n in shape])
+def _known_shape(
+    shape: Iterable[Size], known: Mapping[Symbol, Size]
+) -> tuple[Size, ...]:
+    return tuple([_known_size(n, known) for n in shape])
 
 
-def _size(size: Size, known: Mapping[Symbol, Size]) -> Size:
+def _known_size(size: Size, known: Mapping[Symbol, Size]) -> Size:
     return substitute(size, known) if isinstance(size, Dim) else size
 
 
-def _made_in(body: Body) -> set[Symbol]:
+def _symbols_made_in(body: Body) -> set[Symbol]:
     """The symbols that values of a body stand for, inputs included."""
     region = region_between(body.outputs, body.inputs)
     values = [*body.inputs, *(v for node in region for v in node.outputs)]
     return {v._symbol for v in values if v._symbol is not None}
 
 
-def close(
+def close_body(
     outputs: Sequence[Value],
     inputs: Sequence[Value],
     op: str,
@@ -177,7 +180,7 @@ def close(
         for v in [*(v for n in region for v in n.inputs), *outputs]
         if v.node not in inside and v not in own_inputs and not _is_literal(v)
     )
-    return _closed(outputs, inputs, list(captures), region)
+    return _closed_body(outputs, inputs, list(captures), region)
 
 
 def _with_sized(
@@ -231,16 +234,16 @@ def _require_compiled(
 
 def runs_in_python(node: Node) -> bool:
     """Whether a node has a body that cannot be compiled as a whole."""
-    if not node.primitive.nests:
+    if not node.primitive.may_have_bodies:
         return False
-    return any(body.in_python for body in bodies_of(node))
+    return any(body.runs_in_python for body in bodies_of(node))
 
 
 def _is_literal(value: Value) -> bool:
     return value.node.primitive.inline and not value.node.inputs
 
 
-def _closed(
+def _closed_body(
     outputs: Sequence[Value],
     inputs: Sequence[Value],
     captures: list[Value],
@@ -249,24 +252,24 @@ def _closed(
     outer_values = (*inputs, *captures)
     inside = {*region, *(v.node for v in inputs)}
     nodes = _nodes_of_body(outputs, outer_values, inside)
-    late = _late(nodes, captures)
+    late = _nodes_after_captures(nodes, captures)
     nodes.sort(key=lambda node: node in late)
-    axes = axes_of(outer_values)
-    asked: dict[Symbol, None] = {}
+    axes = axis_symbols(outer_values)
+    size_arguments: dict[Symbol, None] = {}
     for node in nodes:
-        outer = (s for s in symbols_needed(node) if not _is_of(s, inside))
-        asked.update(dict.fromkeys(s for s in outer if s not in axes))
-    params = _size_params({*axes, *asked})
+        outer = (s for s in symbols_needed(node) if not _is_computed_in(s, inside))
+        size_arguments.update(dict.fromkeys(s for s in outer if s not in axes))
+    params = _size_params({*axes, *size_arguments})
     new = dict(
         zip(
             outer_values,
-            _inputs_of_body(outer_values, params, {*axes, *asked}),
+            _inputs_of_body(outer_values, params, {*axes, *size_arguments}),
             strict=True,
         )
     )
     for old, inner in new.items():
         if old._symbol is not None:
-            at_least(inner, old._symbol.lower)
+            set_lower_bound(inner, old._symbol.lower)
     replacements = dict(new)
     for node in nodes:
         # A body without captures is as the user wrote it.
@@ -275,10 +278,10 @@ def _closed(
         replacements.update(zip(node.outputs, fresh.outputs, strict=True))
     body = Body(
         tuple(new.values()),
-        tuple([params[s].symbols[0] for s in asked]),
+        tuple([params[s].symbols[0] for s in size_arguments]),
         tuple([replacements.get(v, v) for v in outputs]),
     )
-    return body, captures, [symbol_dim(s) for s in asked]
+    return body, captures, [symbol_dim(s) for s in size_arguments]
 
 
 def _nodes_of_body(
@@ -294,7 +297,9 @@ def _nodes_of_body(
     return ancestors([v for v in outputs if v not in known], edges)
 
 
-def _late(nodes: Iterable[Node], captures: Iterable[Value]) -> set[Node]:
+def _nodes_after_captures(
+    nodes: Iterable[Node], captures: Iterable[Value]
+) -> set[Node]:
     """The nodes that depend on captures."""
     taken, late = set(captures), set[Node]()
     for node in nodes:
@@ -303,7 +308,7 @@ def _late(nodes: Iterable[Node], captures: Iterable[Value]) -> set[Node]:
     return late
 
 
-def _is_of(symbol: Symbol, inside: set[Node]) -> bool:
+def _is_computed_in(symbol: Symbol, inside: set[Node]) -> bool:
     """Whether one of the nodes in `inside` computes the size."""
     return isinstance(symbol.origin, Value) and symbol.origin.node in inside
 
@@ -362,16 +367,16 @@ def _inputs_of_body(
     ]
 
 
-def axes_of(inputs: Iterable[Value]) -> set[Symbol]:
+def axis_symbols(inputs: Iterable[Value]) -> set[Symbol]:
     """The symbols that are by themselves the size of an axis."""
     shapes = [v.type.shape for v in inputs]
     return {symbol for shape in shapes for symbol, _ in named_axes(shape, shape)}
 
 
-def within(nodes: Iterable[Node]) -> Iterator[Node]:
+def with_inner_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
     """Yield the nodes in order, each before the nodes of its bodies."""
     stack = list(nodes)[::-1]
-    if not any([p.nests for p in {node.primitive for node in stack}]):
+    if not any([p.may_have_bodies for p in {node.primitive for node in stack}]):
         yield from reversed(stack)
         return
     while stack:
@@ -381,25 +386,27 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
             stack += reversed(body.nodes)
 
 
-def within_sized(nodes: Iterable[Node]) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
-    """Like `within`, but with the replacements for the sizes of each node's body."""
+def inner_nodes_and_sizes(
+    nodes: Iterable[Node],
+) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
+    """Like `with_inner_nodes`, but with the replacements for the sizes of each body."""
     none: Mapping[Symbol, Size] = {}
     stack = [(node, none) for node in nodes][::-1]
     while stack:
         node, outer = stack.pop()
         yield node, outer
         for call in reversed([*node.primitive.body_calls(node)]):
-            sizes = {s: _size(n, outer) for s, n in call.sizes.items()}
+            sizes = {s: _known_size(n, outer) for s, n in call.sizes.items()}
             stack += [(n, sizes) for n in reversed(call.body.nodes)]
 
 
-def bodies(nodes: Iterable[Node]) -> Iterator[Body]:
+def bodies_in(nodes: Iterable[Node]) -> Iterator[Body]:
     """Yield the bodies of nodes, each before the bodies inside it."""
-    for node in within(nodes):
+    for node in with_inner_nodes(nodes):
         yield from bodies_of(node)
 
 
-def with_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
+def change_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
     """Apply `make` to the bodies among the params."""
 
     def one(param: Any) -> Any:
@@ -423,20 +430,20 @@ def with_new_bodies(
 
     Returns the node itself where no body changes.
     """
-    params = with_bodies(node.params, make)
+    params = change_bodies(node.params, make)
     if all(params[name] is param for name, param in node.params.items()):
         return node
     with standing_at(place):
         return rebuild(node, node.inputs, params)
 
 
-def has_inner(node: Node) -> bool:
+def has_bodies(node: Node) -> bool:
     """Whether a node has bodies."""
-    return node.primitive.nests and bool(bodies_of(node))
+    return node.primitive.may_have_bodies and bool(bodies_of(node))
 
 
 def bodies_of(node: Node) -> list[Body]:
     """The bodies of a node."""
-    if not node.primitive.nests:  # most nodes
+    if not node.primitive.may_have_bodies:  # most nodes
         return []
     return [call.body for call in node.primitive.body_calls(node)]

@@ -137,7 +137,7 @@ def _variable(name: str, type: TensorType, of_body: bool) -> Value:
     return Node(INPUT, (), params, (type,)).outputs[0]
 
 
-def at_least(value: Value, least: int | None) -> None:
+def set_lower_bound(value: Value, least: int | None) -> None:
     """Set a lower bound for a number given to a body, where it is used as a size."""
     if least is not None and value._symbol is None:
         name = value.node.params["name"].content
@@ -252,19 +252,19 @@ def _literal_array(x: Any) -> NDArray:
             raise
         raise graph_error(
             "not an array: JAX is tracing it",
-            got=_shown(x),
+            got=_short_repr(x),
             hint="in functions of JAX use jax.numpy; for values, graphc.grad(cost, x)",
         ) from None
     except ValueError as error:
         hint = "make rows equally long" if "inhomogeneous" in str(error) else ""
         problem = "not an array" if hint else f"not an array: {error}"
-        raise graph_error(problem, got=_shown(x), hint=hint) from None
+        raise graph_error(problem, got=_short_repr(x), hint=hint) from None
     if name_of(array.dtype) not in DTYPES:
-        raise _no_array(x, array)
+        raise _no_array_error(x, array)
     return array
 
 
-def _no_array(x: object, array: NDArray) -> GraphError:
+def _no_array_error(x: object, array: NDArray) -> GraphError:
     """The error for input that NumPy reads as objects, text, times or records."""
     library = type(x).__module__.partition(".")[0]
     is_array = hasattr(x, "dtype") or (isinstance(x, (list, tuple)) and x)
@@ -281,7 +281,7 @@ def _no_array(x: object, array: NDArray) -> GraphError:
         hint = 'compile graphs of PyTensor by pytensor.function(..., mode="GRAPHC")'
     elif x is None:
         hint += '; "x is None" tells whether there is one'
-    return graph_error("neither an array nor a number", got=_shown(x), hint=hint)
+    return graph_error("neither an array nor a number", got=_short_repr(x), hint=hint)
 
 
 _NO_NUMBERS = {
@@ -317,7 +317,8 @@ def as_size(x: object, what: str = "a size") -> Size:
         assert sizes is not None
         size: Any = sizes[()]
         return size
-    got = str(x.type) if isinstance(x, Value) else f"{type(x).__name__} {_shown(x)}"
+    kind = type(x).__name__
+    got = str(x.type) if isinstance(x, Value) else f"{kind} {_short_repr(x)}"
     hint = 'convert it: int(n), or n.astype("int64") of a symbolic scalar'
     if isinstance(x, Value) and x.node.primitive is OP.true_divide:
         hint = "write a // b, which gives an integer"
@@ -334,7 +335,7 @@ def integer_like(x: SizeLike, what: str) -> SizeLike:
     return size if isinstance(size, int) else x
 
 
-def _shown(x: object) -> str:
+def _short_repr(x: object) -> str:
     """The repr of an object, shortened for nested containers."""
     return reprlib.repr(x) if isinstance(x, (list, tuple, dict)) else repr(x)
 

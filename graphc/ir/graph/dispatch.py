@@ -10,8 +10,8 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.params.concrete import meant
-from graphc.ir.tracebacks import meant_keyword
+from graphc.ir.params.concrete import hint_at_namesakes
+from graphc.ir.tracebacks import keyword_hint
 from graphc.ir.types import DType, TensorType
 
 RENAMED = {"a_min": "min", "a_max": "max"}  # keywords of np.clip
@@ -63,17 +63,17 @@ def apply_ufunc(
     if "out" in options:
         hint = "write a = a + x, which gives a new value"
         problem = "cannot write a symbolic value into an array"
-        raise graph_error(problem, op=_shown(name), hint=hint)
+        raise graph_error(problem, op=_name_in_library(name), hint=hint)
     if method == "outer" and name in FUNCTIONS:
         return _outer(FUNCTIONS[name], *inputs, **options)
     if method != "__call__":
-        return _by_method(name, method, inputs, options)
+        return _apply_ufunc_method(name, method, inputs, options)
     function = FUNCTIONS.get(name)
     if function is None:
-        raise _unknown(name)
+        raise _unknown_function_error(name)
     if getattr(np, ufunc.__name__, None) is not ufunc:
         inputs = _in_dtypes_of_loop(ufunc, inputs)
-    return _as_arrays(_called(function, name, inputs, options))
+    return _as_arrays(_call_bound(function, name, inputs, options))
 
 
 def _in_dtypes_of_loop(
@@ -84,7 +84,7 @@ def _in_dtypes_of_loop(
     try:
         dtypes = ufunc.resolve_dtypes(tuple(kinds))
     except TypeError as error:
-        op = _shown(f"special.{ufunc.__name__}")
+        op = _name_in_library(f"special.{ufunc.__name__}")
         raise graph_error(str(error), op=op) from None
     return tuple(
         FUNCTIONS["asarray"](x, dtype) if _type_of(x) else x
@@ -122,14 +122,14 @@ def _as_arrays(results: Any) -> object:
     return FUNCTIONS["asarray"](results) if results.type.weak else results
 
 
-def _by_method(
+def _apply_ufunc_method(
     name: str, method: str, inputs: tuple[object, ...], options: dict[str, object]
 ) -> object:
     """Apply a method of a ufunc, along the first axis where none is given."""
     function_name = METHODS.get((name, method))
     if function_name is None:
-        raise _unknown(f"{name}.{method}")
-    return _called(
+        raise _unknown_function_error(f"{name}.{method}")
+    return _call_bound(
         FUNCTIONS[function_name], function_name, inputs, {"axis": 0} | options
     )
 
@@ -151,15 +151,15 @@ def apply_function(
 ) -> object:
     """Answer `__array_function__`."""
     name = name_of(function)
-    ours = FUNCTIONS.get(name)
-    if ours is None:
-        raise _unknown(name)
-    args, options = by_position(function, args, options)
-    args, options = _by_name(function, args, options)
+    our_function = FUNCTIONS.get(name)
+    if our_function is None:
+        raise _unknown_function_error(name)
+    args, options = pass_by_position(function, args, options)
+    args, options = _pass_by_name(function, args, options)
     if name == "pad" and any(n < 0 for n in _integers(args[1:])):
         hint = "slice it, as y[1:-1]"
         raise graph_error("widths must not be negative", op="numpy.pad", hint=hint)
-    return _called(ours, name, args, options)
+    return _call_bound(our_function, name, args, options)
 
 
 def _integers(widths: object) -> Iterator[int]:
@@ -171,7 +171,7 @@ def _integers(widths: object) -> Iterator[int]:
         yield int(widths)
 
 
-def by_position(
+def pass_by_position(
     function: Callable[..., object],
     args: tuple[object, ...],
     options: dict[str, object],
@@ -180,7 +180,7 @@ def by_position(
 
     Their names differ here: `np.sum(a=x)` is `gt.sum(x)`.
     """
-    missing = _needed(function)[len(args) :]
+    missing = _required_names(function)[len(args) :]
     if not missing or missing[0] not in options:
         return args, options
     options = dict(options)
@@ -192,7 +192,7 @@ def by_position(
 
 
 @lru_cache(maxsize=1024)
-def _needed(function: Callable[..., object]) -> tuple[str, ...]:
+def _required_names(function: Callable[..., object]) -> tuple[str, ...]:
     """The names of required arguments that may be passed by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -216,7 +216,7 @@ def _is_of_scipy(function: Callable[..., object]) -> bool:
     return getattr(special, function.__name__, None) is function
 
 
-def _by_name(
+def _pass_by_name(
     function: Callable[..., object],
     args: tuple[object, ...],
     options: dict[str, object],
@@ -234,7 +234,7 @@ def _by_name(
     return args[: len(needed)], {RENAMED.get(k, k): v for k, v in options.items()}
 
 
-def _called(
+def _call_bound(
     function: Callable[..., object],
     name: str,
     args: tuple[object, ...],
@@ -242,7 +242,7 @@ def _called(
 ) -> object:
     check_options(name, options)
     signature = inspect.signature(function)
-    args, options = _fitted(signature, args, options)
+    args, options = _fit_to_signature(signature, args, options)
     _require_bound(signature, name, args, options)
     return function(*args, **options)
 
@@ -250,10 +250,10 @@ def _called(
 def check_options(name: str, options: Mapping[str, object]) -> None:
     """Raise GraphError for options that NumPy refuses and that affect no result."""
     for key in options.keys() & {"kind", "order", "casting"}:
-        asked = _ON_ONE.get(name) or _ON_ONE.get(key)
+        numpy_function = _ON_ONE.get(name) or _ON_ONE.get(key)
         try:
-            if asked is not None:
-                asked(**{key: options[key]})
+            if numpy_function is not None:
+                numpy_function(**{key: options[key]})
         except (TypeError, ValueError) as error:
             raise graph_error(str(error), op=f"numpy.{name}") from None
 
@@ -282,12 +282,12 @@ def _require_bound(
     try:
         signature.bind(*args, **options)
     except TypeError as error:
-        hint = meant_keyword(str(error), signature).removeprefix("; ")
+        hint = keyword_hint(str(error), signature).removeprefix("; ")
         problem, op = str(error), f"numpy.{name}"
         raise graph_error(problem, op=op, hint=hint) from None
 
 
-def _fitted(
+def _fit_to_signature(
     signature: inspect.Signature,
     args: tuple[object, ...],
     options: Mapping[str, object],
@@ -309,13 +309,14 @@ def _fitted(
     return args, known_options
 
 
-def _unknown(name: str) -> GraphError:
+def _unknown_function_error(name: str) -> GraphError:
     """The error for a function of NumPy, or of a library that extends it."""
     last = name.split(".")[-1]
-    return graph_error("takes no symbolic values", op=_shown(name), hint=meant(last))
+    op, hint = _name_in_library(name), hint_at_namesakes(last)
+    return graph_error("takes no symbolic values", op=op, hint=hint)
 
 
-def _shown(name: str) -> str:
+def _name_in_library(name: str) -> str:
     """The name of a function in its own library."""
     own_name = name.removeprefix("numpy.")
     if own_name.startswith("special."):

@@ -35,7 +35,7 @@ class Followed(NamedTuple):
 OPAQUE = Followed()
 
 
-def followed(
+def follow_sizes(
     primitive: "Primitive", inputs: Sequence[Value], params: Params, type: TensorType
 ) -> Followed:
     """The sizes that the first output of a node holds, if they can be followed."""
@@ -49,7 +49,7 @@ def followed(
         return OPAQUE
     with np.errstate(invalid="ignore"):  # other code may warn: sizes are Python numbers
         most_terms = inf if primitive.long_sizes else MOST_TERMS
-        sizes = _bounded(primitive.sizes(*known, **params), most_terms)
+        sizes = _short_sizes(primitive.sizes(*known, **params), most_terms)
     if is_condition and sizes is not None and any(_symbols_of_data(sizes)):
         return OPAQUE  # not proved, so it is computed from the data
     # A converted size cannot wrap around: the program refuses one that would.
@@ -78,7 +78,7 @@ def holds_sizes(type: TensorType) -> bool:
     return isinstance(size, int) and size <= MOST_SIZES
 
 
-def _bounded(result: Any, most_terms: float) -> Sizes | None:
+def _short_sizes(result: Any, most_terms: float) -> Sizes | None:
     """The sizes as an object array; None where one is unknown or has too many terms."""
     array = np.empty(np.shape(result), dtype=object)
     array[...] = result
@@ -101,7 +101,7 @@ def _as_computed(sizes: Sizes, dtype: DType) -> Followed:
                 return OPAQUE
             computed = size
             if dtype.itemsize < 8:  # no axis is long enough to leave 64 bits
-                guards |= dict.fromkeys(_within(size, dtype))
+                guards |= dict.fromkeys(_range_guards(size, dtype))
         sizes[place] = computed
     return Followed(sizes, tuple(guards))
 
@@ -113,7 +113,7 @@ def _is_of_axes(size: Size, dtype: DType) -> bool:
     return signed and all(s.origin is None for s in size.symbols)
 
 
-def _within(size: Size, dtype: DType) -> list[Guard]:
+def _range_guards(size: Size, dtype: DType) -> list[Guard]:
     low, high = limits(dtype)
     reason = f"{dtype} holds numbers from {low} to {high}"
     pairs = [(size, high), (low, size)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from graphc.ir.graph.op import Primitive
 
 
-def _home() -> str:
+def _main_file() -> str:
     """The user's file, so that nodes without inputs keep the lines of one program."""
     return user_place().filename
 
@@ -36,7 +36,7 @@ _INTERNED: dict[tuple[Any, ...], _InternedNode] = {}
 _CHANGING = RenewedLock()
 
 
-def _gone(entry: ref[Node]) -> None:
+def _remove_dead(entry: ref[Node]) -> None:
     """Remove the entry of a dead node, unless its key has a new entry by now."""
     key = cast(_InternedNode, entry).key
     with _CHANGING:
@@ -56,14 +56,14 @@ def intern_node(
     Keys hold ids, which is safe: the ids of a live node's inputs cannot be reused, and
     the entry of a dead node is gone.
     """
-    made_of = map(id, inputs) if inputs else (primitive.inline or _home(),)
+    made_of = map(id, inputs) if inputs else (primitive.inline or _main_file(),)
     # Params are in a fixed order, so values alone identify them where none is missing.
     complete = len(params) == len(primitive.kinds.names)
     key = (primitive.name, *made_of, *(params.values() if complete else params.items()))
     entry = _INTERNED.get(key)
     node = None if entry is None else entry()
     if node is None:
-        return _interned(key, Node(primitive, inputs, params, types, guards))
+        return _enter_node(key, Node(primitive, inputs, params, types, guards))
     if _RECORDING.records:
         for record in _RECORDING.records:
             record.add(node)
@@ -90,9 +90,9 @@ def recording_shared() -> Generator[set[Node]]:
         _RECORDING.records = outer
 
 
-def _interned(key: tuple[object, ...], node: Node) -> Node:
+def _enter_node(key: tuple[object, ...], node: Node) -> Node:
     """Enter a new node, or return the one that another thread entered meanwhile."""
-    reference = _InternedNode(node, _gone)
+    reference = _InternedNode(node, _remove_dead)
     reference.key = key
     with _CHANGING:
         entry = _INTERNED.get(key)

@@ -22,7 +22,7 @@ from graphc.errors import (
     shortened,
     user_place,
 )
-from graphc.ir.doors import door_of_method
+from graphc.ir.doors import public_method
 from graphc.ir.elsewhere import OF_VALUES
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.operators import Operators
@@ -32,11 +32,16 @@ from graphc.ir.namespace import (
     METHODS,
     UPDATES,
     F,
-    how_called,
+    example_call,
     misspelled,
     op_as_written,
 )
-from graphc.ir.params.concrete import foreign, no_items, no_number, shown
+from graphc.ir.params.concrete import (
+    described_value,
+    foreign_use_error,
+    no_items_error,
+    no_number_error,
+)
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.sizes.divisors import divisors
@@ -116,7 +121,7 @@ class Node:
         )
 
     @property
-    def asking(self) -> str:
+    def op_called(self) -> str:
         """The op in messages about sizes: the function that the user called."""
         asking = self.params.get("asking")
         if asking is not None:
@@ -125,12 +130,12 @@ class Node:
 
     def message_of(self, guard: Guard) -> str:
         """The error message for a call in which a guard of this node does not hold."""
-        return f"{self.asking}: {guard.reason}: needs {guard}"
+        return f"{self.op_called}: {guard.reason}: needs {guard}"
 
     @property
     def reported(self) -> str:
-        """The op in reports: as `asking`, but indexing by its primitive."""
-        return self.primitive.name if self.asking == "index" else self.asking
+        """The op in reports: as `op_called`, but indexing by its primitive."""
+        return self.primitive.name if self.op_called == "index" else self.op_called
 
     def __repr__(self) -> str:
         return f"<{self.primitive.name} at {self.place}>"
@@ -279,7 +284,7 @@ class Value(Operators, Methods):
         raise graph_error(
             "a value cannot be pickled: it belongs to a graph of this process",
             op="pickle",
-            got=shown(self),
+            got=described_value(self),
             hint="keep graphc.dump(value), which is text, or save a compiled function",
         )
 
@@ -287,7 +292,7 @@ class Value(Operators, Methods):
 
         def __getattr__(self, name: str) -> Any:
             if name in METHODS:
-                return partial(door_of_method(name), self)
+                return partial(public_method(name), self)
             raise AttributeError(self._unknown(name))
 
     def _unknown(self, name: str) -> str:
@@ -296,7 +301,7 @@ class Value(Operators, Methods):
         if name in UPDATES:
             return f"{message}; write x.at[index].{name}(value)"
         if name in FUNCTIONS and not name.startswith("_"):
-            return f"{message}; write {how_called(name)}"
+            return f"{message}; write {example_call(name)}"
         if name in OF_VALUES:
             return f"{message}; {OF_VALUES[name]}"
         return message + misspelled(name, dir(self))
@@ -313,7 +318,7 @@ class Value(Operators, Methods):
                 "compute on the whole array, as gt.sum(x) and gt.any(x == y) do, or "
                 "give the axis a number as size"
             )
-            raise no_items(self, problem, "iter", hint)
+            raise no_items_error(self, problem, "iter", hint)
         return iter([self[i] for i in range(n)])
 
     def __setitem__(self, index: object, value: object) -> None:
@@ -341,25 +346,25 @@ class Value(Operators, Methods):
         )
 
     def __bool__(self) -> bool:
-        raise no_number(self, "bool")
+        raise no_number_error(self, "bool")
 
     def __int__(self) -> int:
-        raise no_number(self, "int")
+        raise no_number_error(self, "int")
 
     def __index__(self) -> int:
-        raise no_number(self, "int")
+        raise no_number_error(self, "int")
 
     def __float__(self) -> float:
-        raise no_number(self, "float")
+        raise no_number_error(self, "float")
 
     def __array__(self, *_: object, **__: object) -> Any:
-        raise no_number(self, "numpy.asarray", "use a function of graphc.tensor")
+        raise no_number_error(self, "numpy.asarray", "use a function of graphc.tensor")
 
     def __str__(self) -> str:
         """Like `repr`; JAX calls it where it refuses an argument of a primitive."""
         code = sys._getframe(1).f_code
         if code.co_name == "bind" and code.co_filename.endswith(_JAX_CORE):
-            raise foreign(self, otherwise="jax")
+            raise foreign_use_error(self, otherwise="jax")
         return repr(self)
 
     @property
@@ -367,7 +372,7 @@ class Value(Operators, Methods):
         """Refuse JAX, which reads this on objects that are not its own arrays."""
         if sys._getframe(1).f_code.co_filename.endswith("array_methods.py"):
             raise AttributeError  # JAX's operators, which then leave the rest to ours
-        raise foreign(self, otherwise="jax")
+        raise foreign_use_error(self, otherwise="jax")
 
     @classmethod
     def __torch_function__(
@@ -378,19 +383,19 @@ class Value(Operators, Methods):
         options: object = None,
     ) -> Any:
         value = next(a for a in args if isinstance(a, Value))
-        raise foreign(value, f"torch.{function.__name__}")
+        raise foreign_use_error(value, f"torch.{function.__name__}")
 
     def __format__(self, spec: str) -> str:
         if not spec:
             return repr(self)
         hint = f'gt.debug_print("{{:{spec}}}", x) prints it when it is computed'
-        raise no_number(self, "format", hint)
+        raise no_number_error(self, "format", hint)
 
     def _refuse_scalar(self, op: str) -> None:
         if not self.type.shape:
             hint = "use the value itself, or gt.atleast_1d(x)"
             problem = "a value of rank 0 has no length and no elements"
-            raise no_items(self, problem, op, hint)
+            raise no_items_error(self, problem, op, hint)
 
 
 def known_sizes(value: Value) -> NDArray | None:
@@ -427,12 +432,12 @@ class Graph:
         return frozenset([node.primitive for node in self.nodes])
 
     @property
-    def nested(self) -> bool:
+    def may_have_bodies(self) -> bool:
         """Whether some primitive may have bodies in its nodes."""
-        return any([primitive.nests for primitive in self.primitives])
+        return any([primitive.may_have_bodies for primitive in self.primitives])
 
     @property
-    def asked(self) -> tuple[Symbol, ...]:
+    def argument_symbols(self) -> tuple[Symbol, ...]:
         """The symbols that arguments determine: sizes, and integers among them."""
         symbols: dict[Symbol, None] = {}
         for value in self.inputs:
@@ -443,7 +448,7 @@ class Graph:
                 symbols[value._symbol] = None
         return tuple(symbols)
 
-    def giving(self, outputs: Iterable[Value]) -> "Graph":
+    def with_outputs(self, outputs: Iterable[Value]) -> "Graph":
         """The program with other outputs, or itself where they are the same."""
         new = tuple(outputs)
         same = all([a is b for a, b in zip(new, self.outputs, strict=True)])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from graphc.errors import ErrorKind, GraphError, graph_error
-from graphc.ir.graph.following import followed
+from graphc.ir.graph.following import follow_sizes
 from graphc.ir.graph.interning import intern_node
 from graphc.ir.graph.nodes import Guard, Node, Params, Value
 from graphc.ir.namespace import user_op
@@ -207,7 +207,7 @@ class Primitive:
         types, guards = infer_types(self, inputs, params)
         if not self.interned:
             return Node(self, inputs, params, types, guards)
-        followed_sizes = followed(self, inputs, params, types[0])
+        followed_sizes = follow_sizes(self, inputs, params, types[0])
         guards += followed_sizes.guards
         node = intern_node(self, inputs, params, types, guards)
         if followed_sizes.sizes is not None:
@@ -224,8 +224,9 @@ class Primitive:
         """Declare how a node prints; a text may use {xp}, inputs and params."""
         for backend, rule in (("numpy", numpy or both), ("jax", jax or both)):
             if rule is not None:
-                printed = _template(self, rule) if isinstance(rule, str) else rule
-                EMISSION[backend].define(self, printed)
+                if isinstance(rule, str):
+                    rule = _template_printer(self, rule)
+                EMISSION[backend].define(self, rule)
         return self
 
     def refuse(self, backend: str, reason: str) -> "Primitive":
@@ -286,7 +287,7 @@ class Primitive:
         return self
 
     @property
-    def nests(self) -> bool:
+    def may_have_bodies(self) -> bool:
         """Whether nodes of this primitive may have bodies."""
         return self.body_calls is not no_bodies
 
@@ -314,7 +315,7 @@ def op(
     return declare
 
 
-def _template(primitive: Primitive, text: str) -> Emit:
+def _template_printer(primitive: Primitive, text: str) -> Emit:
     arguments = primitive.arguments
     plain = not any(name.startswith("*") for name in arguments) and "{{" not in text
     of_inputs: dict[str, Callable[..., str]] = {}  # for texts without params
@@ -348,7 +349,7 @@ def named_inputs(primitive: Primitive, inputs: tuple[str, ...]) -> dict[str, str
 class _Inference(threading.local):
     """The node whose types are inferred, to which errors and guards belong."""
 
-    now: tuple[str, tuple[Value, ...], list[Guard] | None] = ("", (), None)
+    call: tuple[str, tuple[Value, ...], list[Guard] | None] = ("", (), None)
 
 
 _CURRENT = _Inference()
@@ -358,13 +359,13 @@ def infer_types(
     primitive: Primitive, inputs: tuple[Value, ...], params: Params
 ) -> tuple[tuple[TensorType, ...], tuple[Guard, ...]]:
     """Run the type rule: returns the types of the outputs, and guards."""
-    outer = _CURRENT.now
+    outer = _CURRENT.call
     guards: list[Guard] = []
-    _CURRENT.now = primitive.name, inputs, guards
+    _CURRENT.call = primitive.name, inputs, guards
     try:
         types = primitive.infer(*inputs, **params)
     finally:
-        _CURRENT.now = outer
+        _CURRENT.call = outer
     unique = tuple(dict.fromkeys(guards)) if guards else ()
     outputs = types if isinstance(types, tuple) else (types,)
     for type in outputs:
@@ -389,12 +390,12 @@ def type_error(problem: str, *, hint: str = "") -> GraphError:
 
     The op is the function that the user called, where it is a public one.
     """
-    op, inputs, _ = _CURRENT.now
+    op, inputs, _ = _CURRENT.call
     got = ", ".join(str(v.type) for v in inputs)
     return graph_error(problem, op=user_op(op), got=got, hint=hint)
 
 
-def _guard(
+def _record_guard(
     relation: Literal["==", "<="],
     a: Size,
     b: Size,
@@ -402,7 +403,7 @@ def _guard(
     kind: ErrorKind,
     memory: bool = False,
 ) -> None:
-    guards = _CURRENT.now[2]
+    guards = _CURRENT.call[2]
     if guards is not None:
         guards.append(Guard(relation, a, b, reason, kind, memory))
 
@@ -420,11 +421,11 @@ def require_equal(
     if answer is False:
         raise type_error(f"{reason}: {a} and {b} differ", hint=hint)
     if answer is None:
-        _guard("==", a, b, reason, kind)
-    return a if _simplicity(a) <= _simplicity(b) else b
+        _record_guard("==", a, b, reason, kind)
+    return a if _simplicity_key(a) <= _simplicity_key(b) else b
 
 
-def _simplicity(size: Size) -> tuple[bool, int, int]:
+def _simplicity_key(size: Size) -> tuple[bool, int, int]:
     """The sort key of a size: numbers, then what may be 1, then short formulas."""
     if isinstance(size, int):
         return False, 0, 0
@@ -439,7 +440,7 @@ def require_at_most(
     if answer is False:
         raise type_error(f"{reason}: {a} is more than {b}")
     if answer is None:
-        _guard("<=", a, b, reason, kind, memory)
+        _record_guard("<=", a, b, reason, kind, memory)
 
 
 def rebuild(node: Node, inputs: tuple[Value, ...], params: Params) -> Node:

@@ -12,13 +12,13 @@ from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph.repeating import SEQUENCES, refuse_repeating
 from graphc.ir.namespace import F
-from graphc.ir.tracebacks import hiding_in_methods
+from graphc.ir.tracebacks import hide_frames_of_methods
 
 if TYPE_CHECKING:
     from graphc.ir.graph.nodes import Value
 
 
-@hiding_in_methods
+@hide_frames_of_methods
 class Operators:
     """The indexing, arithmetic, comparison and bitwise operators of a value."""
 

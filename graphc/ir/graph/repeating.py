@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.errors import GraphError, graph_error, user_place
-from graphc.ir.params.concrete import NO_NUMBER, around, in_words, shown
+from graphc.ir.params.concrete import (
+    NO_NUMBER,
+    described_value,
+    in_users_names,
+    syntax_path,
+)
 from graphc.ir.types import is_integer
 
 if TYPE_CHECKING:
@@ -25,27 +30,26 @@ _NUMBERS = (bool, int, float, complex)
 def refuse_repeating(count: "Value", sequence: object) -> None:
     """Raise GraphError for a sequence times an integer, which may mean repetition."""
     if not count.type.rank and is_integer(count.dtype):
-        raise no_repeating(count, sequence)
+        raise repetition_error(count, sequence)
 
 
-def no_repeating(count: "Value", sequence: object) -> GraphError:
+def repetition_error(count: "Value", sequence: object) -> GraphError:
     """The error for a sequence to be repeated a symbolic number of times."""
     op = f"{type(sequence).__name__} *"
-    return graph_error(
-        NO_NUMBER, op=op, got=shown(count), hint=_hint(sequence), entry="number"
-    )
+    got, hint = described_value(count), _hint_at_meanings(sequence)
+    return graph_error(NO_NUMBER, op=op, got=got, hint=hint, entry="number")
 
 
-def _hint(sequence: object) -> str:
+def _hint_at_meanings(sequence: object) -> str:
     """Code for both possible meanings, in the words of the user's line."""
     if isinstance(sequence, _TEXT):
         return "text has a length that is known when the graph is built"
-    items, number = _written(sequence)
-    meant = _repeated(sequence, items, number)
-    return in_words(f"use {meant}; to multiply, gt.multiply({items}, {number})")
+    items, number = _operand_texts(sequence)
+    meant = _repetition_code(sequence, items, number)
+    return in_users_names(f"use {meant}; to multiply, gt.multiply({items}, {number})")
 
 
-def _repeated(sequence: Any, items: str, number: str) -> str:
+def _repetition_code(sequence: Any, items: str, number: str) -> str:
     """Code for an array of the repeated items."""
     rank = _rank(sequence)
     if len(sequence) != 1 or not isinstance(sequence[0], _NUMBERS):
@@ -65,9 +69,9 @@ def _rank(items: object) -> int:
     return 1 + (_rank(items[0]) if items else 0)
 
 
-def _written(sequence: object) -> tuple[str, str]:
+def _operand_texts(sequence: object) -> tuple[str, str]:
     """The sequence and the number as written in the user's line."""
-    path = around(user_place())
+    path = syntax_path(user_place())
     last = path[-1] if path else None
     if not (isinstance(last, ast.BinOp) and isinstance(last.op, ast.Mult)):
         return "items", "k"

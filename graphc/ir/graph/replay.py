@@ -139,7 +139,7 @@ def renewed(
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Node:
     """Rebuild a node on replaced operands, for the user's line `place`."""
-    params = for_sizes(node, replacements, sizes)
+    params = params_with_sizes(node, replacements, sizes)
     if node.primitive is SIZE_OP:  # replaced symbols change the origins of a size
         if isinstance(params["size"], int):
             return as_value(params["size"]).node
@@ -152,7 +152,9 @@ def renewed(
         return fresh if rule is None else rule(fresh)
 
 
-def follow(node: Node, replacements: dict[Value, Value], place: SourceLocation) -> Node:
+def rebuild_with(
+    node: Node, replacements: dict[Value, Value], place: SourceLocation
+) -> Node:
     """Rebuild a node on replaced operands, and add its outputs to `replacements`.
 
     Returns the node itself where no operand is replaced.
@@ -164,7 +166,7 @@ def follow(node: Node, replacements: dict[Value, Value], place: SourceLocation) 
     return fresh
 
 
-def exchange(
+def collect_changes(
     nodes: Iterable[Node],
     replacements: dict[Value, Value],
     change: Callable[[Node, SourceLocation], Sequence[Value]],
@@ -174,13 +176,13 @@ def exchange(
     `change` is given each node, rebuilt on replaced operands, and the node's place.
     """
     for node in nodes:
-        new = follow(node, replacements, node.place)
+        new = rebuild_with(node, replacements, node.place)
         outputs = change(new, node.place)
         if outputs is not new.outputs:
             replacements.update(zip(node.outputs, outputs, strict=True))
 
 
-def for_sizes(
+def params_with_sizes(
     node: Node,
     replacements: Mapping[Value, Value],
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),

@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Iterable
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.graph.bodies import Body, axes_of, bodies
+from graphc.ir.graph.bodies import Body, axis_symbols, bodies_in
 from graphc.ir.graph.build import INPUT
-from graphc.ir.graph.following import followed
+from graphc.ir.graph.following import follow_sizes
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value, origins
 from graphc.ir.graph.op import PRIMITIVES, infer_types
 from graphc.ir.graph.replay import symbols_of
@@ -24,8 +24,8 @@ def verify(graph: Graph) -> None:
     _verify_signature(graph)
     nodes = ancestors((*graph.inputs, *graph.outputs))
     _verify_nodes(nodes, graph.inputs, "graph")
-    for body in bodies(nodes):
-        _distinct("input of a body", body.inputs)
+    for body in bodies_in(nodes):
+        _require_distinct("input of a body", body.inputs)
         input_nodes = [v.node for v in body.inputs]
         _verify_nodes([*input_nodes, *body.nodes], body.inputs, "body")
         verify_closed(body)
@@ -44,7 +44,7 @@ def _verify_nodes(nodes: Iterable[Node], inputs: Iterable[Value], what: str) -> 
 
 def verify_closed(body: Body) -> None:
     """Require each size to be a parameter, an axis of an input, or computed within."""
-    known = {*axes_of(body.inputs), *body.size_params}
+    known = {*axis_symbols(body.inputs), *body.size_params}
     inside = {*(v.node for v in body.inputs), *body.nodes}
     for node in inside:
         for symbol in symbols_of(node):
@@ -52,7 +52,7 @@ def verify_closed(body: Body) -> None:
             computed = isinstance(origin, Value) and origin.node in inside
             if not (computed or symbol in known or node.primitive.driven):
                 problem = f"the size {symbol.name} in a body is not the body's own"
-                raise _wrong(node, problem, _listed(v.type for v in node.outputs))
+                raise _wrong(node, problem, _types_text(v.type for v in node.outputs))
 
 
 def _wrong(node: Node, problem: str, got: str = "", expected: str = "") -> GraphError:
@@ -76,11 +76,11 @@ def _verify_signature(graph: Graph) -> None:
         if any(map(origins, value.type.shape)):
             problem = "an axis of a variable has a size that is a value"
             raise _wrong(value.node, problem, str(value.type))
-    _distinct("variable", graph.inputs)
-    _distinct("input name", graph.input_names)
+    _require_distinct("variable", graph.inputs)
+    _require_distinct("input name", graph.input_names)
 
 
-def _distinct(what: str, items: tuple[Hashable, ...]) -> None:
+def _require_distinct(what: str, items: tuple[Hashable, ...]) -> None:
     if len(set(items)) < len(items):
         shown = ", ".join(map(str, items))
         raise graph_error(f"the same {what} is given twice", op="verify", got=shown)
@@ -120,23 +120,25 @@ def _verify_types(node: Node) -> None:
     recorded = tuple(v.type for v in node.outputs)
     if len(types) != len(recorded) or not all(map(TensorType.same, types, recorded)):
         problem = "the recorded type does not follow from the inputs"
-        raise _wrong(node, problem, _listed(recorded), _listed(types))
+        raise _wrong(node, problem, _types_text(recorded), _types_text(types))
     if node.primitive.interned and node.outputs:
-        guards += followed(node.primitive, node.inputs, node.params, types[0]).guards
-    if len(guards) != len(node.guards) or not all(map(_same, guards, node.guards)):
+        sizes = follow_sizes(node.primitive, node.inputs, node.params, types[0])
+        guards += sizes.guards
+    is_same = all(map(_is_same_guard, guards, node.guards))
+    if len(guards) != len(node.guards) or not is_same:
         problem = "the recorded guards do not follow from the inputs"
-        raise _wrong(node, problem, _guards(node.guards), _guards(guards))
+        raise _wrong(node, problem, _guards_text(node.guards), _guards_text(guards))
 
 
-def _same(a: Guard, b: Guard) -> bool:
+def _is_same_guard(a: Guard, b: Guard) -> bool:
     alike = same_size(a.left, b.left) and same_size(a.right, b.right)
     return alike and a.relation == b.relation and a.reason == b.reason
 
 
-def _listed(types: Iterable[TensorType]) -> str:
+def _types_text(types: Iterable[TensorType]) -> str:
     return ", ".join(map(str, types))
 
 
-def _guards(guards: Iterable[Guard]) -> str:
+def _guards_text(guards: Iterable[Guard]) -> str:
     shown = [f"{g} ({g.reason})" for g in guards]
     return "; ".join(shown) or "none"

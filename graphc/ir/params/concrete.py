@@ -86,7 +86,7 @@ def words_of_numpy() -> Generator[None]:
         _WORDS.of_numpy = outer
 
 
-def in_words(hint: str) -> str:
+def in_users_names(hint: str) -> str:
     """Rewrite a hint in the names that the user writes."""
     if not _WORDS.of_numpy:
         return hint
@@ -102,19 +102,20 @@ def _is_in_numpy(name: str) -> bool:
         return False
 
 
-def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
+def no_number_error(value: "Value", op: str, hint: str = "") -> GraphError:
     """The error for a use that needs the number of a value at once.
 
     `op` is the type that Python asks for; the user's source code shows why it asks.
     """
     caller = own_caller()
     if caller:  # a function of ours was given a value where it needs a number
-        return graph_error(NO_NUMBER, op=caller, got=shown(value), entry="number")
-    path = around(user_place())
-    function = _called(path)
+        got = described_value(value)
+        return graph_error(NO_NUMBER, op=caller, got=got, entry="number")
+    path = syntax_path(user_place())
+    function = _called_name(path)
     if function and function not in vars(builtins):
-        return foreign(value, function)
-    word, hint_of_line = _written(path)
+        return foreign_use_error(value, function)
+    word, hint_of_line = _asking_syntax(path)
     if path and isinstance(path[-1], ast.Subscript):
         word, hint_of_line = {
             "numpy.asarray": ("index", _INDEX),
@@ -122,34 +123,36 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
         }.get(op, (word, hint_of_line))
     if function in _BUILTINS:
         word, hint_of_line = function, _BUILTINS[function]
-    whole = value.dtype.kind in "iub"
-    general = _ANY.get(op, "") if whole or op != "int" else _TRUNCATED
-    hint = in_words(hint_of_line or hint or general)
+    is_whole = value.dtype.kind in "iub"
+    general = _ANY.get(op, "") if is_whole or op != "int" else _TRUNCATED
+    hint = in_users_names(hint_of_line or hint or general)
     return graph_error(
-        NO_NUMBER, op=word or op, got=shown(value), hint=hint, entry="number"
+        NO_NUMBER, op=word or op, got=described_value(value), hint=hint, entry="number"
     )
 
 
-def no_items(value: "Value", problem: str, op: str, hint: str) -> GraphError:
+def no_items_error(value: "Value", problem: str, op: str, hint: str) -> GraphError:
     """The error for a use that needs the elements of a value one by one."""
-    function = "" if own_caller() else _called(around(user_place()))
+    function = "" if own_caller() else _called_name(syntax_path(user_place()))
     if function and function not in vars(builtins):
-        return foreign(value, function)
+        return foreign_use_error(value, function)
     return graph_error(problem, op=op, got=str(value.type), hint=hint)
 
 
-def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphError:
+def foreign_use_error(
+    value: "Value", function: str = "", otherwise: str = ""
+) -> GraphError:
     """The error for a value that is passed to a function of another library."""
-    function = function or _called(around(user_place())) or otherwise
+    function = function or _called_name(syntax_path(user_place())) or otherwise
     return graph_error(
         "takes arrays, not symbolic values",
         op=function,
-        got=shown(value),
-        hint=in_words(meant(function.split(".")[-1])),
+        got=described_value(value),
+        hint=in_users_names(hint_at_namesakes(function.split(".")[-1])),
     )
 
 
-def shown(value: "Value") -> str:
+def described_value(value: "Value") -> str:
     """The type of a value, with its name in the user's program."""
     sizes = value.sizes
     if value.type.weak and sizes is not None:  # many functions may name it
@@ -159,7 +162,7 @@ def shown(value: "Value") -> str:
     return str(value.type)
 
 
-def meant(name: str) -> str:
+def hint_at_namesakes(name: str) -> str:
     """A hint at our functions with this name, or else at all of them."""
     if name in DTYPES:
         return f'cast it: x.astype("{name}")'
@@ -169,7 +172,7 @@ def meant(name: str) -> str:
     return "use the functions of graphc.tensor, or call it outside, on arrays"
 
 
-def around(place: SourceLocation) -> list[ast.AST]:
+def syntax_path(place: SourceLocation) -> list[ast.AST]:
     """The syntax nodes around an instruction, innermost last; [] without a source."""
     at = place.span
     if at is None:
@@ -195,7 +198,7 @@ def _covers(node: ast.AST, at: tuple[int, int, int, int]) -> bool:
     return begins and (last, end) <= (node.end_lineno or 0, node.end_col_offset or 0)
 
 
-def _called(path: list[ast.AST]) -> str:
+def _called_name(path: list[ast.AST]) -> str:
     """The called function, as written, if the instruction is a call; else ""."""
     if path and isinstance(path[-1], ast.Call):
         name = ast.unparse(path[-1].func)
@@ -203,7 +206,7 @@ def _called(path: list[ast.AST]) -> str:
     return ""
 
 
-def _written(path: list[ast.AST]) -> tuple[str, str]:
+def _asking_syntax(path: list[ast.AST]) -> tuple[str, str]:
     """The syntax that asks for a bool or a text, and a hint; empty if there is none."""
     for node in reversed(path):
         key: ast.AST = node

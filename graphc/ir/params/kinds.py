@@ -26,7 +26,7 @@ from typing import (
 import numpy as np
 
 from graphc.errors import graph_error, printable, shortened
-from graphc.ir.params.concrete import no_number
+from graphc.ir.params.concrete import no_number_error
 from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import DTYPES
 
@@ -130,13 +130,13 @@ def kind_of(annotation: object) -> ParamKind:
         return known
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Literal:
-        return _words(args)
+        return _word_kind(args)
     if origin in (Union, UnionType):
-        return _either([kind_of(a) for a in _with_sizes(args)])
+        return _union_kind([kind_of(a) for a in _with_one_size_kind(args)])
     if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
-        return _tuple_of(kind_of(args[0]))
+        return _tuple_kind(kind_of(args[0]))
     if origin is tuple:
-        return _exactly([kind_of(a) for a in args])
+        return _fixed_tuple_kind([kind_of(a) for a in args])
     if origin is Annotated and args[0] is str and isinstance(args[1], Letters):
         letters = re.compile(args[1].pattern, re.ASCII)
         return ParamKind(
@@ -145,9 +145,9 @@ def kind_of(annotation: object) -> ParamKind:
     if _axis_of(annotation) is not None:
         return ParamKind("an axis, 0 or more", _is_axis)
     if is_record(annotation):
-        return _named(annotation)
+        return _named_tuple_kind(annotation)
     if is_dataclass(annotation) and isinstance(annotation, type):
-        return _record(annotation)
+        return _data_class_kind(annotation)
     raise TypeError(f"{annotation!r} is not a kind of param")
 
 
@@ -160,14 +160,14 @@ def _axis_of(annotation: object) -> AxisOf | None:
     return next((m for m in marks if isinstance(m, AxisOf)), None)
 
 
-def _with_sizes(args: tuple[object, ...]) -> list[object]:
+def _with_one_size_kind(args: tuple[object, ...]) -> list[object]:
     """The members of a union, with `int` and `Dim` joined into one."""
     if not {int, Dim} <= set(args):
         return list(args)
     return [int | Dim, *(a for a in args if a not in (int, Dim))]
 
 
-def _words(words: tuple[object, ...]) -> ParamKind:
+def _word_kind(words: tuple[object, ...]) -> ParamKind:
     for word in words:
         if type(word) is not str or not _WORD.fullmatch(word):
             raise TypeError(f"{word!r} is not a word")
@@ -176,7 +176,7 @@ def _words(words: tuple[object, ...]) -> ParamKind:
     return ParamKind(shown, lambda x: type(x) is str and x in allowed)
 
 
-def _either(kinds: list[ParamKind]) -> ParamKind:
+def _union_kind(kinds: list[ParamKind]) -> ParamKind:
     checks = [kind.allows for kind in kinds]
     text = " or ".join(kind.text for kind in kinds)
     record = next((kind.record for kind in kinds if kind.record is not None), None)
@@ -186,21 +186,21 @@ def _either(kinds: list[ParamKind]) -> ParamKind:
     return ParamKind(text, lambda x: any([allows(x) for allows in checks]), record)
 
 
-def _tuple_of(item: ParamKind) -> ParamKind:
+def _tuple_kind(item: ParamKind) -> ParamKind:
     allows = item.allows
     return ParamKind(
         f"a tuple in which each item is {item.text}",
         lambda x: type(x) is tuple and all(map(allows, x)),
-        _texts if item is KINDS[Text] else None,
+        _words_to_texts if item is KINDS[Text] else None,
     )
 
 
-def _texts(*words: object) -> tuple[object, ...]:
+def _words_to_texts(*words: object) -> tuple[object, ...]:
     """Convert words, which stand for free texts in texts of graphs, to `Text`."""
     return tuple([Text(word) if type(word) is str else word for word in words])
 
 
-def _exactly(items: list[ParamKind]) -> ParamKind:
+def _fixed_tuple_kind(items: list[ParamKind]) -> ParamKind:
     checks = [kind.allows for kind in items]
 
     def allows(x: object) -> bool:
@@ -216,7 +216,7 @@ def is_record(x: object) -> bool:
     return hasattr(x, "_fields")
 
 
-def _named(cls: Any) -> ParamKind:
+def _named_tuple_kind(cls: Any) -> ParamKind:
     """The kind for a named tuple of params, each field of its own kind."""
     checks = [kind_of(a).allows for a in get_type_hints(cls).values()]
 
@@ -228,7 +228,7 @@ def _named(cls: Any) -> ParamKind:
     return ParamKind(f"a {cls.__name__}", allows, cls)
 
 
-def _record(cls: type) -> ParamKind:
+def _data_class_kind(cls: type) -> ParamKind:
     """The kind for a data class of params, whose fields are checked one by one."""
     parts = [(f.name, kind_of(f.type).allows) for f in fields(cls)]
 
@@ -299,7 +299,7 @@ class ParamKinds:
         for name in params:
             if name not in self._kinds:
                 has = f"only {', '.join(self.names)}" if self.names else "nor any other"
-                problem = f"there is no param {_shown(name)}, {has}"
+                problem = f"there is no param {_short_text(name)}, {has}"
                 raise graph_error(problem, op=self._op)
         for name in self.names:
             if name in self._required and name not in params:
@@ -308,8 +308,8 @@ class ParamKinds:
 
     def _refuse(self, name: str, value: Any, expected: str) -> NoReturn:
         if hasattr(value, "node"):  # a symbolic value
-            raise no_number(value, self._op)
-        got = f"{_shown(value)} of type {type(value).__name__}"
+            raise no_number_error(value, self._op)
+        got = f"{_short_text(value)} of type {type(value).__name__}"
         problem = f"the param {name} is {got}, but must be {expected}"
         raise graph_error(problem, op=self._op)
 
@@ -325,7 +325,7 @@ class ParamKinds:
         return value if record is None or type(value) is not tuple else record(*value)
 
 
-def _shown(value: object) -> str:
+def _short_text(value: object) -> str:
     """A short text for any value in a message, on one line."""
     if type(value) is int and abs(value) >= LARGEST:
         return f"an integer of {value.bit_length()} bits"

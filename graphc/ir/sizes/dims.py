@@ -64,24 +64,24 @@ def _size(terms: Poly) -> Size:
 
 
 def _call(op: str, *args: Size) -> Dim:
-    simplified = _made(op, *args)
+    simplified = _existing_call(op, *args)
     if simplified is not None:
         return simplified
-    return symbol_dim(_calls.setdefault(_key(op, args), Call(op, args)))
+    return symbol_dim(_calls.setdefault(_call_key(op, args), Call(op, args)))
 
 
-def _made(op: str, *args: Size) -> Dim | None:
+def _existing_call(op: str, *args: Size) -> Dim | None:
     """The call if it has been made before, and so cannot be simplified."""
-    call = _calls.get(_key(op, args))
+    call = _calls.get(_call_key(op, args))
     return None if call is None else symbol_dim(call)
 
 
-def _key(op: str, args: tuple[Size, ...]) -> Hashable:
+def _call_key(op: str, args: tuple[Size, ...]) -> Hashable:
     marks = [(id(x),) if isinstance(x, Dim) else int(x) for x in args]
     return op, frozenset(marks) if op in UNORDERED else tuple(marks)
 
 
-def _method(function: Callable[[Dim, Size], Size]) -> Callable[[Dim, Size], Size]:
+def _operator(function: Callable[[Dim, Size], Size]) -> Callable[[Dim, Size], Size]:
     """An operator that returns NotImplemented for operands that are not sizes.
 
     The Dim keeps results with an int: they hold no symbols but its own.
@@ -144,14 +144,14 @@ class Dim:
         def __rmod__(self, other: Size) -> Size: ...
         def __hash__(self) -> int: ...
     else:
-        __add__ = __radd__ = _method(lambda a, b: _size(a._terms.plus(polynomial(b))))
-        __mul__ = __rmul__ = _method(lambda a, b: _multiply(a, b))
-        __sub__ = _method(lambda a, b: _size(a._terms.plus(polynomial(b), -1)))
-        __rsub__ = _method(lambda a, b: _size(polynomial(b).plus(a._terms, -1)))
-        __floordiv__ = _method(lambda a, b: _divide(a, b))
-        __rfloordiv__ = _method(lambda a, b: _divide(b, a))
-        __mod__ = _method(lambda a, b: a - b * _divide(a, b))
-        __rmod__ = _method(lambda a, b: b - a * _divide(b, a))
+        __add__ = __radd__ = _operator(lambda a, b: _size(a._terms.plus(polynomial(b))))
+        __mul__ = __rmul__ = _operator(lambda a, b: _multiply(a, b))
+        __sub__ = _operator(lambda a, b: _size(a._terms.plus(polynomial(b), -1)))
+        __rsub__ = _operator(lambda a, b: _size(polynomial(b).plus(a._terms, -1)))
+        __floordiv__ = _operator(lambda a, b: _divide(a, b))
+        __rfloordiv__ = _operator(lambda a, b: _divide(b, a))
+        __mod__ = _operator(lambda a, b: a - b * _divide(a, b))
+        __rmod__ = _operator(lambda a, b: b - a * _divide(b, a))
         __hash__ = object.__hash__
 
     def __neg__(self) -> Size:
@@ -162,12 +162,14 @@ class Dim:
         """Whether the size is a single symbol."""
         return self is symbol_dim(self.symbols[0])
 
-    def compared(self, relation: Literal["at least", "at most"], n: int) -> bool | None:
+    def compare_with(
+        self, relation: Literal["at least", "at most"], n: int
+    ) -> bool | None:
         """Compare with `n`, as `less_equal` does; kept, since type rules ask often."""
         key = relation, n
         if key not in self._compared:
             pair = (n, self) if relation == "at least" else (self, n)
-            self._compared[key] = _at_most(*pair)
+            self._compared[key] = _compare_sizes(*pair)
         return self._compared[key]
 
     def __copy__(self) -> Dim:
@@ -296,7 +298,7 @@ def ceil_div(a: Size, b: Size) -> Size:
 
 
 def _extreme(op: str, *sizes: Size) -> Size:
-    known = _made(op, *sizes)
+    known = _existing_call(op, *sizes)
     if known is not None:
         return known
     side = SIDES[op]
@@ -318,19 +320,19 @@ def _extreme(op: str, *sizes: Size) -> Size:
 
 def minimum(*sizes: Size) -> Size:
     """The smallest of the sizes."""
-    return _kept(_MIN, sizes)
+    return _kept_extreme(_MIN, sizes)
 
 
 def maximum(*sizes: Size) -> Size:
     """The largest of the sizes."""
-    return _kept(_MAX, sizes)
+    return _kept_extreme(_MAX, sizes)
 
 
 _MIN, _MAX = partial(_extreme, "min"), partial(_extreme, "max")
 
 
-def _kept(function: Callable[..., Size], sizes: tuple[Size, ...]) -> Size:
-    """The extreme of sizes; for a Dim and an int, the Dim keeps it as in `_method`."""
+def _kept_extreme(function: Callable[..., Size], sizes: tuple[Size, ...]) -> Size:
+    """The extreme of sizes; for a Dim and an int, the Dim keeps it, see `_operator`."""
     a, b = sizes if len(sizes) == 2 else (0, 0)
     if isinstance(a, int):
         a, b = b, a
@@ -391,7 +393,7 @@ def stretch(*sizes: Size) -> Size:
 
 def clip(index: Size, size: Size) -> Size:
     """`slice(index).indices(size)[1]`, for a `size` that is not negative."""
-    known = _made("clip", index, size)
+    known = _existing_call("clip", index, size)
     if known is not None:
         return known
     if less_equal(size, -1):
@@ -426,11 +428,11 @@ def equal(a: Size, b: Size) -> bool | None:
 def less_equal(a: Size, b: Size) -> bool | None:
     """Whether a <= b for all values of the symbols, for none, or None for unknown."""
     if isinstance(a, int):
-        return a <= b if isinstance(b, int) else b.compared("at least", a)
-    return a.compared("at most", b) if isinstance(b, int) else _at_most(a, b)
+        return a <= b if isinstance(b, int) else b.compare_with("at least", a)
+    return a.compare_with("at most", b) if isinstance(b, int) else _compare_sizes(a, b)
 
 
-def _at_most(a: Size, b: Size) -> bool | None:
+def _compare_sizes(a: Size, b: Size) -> bool | None:
     difference = polynomial(b).plus(polynomial(a), -1)
     if proofs.lower(difference) >= 0:
         return True

@@ -22,7 +22,7 @@ class Quotient:
     never_negative: bool = True
 
     @property
-    def tells(self) -> Symbol | None:
+    def determined_symbol(self) -> Symbol | None:
         """The symbol, if an axis of this size determines it, unlike m in 0*m."""
         return self.symbol if isinstance(self.slope, int) else None
 
@@ -46,7 +46,7 @@ def quotient_of(size: Dim, known: Container[Symbol]) -> Quotient | None:
     return Quotient(slope, offset, None, all(c // slope > 0 for c in factors))
 
 
-def next_telling(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
+def next_determining(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
     """The position of the size to check first, which may determine a symbol for others.
 
     It has the fewest unknown symbols, and determines its symbol if some such size does.
@@ -57,12 +57,12 @@ def next_telling(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
         for position, count in enumerate(counts):
             if count == 1:
                 part = quotient_of(sizes[position], known)
-                if part is not None and part.tells is not None:
+                if part is not None and part.determined_symbol is not None:
                     return position
     return counts.index(least)
 
 
-def partly(part: Quotient | None, origins: str) -> str:
+def axis_message_end(part: Quotient | None, origins: str) -> str:
     """The end of a message about the size of an axis; `origins` of known sizes."""
     where = f", where {origins}" if origins else ""
     symbol = None if part is None else part.symbol
@@ -93,7 +93,7 @@ def _line(size: Dim, symbol: Symbol) -> tuple[Size, Size] | None:
     return (slope, offset) if line is size else None
 
 
-def undetermined(sizes: Iterable[Size]) -> frozenset[Symbol]:
+def undetermined_symbols(sizes: Iterable[Size]) -> frozenset[Symbol]:
     """The symbols of axes that no axis determines, and the symbols in sums with them.
 
     An axis of `n` determines n, and so does one of `2*n + 1`; one of `n + m` neither.

@@ -42,16 +42,16 @@ class HasName(Protocol):
         ...
 
 
-class _Shown(threading.local):
+class _PrintedNames(threading.local):
     """The names of symbols that are not printed with their own."""
 
     names: Mapping[object, str] = {}
 
 
-SHOWN = _Shown()
+SHOWN = _PrintedNames()
 
 
-def distinct(
+def distinct_names(
     symbols: Iterable[HasName], known: Mapping[object, str] | None = None
 ) -> dict[object, str]:
     """New names for symbols whose own is taken by an older one: `n_2` and so on.
@@ -90,7 +90,7 @@ def is_of_maybe_one(name: str) -> bool:
 
 
 @contextmanager
-def naming(names: Mapping[object, str]) -> Generator[None]:
+def naming_sizes(names: Mapping[object, str]) -> Generator[None]:
     """Print sizes with these names, where they have one."""
     outer = SHOWN.names
     SHOWN.names = names

@@ -28,7 +28,7 @@ _MEMORY = _Memory()
 
 
 @contextmanager
-def remembering() -> Generator[None]:
+def remembering_bounds() -> Generator[None]:
     """Find each bound only once; this keeps the polynomials alive until the end."""
     before, _MEMORY.bounds = _MEMORY.bounds, _MEMORY.bounds or {}
     try:
@@ -103,7 +103,7 @@ class _Proof:
         self.left -= 1 + len(p) // SHORT
         if self.left < 0:
             return -math.inf
-        atom = _first(p)
+        atom = _atom_to_replace(p)
         factor, remainder = p.collect(atom)
         if isinstance(atom, Call) and (atom.side or atom.op == "stretch"):
             cases = [
@@ -143,7 +143,7 @@ class _Proof:
         return [(factor, 1, low, None), (f, scale, a - b + 1, a)]  # of b*(a//b), b > 0
 
 
-def _first(p: Poly) -> Atom:
+def _atom_to_replace(p: Poly) -> Atom:
     """The atom to replace first, whatever its age; ties are broken by name."""
     ranks = {a: (a.side * p.get((a,), 0) > 0, a.depth) for a in p.atoms()}
     most = max(ranks.values())

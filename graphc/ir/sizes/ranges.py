@@ -43,7 +43,7 @@ def largest(size: Size, range_of: Callable[[Symbol], SizeRange]) -> Size | None:
     return range_between(size, range_of).high
 
 
-def sum_of(a: SizeRange, b: SizeRange, factor: int = 1) -> SizeRange:
+def range_of_sum(a: SizeRange, b: SizeRange, factor: int = 1) -> SizeRange:
     """The range of a + factor*b."""
     below, above = (b.low, b.high) if factor >= 0 else (b.high, b.low)
     return SizeRange(
@@ -52,7 +52,7 @@ def sum_of(a: SizeRange, b: SizeRange, factor: int = 1) -> SizeRange:
     )
 
 
-def either(parts: Sequence[SizeRange]) -> SizeRange:
+def range_over(parts: Sequence[SizeRange]) -> SizeRange:
     """The range that contains all of these ranges."""
     lows, highs = [p.low for p in parts], [p.high for p in parts]
     return SizeRange(
@@ -203,7 +203,7 @@ def _quotient_of_numbers(parts: list[Ends]) -> SizeRange:
     return SizeRange(-farthest, farthest)
 
 
-def _hull(parts: list[Ends]) -> SizeRange:
+def _hull_of_numbers(parts: list[Ends]) -> SizeRange:
     """The range that contains all of these ranges."""
     return SizeRange(min(low for low, _ in parts), max(high for _, high in parts))
 
@@ -211,7 +211,7 @@ def _hull(parts: list[Ends]) -> SizeRange:
 _OF_NUMBERS: dict[str, Callable[[list[Ends]], SizeRange]] = {
     "*": _product_of_numbers,
     "//": _quotient_of_numbers,
-    "stretch": _hull,
+    "stretch": _hull_of_numbers,
 }
 RANGES: dict[str, Callable[[list[SizeRange]], SizeRange]] = {
     "min": _minimum,

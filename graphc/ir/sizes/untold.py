@@ -11,7 +11,7 @@ from graphc.ir.sizes.ranges import SizeRange, range_between
 SizeRelation = tuple[Size, str, Size, str]  # with words that say where it comes from
 
 
-class UntoldSizes:
+class UndeterminedAxes:
     """The axes of a program that determine no symbol, and the relations they obey."""
 
     def __init__(self) -> None:
@@ -26,11 +26,11 @@ class UntoldSizes:
         unknown part of the size, where it can be computed from the known part.
         """
         if part is None:
-            yield from _limits(size, symbol_dim(axis), known)
-        if part is None or part.tells is None:
-            yield from self._ties(size, symbol_dim(axis), known)
+            yield from _bound_relations(size, symbol_dim(axis), known)
+        if part is None or part.determined_symbol is None:
+            yield from self._proportional_relations(size, symbol_dim(axis), known)
 
-    def _ties(
+    def _proportional_relations(
         self, size: Dim, axis: Dim, known: Container[Symbol]
     ) -> Iterator[SizeRelation]:
         """Yield the relation to an earlier axis whose unknown part is in proportion."""
@@ -54,12 +54,14 @@ def _symbols(atom: Atom) -> tuple[Symbol, ...]:
     return (atom,) if isinstance(atom, Symbol) else tuple(atom.symbols)
 
 
-def _limits(size: Dim, axis: Dim, known: Container[Symbol]) -> Iterator[SizeRelation]:
+def _bound_relations(
+    size: Dim, axis: Dim, known: Container[Symbol]
+) -> Iterator[SizeRelation]:
     """Yield the bounds of an axis by its formula, and the step between its sizes."""
 
     def range_of(symbol: Symbol) -> SizeRange:
-        itself = symbol_dim(symbol)
-        return SizeRange(itself, itself) if symbol in known else SizeRange(0, None)
+        size = symbol_dim(symbol)
+        return SizeRange(size, size) if symbol in known else SizeRange(0, None)
 
     ends = range_between(size, range_of)
     terms = dict(polynomial(size).items())

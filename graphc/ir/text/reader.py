@@ -9,7 +9,13 @@ from typing import Any
 
 from graphc.errors import GraphError, SourceLocation, graph_error, label
 from graphc.ir.graph.bodies import Body
-from graphc.ir.graph.build import SIZE_OP, at_least, body_input, size_value, variable
+from graphc.ir.graph.build import (
+    SIZE_OP,
+    body_input,
+    set_lower_bound,
+    size_value,
+    variable,
+)
 from graphc.ir.graph.nodes import SERIALS, Graph, Node, Params, Value
 from graphc.ir.graph.op import PRIMITIVES, Opaque, Primitive
 from graphc.ir.graph.verify import verify_closed
@@ -99,7 +105,7 @@ class _Statements(ParamReader):
         if self.accept("from"):
             if value.type.rank or not is_integer(value.dtype):
                 self.fail(f"{name} is not an integer scalar", at)
-            at_least(value, self.bound())
+            set_lower_bound(value, self.bound())
         self.define(name, value, at)
         return value
 

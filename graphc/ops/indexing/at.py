@@ -8,8 +8,8 @@ from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.operators import Operators
 from graphc.ir.namespace import FUNCTIONS, UPDATES, F, enroll
-from graphc.ir.params.concrete import shown
-from graphc.ir.tracebacks import hiding_in_methods
+from graphc.ir.params.concrete import described_value
+from graphc.ir.tracebacks import hide_frames_of_methods
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.gather import GATHER, axis_before, contained, sliced
 from graphc.ops.indexing.parse import (
@@ -30,7 +30,7 @@ def _unfinished(x: Value) -> GraphError:
     return graph_error(
         "`at` is the start of an update, not an array",
         op="at",
-        got=shown(x),
+        got=described_value(x),
         hint="write x.at[i].set(v), .add(v), .multiply(v), .min(v) or .max(v), "
         "which gives a new value; x[i] reads",
     )
@@ -80,7 +80,7 @@ class Updates:
 
 
 @_as_no_array
-@hiding_in_methods
+@hide_frames_of_methods
 class Update:
     """`x.at[index]`: `set`, `add` and so on return a new array, changed there.
 

@@ -12,7 +12,7 @@ from graphc.ir.graph.build import as_size, as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most
 from graphc.ir.namespace import F
-from graphc.ir.params.concrete import shown
+from graphc.ir.params.concrete import described_value
 from graphc.ir.params.kinds import Letters
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
@@ -271,7 +271,7 @@ def _mask_positions(x: Value, mask: Value, axis: int) -> list[Value]:
                 f"axis {i} of the mask has size {n} where axis {axis + i} of the array "
                 f"has {axis_size}",
                 op="index",
-                got=f"array {shown(x)}; mask {shown(mask)}",
+                got=f"array {described_value(x)}; mask {described_value(mask)}",
                 hint="a mask has the sizes of the axes that it stands for",
             )
     shape = x.type.shape[axis : axis + mask.type.rank]

@@ -21,11 +21,11 @@ from graphc.errors import (
     shortened,
     standing_at,
 )
-from graphc.ir.graph.bodies import Body, has_inner, with_bodies
+from graphc.ir.graph.bodies import Body, change_bodies, has_bodies
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import SERIALS, Graph, Node, Value
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import for_sizes, renewed
+from graphc.ir.graph.replay import params_with_sizes, renewed
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import equal
 from graphc.rewriting.engine.rule import Rule, Rules
@@ -124,29 +124,29 @@ def _with_bodies(
     apply: Callable[[Graph, Rules], Rewritten],
 ) -> Graph:
     """Apply the rules to the bodies of loops and branches."""
-    if not graph.nested:
+    if not graph.may_have_bodies:
         return graph
 
     @cache  # several loops may share one
     def rewritten_body(body: Body) -> Body:
         applied = apply(body.graph, rules)
-        new = body.changed(applied.graph.outputs) if applied.log else None
+        new = body.with_outputs(applied.graph.outputs) if applied.log else None
         if new is not None:
             log.extend(applied.log)
         return new or body
 
     replacements: dict[Value, Value] = {}
     for node in graph.nodes:
-        params = for_sizes(node, replacements)
-        if has_inner(node):
-            params = with_bodies(params, rewritten_body)
+        params = params_with_sizes(node, replacements)
+        if has_bodies(node):
+            params = change_bodies(params, rewritten_body)
         same = all(params[k] is v for k, v in node.params.items())
         if not same or any(v in replacements for v in operands(node)):
             inputs = tuple([replacements.get(v, v) for v in node.inputs])
             with standing_at(node.place):
                 fresh = rebuild(node, inputs, params)
             replacements.update(zip(node.outputs, fresh.outputs, strict=True))
-    return graph.giving([replacements.get(v, v) for v in graph.outputs])
+    return graph.with_outputs([replacements.get(v, v) for v in graph.outputs])
 
 
 def _replaced(
@@ -205,7 +205,8 @@ class _RewritePass:
             )
             if changed or candidates(node):
                 self._visit(node)
-        return self._graph.giving([self._made.get(v, v) for v in self._graph.outputs])
+        graph = self._graph
+        return graph.with_outputs([self._made.get(v, v) for v in graph.outputs])
 
     def _count(self, value: Value) -> int:
         count = self._asked[value] = self._uses[value]

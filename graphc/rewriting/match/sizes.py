@@ -106,7 +106,7 @@ def guarded(value: Value, node: Node) -> Value:
     """`value` with the size checks of a node that it replaces."""
     for guard in node.guards:
         left, right = size_value(guard.left), size_value(guard.right)
-        reason, asking, kind = guard.reason, node.asking, guard.kind
+        reason, asking, kind = guard.reason, node.op_called, guard.kind
         value = F._at_most(left, right, reason, value, asking, kind)
         if guard.relation == "==":
             value = F._at_most(right, left, reason, value, asking, kind)

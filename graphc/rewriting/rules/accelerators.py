@@ -1,7 +1,7 @@
 """Rules for accelerators: fewer kernels to launch. On a CPU none of them applies."""
 
 from graphc.analysis.cost import CPU, DeviceCosts
-from graphc.ir.graph.bodies import runs_in_python, within
+from graphc.ir.graph.bodies import runs_in_python, with_inner_nodes
 from graphc.ir.graph.nodes import Graph, Node
 from graphc.ir.primitives import OP
 from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
@@ -37,7 +37,7 @@ def _together(node: Node, costs: DeviceCosts) -> int:
         return 1
     if params["unroll"] != 1 or params["unroll"] is True:  # the user has said so
         return 1
-    nodes = list(within(params["body"].content.nodes))
+    nodes = list(with_inner_nodes(params["body"].content.nodes))
     seconds = costs.step + sum(map(work_of, nodes)) / costs.products
     if costs.small_step < seconds:
         return 1

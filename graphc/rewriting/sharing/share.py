@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from graphc.analysis.cost import worth_sharing
 from graphc.control.call import CALL, call
 from graphc.errors import standing_at
-from graphc.ir.graph.bodies import Body, close
+from graphc.ir.graph.bodies import Body, close_body
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import follow
+from graphc.ir.graph.replay import rebuild_with
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Size
 from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
@@ -69,9 +69,9 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
             replacements |= values
             pairs.append(next(iter(values.items())))
         else:
-            follow(item, replacements, item.place)
+            rebuild_with(item, replacements, item.place)
     outputs = [replacements.get(v, v) for v in graph.outputs]
-    return graph.giving(outputs), pairs
+    return graph.with_outputs(outputs), pairs
 
 
 Users = dict[Value, list[Node]]
@@ -121,7 +121,7 @@ class _Function:
                 fresh = rebuild(nodes[0], values, nodes[0].params)
             outputs = zip(*(node.outputs for node in nodes), strict=True)
             known.update(zip(outputs, fresh.outputs, strict=True))
-        return close([known[row] for row in self._shown], inputs, "call")
+        return close_body([known[row] for row in self._shown], inputs, "call")
 
     def called(self, i: int, replacements: dict[Value, Value]) -> dict[Value, Value]:
         """Call the function for part `i`; map its values used elsewhere to results."""

@@ -22,7 +22,7 @@ from operator import length_hint, methodcaller
 from types import ModuleType
 from typing import Any
 
-from graphc.ir.forks import fork_error, in_forked_children, jax_is_lost
+from graphc.ir.forks import call_in_forked_children, fork_error, jax_is_lost
 from graphc_serving import private_jax
 
 Run = Callable[..., Any]
@@ -65,7 +65,7 @@ class _Acquiring(property):
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
-        in_forked_children(partial(self._refuse, owner, name))
+        call_in_forked_children(partial(self._refuse, owner, name))
 
     def _refuse(self, owner: type, name: str) -> None:
         if jax_is_lost():

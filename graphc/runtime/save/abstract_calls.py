@@ -144,7 +144,7 @@ class AbstractCall:
         self._names: dict[int, str] = {}  # of sizes that are read, by their numbers
         self.capacities: dict[str, int] = {}  # of sizes that are read
         self.stored: dict[int, Row] = {}  # shapes at capacities, by the types' ids
-        known = {s: sizes[s.name] for s in stages.plan.called.asked}
+        known = {s: sizes[s.name] for s in stages.plan.called.argument_symbols}
         self.arguments: list[Any] = []
         for v in stages.plan.called.inputs:
             struct = self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.errors import graph_error
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.text.printer import has_text, to_text
@@ -140,7 +140,7 @@ def written(contents: Contents, graph: Graph | None) -> bytes:
 
 def _text(graph: Graph) -> str:
     """Print a graph as text. Raises GraphError where a node has none."""
-    for node in within(ancestors(graph.outputs)):
+    for node in with_inner_nodes(ancestors(graph.outputs)):
         if not has_text(node):
             raise graph_error(
                 f"{node.primitive.name} holds a function, and has no text",

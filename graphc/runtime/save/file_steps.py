@@ -12,9 +12,14 @@ from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, is_body_input, litera
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes
-from graphc.ir.sizes.lines import line_of, next_telling, partly, quotient_of
+from graphc.ir.sizes.lines import (
+    axis_message_end,
+    line_of,
+    next_determining,
+    quotient_of,
+)
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
-from graphc.ir.sizes.untold import UntoldSizes
+from graphc.ir.sizes.untold import UndeterminedAxes
 from graphc.ir.types import is_float
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.elementwise.declare import CONVERT
@@ -54,7 +59,7 @@ def file_steps(driver: Driver, checked: Collection[int]) -> FileDriver:
     driver does more than steps can say.
     """
     constants = [a for a in map(literal_of, driver.constants) if a is not None]
-    names = {s: s.name for s in driver.graph.asked}
+    names = {s: s.name for s in driver.graph.argument_symbols}
     file = FileDriver(names, driver.originals, constants)
     writer = StepWriter(driver, file)
     if not driver.direct:
@@ -77,7 +82,7 @@ class StepWriter:
         self._sizes: dict[Symbol, int] = {}
         self._axes: dict[Symbol, tuple[int, int]] = {}
         self._calls: dict[Call, int] = {}
-        self._untold = UntoldSizes()
+        self._untold = UndeterminedAxes()
         self._chosen: list[Formula] = []  # sizes that tell which capacities fit
         self._known: set[Value] = set()  # computed from sizes that calls are asked for
         self._returned: Sequence[int] | None = None  # by a step that does all
@@ -133,7 +138,7 @@ class StepWriter:
         waiting = [check for check in checks if self._count_unknown(check[-1])]
         while waiting:  # the sizes known best come first, and tell the others
             known = {s for *_, size in waiting for s in size.symbols if self._knows(s)}
-            position = next_telling([size for *_, size in waiting], known)
+            position = next_determining([size for *_, size in waiting], known)
             self._check_axis(*waiting.pop(position))
 
     def _count_unknown(self, size: Dim) -> int:
@@ -147,7 +152,7 @@ class StepWriter:
             return
         known = list(filter(self._knows, size.symbols))
         part = quotient_of(size, known)
-        message += partly(part, "")
+        message += axis_message_end(part, "")
         symbol = Symbol(name)
         self._sizes[symbol] = axis
         limits = self._untold.relations(size, symbol, known, part)
@@ -165,8 +170,8 @@ class StepWriter:
         self.check((*parts, *offset), "==", _of(axis), message)
         if part.never_negative:
             self.check(((0, ()),), "<=", _of(quotient), message)
-        if part.tells is not None:
-            self._sizes[part.tells] = quotient
+        if part.determined_symbol is not None:
+            self._sizes[part.determined_symbol] = quotient
 
     def _solve(self, size: Dim, axis: int) -> None:
         """Solve a size for its one symbol, given the axis that has this size."""

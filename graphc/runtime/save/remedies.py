@@ -27,7 +27,7 @@ def sizes_of_call(plan: Plan, args: Sequence[object]) -> dict[str, int]:
         shape = getattr(argument, "shape", ())
         rank = min(len(shape), value.type.rank)
         sizes.update(named_axes(value.type.shape[:rank], shape[:rank]))
-    return {s.name: sizes[s] for s in plan.called.asked if s in sizes}
+    return {s.name: sizes[s] for s in plan.called.argument_symbols if s in sizes}
 
 
 def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Remedy:
@@ -37,7 +37,8 @@ def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Reme
     """
     plan = prepared.plan
     known = sizes_of_call(plan, args)
-    if refused.segment is None or any(s.name not in known for s in plan.called.asked):
+    symbols = plan.called.argument_symbols
+    if refused.segment is None or any(s.name not in known for s in symbols):
         return Remedy(dict(known), {}, "")
     try:
         reads = unchecked(plan, "compile").reads

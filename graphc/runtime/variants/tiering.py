@@ -21,7 +21,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs, Source
 from graphc.errors import graph_error
-from graphc.ir.graph.bodies import has_inner, within
+from graphc.ir.graph.bodies import has_bodies, with_inner_nodes
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.walk import ancestors
@@ -365,12 +365,12 @@ def _is_traced(argument: object) -> bool:
 
 def require_both(graph: Graph) -> None:
     """Raise GraphError where results would depend on the tier, or one is missing."""
-    for node in within(ancestors(graph.outputs)):
+    for node in with_inner_nodes(ancestors(graph.outputs)):
         primitive = node.primitive
         refused = EMISSION["numpy"].reason(primitive)
         if refused:
             reason = f"NumPy cannot run it: {refused}"
-        elif not primitive.on_host and not has_inner(node):
+        elif not primitive.on_host and not has_bodies(node):
             reason = "its numbers on NumPy may differ from those on JAX"
         else:
             continue

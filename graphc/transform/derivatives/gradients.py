@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from graphc.control.pytree import flatten, function_given, numbers_within, unflatten
 from graphc.errors import graph_error
-from graphc.ir.garbage import young_garbage
+from graphc.ir.garbage import only_young_garbage
 from graphc.ir.graph.build import as_value, cast, variable
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import ancestors
@@ -256,7 +256,7 @@ def _pull_structure(
     numbers = numbers_within(wrt)  # as many rows of a gradient as there are
     if disconnected == "raise":
         _require_connected(op, outputs, [v for v in values if v not in numbers])
-    with young_garbage():
+    with only_young_garbage():
         gradients = pull(outputs, cotangents, values)
     pairs = zip(gradients, values, strict=True)
     return unflatten(like, [v if v in numbers else _or_zeros(g, v) for g, v in pairs])

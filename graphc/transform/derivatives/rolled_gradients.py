@@ -92,7 +92,7 @@ def with_gradients_of_loops(graph: Graph, rolling: bool) -> Graph:
     if not derived_values:
         return graph
     outputs = _values_from_loops(graph.outputs, derived_values) if rolling else None
-    return graph.giving(
+    return graph.with_outputs(
         with_gradients_of_blocks(graph.outputs) if outputs is None else outputs
     )
 

@@ -13,7 +13,7 @@ from graphc.errors import GraphError, check_function, graph_error, standing_at
 from graphc.ir.graph.build import as_value, normal_axis, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import BATCHING, Shared
-from graphc.ir.graph.replay import follow, for_sizes, substituted
+from graphc.ir.graph.replay import params_with_sizes, rebuild_with, substituted
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F
@@ -196,7 +196,7 @@ class _Batch:
             if any(v in self._batched for v in node.inputs):
                 self._replay(node)
             else:
-                follow(node, self._shared, node.place.plain)
+                rebuild_with(node, self._shared, node.place.plain)
         return [(self._replacement_of(v), v in self._batched) for v in outputs]
 
     def _replacement_of(self, value: Value) -> Value:
@@ -220,7 +220,7 @@ class _Batch:
     ) -> Value | tuple[Value, ...] | Shared:
         primitive = node.primitive
         # A node that does not demand its sizes takes them as inputs.
-        params = for_sizes(node, self._shared) if node.demands else node.params
+        params = params_with_sizes(node, self._shared) if node.demands else node.params
         rule = BATCHING.find(primitive)
         if rule is not None:
             return rule(self._size, batched, *inputs, **params)

@@ -11,7 +11,7 @@ from graphc.control.weak_carries import started
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.bodies import StepResult
-from graphc.ir.graph.build import as_size, as_value, at_least
+from graphc.ir.graph.build import as_size, as_value, set_lower_bound
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
@@ -63,7 +63,7 @@ def fori_loop(
         return [i + 1, *after_step(like, ask_body(i, carries), "fori_loop")], []
 
     def step(carry: list[Value], _: list[Value]) -> StepResult:
-        at_least(carry[0], least)
+        set_lower_bound(carry[0], least)
         i, *carries = start.seen(carry)
         carries_after = as_before(like, carry[1:], ask_body(i, carries), "fori_loop")
         return [carry[0] + 1, *carries_after], []

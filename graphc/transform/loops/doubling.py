@@ -28,7 +28,7 @@ from graphc.ir.graph.bodies import Body, StepResult, runs_in_python, with_new_bo
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import Array, Printing, op, views_of_inputs
-from graphc.ir.graph.replay import exchange, follow, for_sizes
+from graphc.ir.graph.replay import collect_changes, params_with_sizes, rebuild_with
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -79,7 +79,7 @@ def with_doubling_loops(
     >>> f(100_000).shape, [c.sizes["rows"] for c in f.stats().compilations]
     ((17,), [16])
     """
-    if not graph.nested:
+    if not graph.may_have_bodies:
         return graph, {}
     replacements: Replacements = {}
     while loop_and_scans := _find_repeated_loop(graph.nodes):
@@ -105,8 +105,9 @@ def _with_doubling_bodies(graph: Graph) -> tuple[Graph, Replacements]:
         return with_new_bodies(node, _grown_body, place.plain).outputs
 
     replacements: Replacements = {}
-    exchange(graph.nodes, replacements, with_grown)
-    return graph.giving([replacements.get(v, v) for v in graph.outputs]), replacements
+    collect_changes(graph.nodes, replacements, with_grown)
+    outputs = [replacements.get(v, v) for v in graph.outputs]
+    return graph.with_outputs(outputs), replacements
 
 
 def _grown_body(body: Body) -> Body:
@@ -222,7 +223,7 @@ class _Doubling:
             ):
                 replacements[node.outputs[0]] = replacements[node.inputs[0]]
             else:
-                follow(node, replacements, node.place)
+                rebuild_with(node, replacements, node.place)
         outputs = tuple([replacements.get(v, v) for v in self._graph.outputs])
         return replace(self._graph, outputs=outputs), replacements
 
@@ -232,7 +233,7 @@ class _Doubling:
 
     def _put_together(self, scan: Node) -> None:
         """Replace the ys of a scan by the pieces of the joined loop, put together."""
-        length = for_sizes(scan, self._replacements)["length"]
+        length = params_with_sizes(scan, self._replacements)["length"]
         for value in scan.outputs[scan.params["carries"] :]:
             if value in self._replacements:
                 with standing_at(scan.place.plain):
@@ -268,7 +269,7 @@ class _Doubling:
     def _member(self, node: Node) -> _Member:
         values = tuple([self._replacements.get(v, v) for v in node.inputs])
         parts = parts_of(values, node.params)
-        sizes = for_sizes(node, self._replacements)["sizes"]
+        sizes = params_with_sizes(node, self._replacements)["sizes"]
         return _Member(node.params["body"].content, sizes, parts.first, parts.captures)
 
     def _record(self, ends: list[Value], steps: Value, stacked: list[Value]) -> None:

@@ -24,7 +24,7 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import Body, StepResult, runs_in_python, with_new_bodies
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import exchange, rebuilt, region_between
+from graphc.ir.graph.replay import collect_changes, rebuilt, region_between
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
@@ -40,15 +40,16 @@ from graphc.transform.loops.store_forwarding import (
 def with_writes_in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
     """Make loops write before they read; return the new graph and the replacements."""
     replacements: dict[Value, Value] = {}
-    if graph.nested:
-        graph = graph.giving(_outputs_in_place(graph.outputs, replacements))
+    if graph.may_have_bodies:
+        graph = graph.with_outputs(_outputs_in_place(graph.outputs, replacements))
     return graph, replacements
 
 
 def _outputs_in_place(
     outputs: Sequence[Value], replacements: dict[Value, Value]
 ) -> list[Value]:
-    exchange(ancestors(outputs), replacements, lambda node, _: _loop_in_place(node))
+    nodes = ancestors(outputs)
+    collect_changes(nodes, replacements, lambda node, _: _loop_in_place(node))
     return [replacements.get(v, v) for v in outputs]
 
 
@@ -73,7 +74,7 @@ def _writes_to_carries(loop: Node) -> bool:
 def _body_in_place(body: Body) -> Body:
     outputs = tuple(_outputs_in_place(body.outputs, {}))
     same = all(a is b for a, b in zip(outputs, body.outputs, strict=True))
-    return body if same else body.changed(outputs) or body
+    return body if same else body.with_outputs(outputs) or body
 
 
 @dataclass(frozen=True)

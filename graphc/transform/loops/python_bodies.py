@@ -24,7 +24,7 @@ def _find_inner_size(body: Body) -> tuple[Node, Value]:
             v for g in node.guards for n in (g.left, g.right) for v in origins(n)
         ]
         for value in (*node.demands, *checked):
-            if value.symbol in body.computed:
+            if value.symbol in body.computed_sizes:
                 return node, value
     node = next(filter(runs_in_python, body.nodes))
     return _find_inner_size(node.params["body"].content)

@@ -11,7 +11,7 @@ from functools import cached_property
 from graphc.control.predicated_writes import WRITES
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.replay import follow, region_between
+from graphc.ir.graph.replay import rebuild_with, region_between
 from graphc.ir.namespace import F
 from graphc.ir.types import INT64
 from graphc.ops.indexing.gather import GATHER
@@ -82,7 +82,7 @@ def with_forwarded_reads(
         return body
     replacements: dict[Value, Value] = {}
     for node in body.nodes:
-        follow(node, replacements, node.place.plain)
+        rebuild_with(node, replacements, node.place.plain)
         if node in gathers:
             start = replacements.get(states[first], states[first])
             passed = writes[first : gathers[node]]

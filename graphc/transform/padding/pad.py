@@ -14,7 +14,7 @@ from typing import Any
 
 from graphc.control.fitting_branches import is_numbered
 from graphc.errors import GraphError, graph_error, standing_at, user_place
-from graphc.ir.graph.bodies import BodyCall, bodies, has_inner, runs_in_python
+from graphc.ir.graph.bodies import BodyCall, bodies_in, has_bodies, runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, as_value, variable
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value, entries_of, origins
 from graphc.ir.graph.op import PADDING, rebuild
@@ -66,7 +66,7 @@ class _PaddingPass:
         self._nodes = ancestors(graph.outputs)
         self._outer = set(self._nodes)
         place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
-        self._sizes = Storage(self._nodes, graph.asked, policies, place)
+        self._sizes = Storage(self._nodes, graph.argument_symbols, policies, place)
         self._clean = clean
         self._padded: dict[Value, PaddedValue] = {}
         self._cuts: list[Cut] = []
@@ -78,7 +78,7 @@ class _PaddingPass:
             self._sizes, self._pad_body, lambda: self._bodies, self._is_decided_at_entry
         )
         self._driven = any(map(runs_in_python, self._nodes))
-        loops = any(map(has_inner, self._nodes))
+        loops = any(map(has_bodies, self._nodes))
         self._ranges = ValueRanges(self._range_of_symbol) if loops else None
 
     def run(self) -> PaddedGraph:
@@ -203,7 +203,7 @@ class _PaddingPass:
             if isinstance(policy, Pad) and policy.strict:
                 raise graph_error(
                     f"the size {shown_name(symbol)} cannot be padded here: {why}",
-                    op=node.asking,
+                    op=node.op_called,
                     got=", ".join(str(r.type) for r in inputs),
                     hint=policy.remedy,
                     where=node.place,
@@ -218,8 +218,8 @@ class _PaddingPass:
     def _has_policy_within(self, node: Node) -> bool:
         """Whether sizes that differ from step to step of a loop have a policy."""
         return any(
-            not body.computed.isdisjoint(self._sizes.policies)
-            for body in bodies([node])
+            not body.computed_sizes.isdisjoint(self._sizes.policies)
+            for body in bodies_in([node])
         )
 
     def _at_true_sizes(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
@@ -249,7 +249,7 @@ class _PaddingPass:
                 answer = rule(pad, *inputs, **params)
         except GraphError as error:
             problem = problem_at_capacities(node, [x.value for x in inputs], params)
-            if has_inner(node) and not problem:  # some bodies have no place for a check
+            if has_bodies(node) and not problem:  # some have no place for a check
                 problem = str(error.args[0]).splitlines()[0]
             if not problem:
                 raise  # a fault of the rule

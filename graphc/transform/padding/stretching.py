@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.errors import graph_error, standing_at
-from graphc.ir.graph.bodies import Body, bodies_of, has_inner, with_bodies
+from graphc.ir.graph.bodies import Body, bodies_of, change_bodies, has_bodies
 from graphc.ir.graph.build import as_size, body_input, is_body_input, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import for_sizes, region_substituted, renewed
+from graphc.ir.graph.replay import params_with_sizes, region_substituted, renewed
 from graphc.ir.sizes.dims import (
     MOST_MAYBE_ONE,
     Dim,
@@ -24,7 +24,7 @@ from graphc.ir.sizes.dims import (
     substitute,
     symbol_dim,
 )
-from graphc.ir.sizes.names import distinct
+from graphc.ir.sizes.names import distinct_names
 from graphc.ir.types import TensorType
 from graphc.transform.policies import sizes_of
 
@@ -109,7 +109,7 @@ def resolved_dims(resolution: ResolvedGraph, dims: object) -> object:
     if not any(isinstance(n, int) for n in resolution.sizes.values()):
         return dims_now
     symbols = sizes_of(resolution.graph)
-    names = {s.name for s in symbols}.union(distinct(symbols).values())
+    names = {s.name for s in symbols}.union(distinct_names(symbols).values())
     return {
         key: policy
         for key, policy in dims_now.items()
@@ -178,7 +178,7 @@ def _rebuild(
 ) -> None:
     """Add the values rebuilt at other sizes to `replacements`, which has all inputs."""
     for node in region_substituted(outputs, replacements, sizes):
-        if has_inner(node):
+        if has_bodies(node):
             fresh = _rebuild_with_bodies(node, replacements, sizes)
         else:
             fresh = renewed(node, replacements, node.place, sizes)
@@ -203,7 +203,7 @@ def _rebuild_with_bodies(
     node: Node, replacements: dict[Value, Value], sizes: SizeMap
 ) -> Node:
     """Rebuild a loop or a branch with bodies for the sizes that it has now."""
-    params = dict(for_sizes(node, replacements, sizes))
+    params = dict(params_with_sizes(node, replacements, sizes))
     (call, *_) = node.primitive.body_calls(node)
     known = call.sizes
     body_sizes: SizeMap = {}
@@ -214,7 +214,7 @@ def _rebuild_with_bodies(
         inputs = {
             v: _resolved_input(v, body_sizes) for b in bodies_of(node) for v in b.inputs
         }
-        params = with_bodies(
+        params = change_bodies(
             params, lambda body: _resolved_body(body, inputs, body_sizes)
         )
         pairs = zip(call.body.size_params, params["sizes"], strict=True)

@@ -22,9 +22,9 @@ from graphc.ir.sizes.ranges import (
     RANGES,
     UNKNOWN,
     SizeRange,
-    either,
     range_between,
-    sum_of,
+    range_of_sum,
+    range_over,
 )
 from graphc.ir.types import is_integer, same_size
 
@@ -153,7 +153,7 @@ class ValueRanges:
         """The range of integers that are known as formulas of sizes."""
         if value.sizes is None or not value.sizes.size:
             return UNKNOWN
-        return either([self.of_size(n) for n in value.sizes.flat])
+        return range_over([self.of_size(n) for n in value.sizes.flat])
 
     def _range_of_result(self, value: Value) -> SizeRange:
         node = value.node
@@ -174,7 +174,7 @@ class ValueRanges:
         if index >= carries:
             stacked = self.of(body.outputs[index])
             partial = params["stops"] or params["counted"]  # the other rows are zeros
-            return either([stacked, SizeRange(0, 0)]) if partial else stacked
+            return range_over([stacked, SizeRange(0, 0)]) if partial else stacked
         by = _constant_difference(body.inputs[index], body.outputs[index])
         return _range_of_counter(
             self.of(node.inputs[index]), by, self._range_of_steps(node).high
@@ -205,12 +205,12 @@ def _of_moved(known: ValueRanges, node: Node) -> SizeRange:
 
 @INTEGER_RANGES.of(*JOINING, BLOCKS)
 def _of_joined(known: ValueRanges, node: Node) -> SizeRange:
-    return either([known.of(v) for v in node.inputs])
+    return range_over([known.of(v) for v in node.inputs])
 
 
 @INTEGER_RANGES.of(OP.where)
 def _of_chosen(known: ValueRanges, node: Node) -> SizeRange:
-    return either([known.of(v) for v in node.inputs[1:]])
+    return range_over([known.of(v) for v in node.inputs[1:]])
 
 
 @INTEGER_RANGES.of(OP.argmax, OP.argmin, OP.argsort, OP.argpartition, OP.nonzero)
@@ -282,11 +282,11 @@ def _range_of_counter(
         return first
     most = None if times is None else by * times
     low, high = (0, most) if by > 0 else (most, 0)
-    return sum_of(first, SizeRange(low, high))
+    return range_of_sum(first, SizeRange(low, high))
 
 
 def _range_of_difference(parts: Sequence[SizeRange]) -> SizeRange:
-    return sum_of(parts[0], parts[1], -1)
+    return range_of_sum(parts[0], parts[1], -1)
 
 
 def _of_operands(rule: Callable[[Ranges], SizeRange]) -> RangeRule:
@@ -294,12 +294,12 @@ def _of_operands(rule: Callable[[Ranges], SizeRange]) -> RangeRule:
 
 
 for _primitive, _rule in {
-    OP.add: lambda parts: sum_of(parts[0], parts[1]),
+    OP.add: lambda parts: range_of_sum(parts[0], parts[1]),
     OP.subtract: _range_of_difference,
     OP.multiply: RANGES["*"],
     OP.floor_divide: RANGES["//"],
     OP.maximum: RANGES["max"],
     OP.minimum: RANGES["min"],
-    OP.negative: lambda parts: sum_of(SizeRange(0, 0), parts[0], -1),
+    OP.negative: lambda parts: range_of_sum(SizeRange(0, 0), parts[0], -1),
 }.items():
     INTEGER_RANGES.define(_primitive, _of_operands(_rule))

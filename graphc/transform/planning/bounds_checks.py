@@ -16,10 +16,10 @@ import numpy as np
 from graphc.control.scan import SCAN
 from graphc.control.switch import SWITCH
 from graphc.errors import SourceLocation, standing_at
-from graphc.ir.graph.bodies import Body, BodyCall, within
+from graphc.ir.graph.bodies import Body, BodyCall, with_inner_nodes
 from graphc.ir.graph.build import INPUT, as_value, literal_of
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
-from graphc.ir.graph.replay import exchange
+from graphc.ir.graph.replay import collect_changes
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
@@ -46,7 +46,7 @@ def with_bounds_checks(graph: Graph, check: Checking = True) -> Graph:
     for node in ancestors(outputs):
         ranges.observe(node)
         bounding = node.inputs[1:] if node.primitive is OP.remainder else node.inputs
-        wraps = any(map(_may_wrap, within([node])))
+        wraps = any(map(_may_wrap, with_inner_nodes([node])))
         if wraps or not wrapping.isdisjoint(bounding):
             wrapping.update(node.outputs)
         rule = checks_of(node, check)
@@ -162,7 +162,7 @@ def _outputs_with_checks(
             return _node_with_checks(node, check, inside)
 
     replacements: dict[Value, Value] = {}
-    exchange(ancestors(outputs), replacements, checked)
+    collect_changes(ancestors(outputs), replacements, checked)
     return [replacements.get(v, v) for v in outputs]
 
 

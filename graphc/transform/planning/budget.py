@@ -13,13 +13,13 @@ from itertools import product
 
 from graphc.control.print_loops import room_for
 from graphc.errors import GraphError, SourceLocation, graph_error, shortened
-from graphc.ir.graph.bodies import within_sized
+from graphc.ir.graph.bodies import inner_nodes_and_sizes
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.integers import integer_or_none
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate, substitute, symbol_dim
 from graphc.ir.sizes.names import CAPACITY, shown_name
-from graphc.ir.tracebacks import at_its_caller
+from graphc.ir.tracebacks import with_errors_at_caller
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding.padded_graph import Cut, PaddedGraph
 from graphc.transform.padding.storage import symbols_in
@@ -42,7 +42,7 @@ MOST_TRIED = 4096  # choices of the numbers of capacities
 Counts = tuple[int, ...]  # numbers of capacities, one per size
 
 
-@at_its_caller
+@with_errors_at_caller
 @dataclass(frozen=True)
 class Budget:
     """A limit on the number of compilations, whatever the sizes are.
@@ -261,7 +261,7 @@ def _sizes_of_capacities(
         return {}
     stored = plan.padded.stored_as
     loops = plan.loops
-    for _, sizes in within_sized([loop.node for loop in loops]):
+    for _, sizes in inner_nodes_and_sizes([loop.node for loop in loops]):
         for inner, outer in sizes.items():
             symbols = symbols_in(outer)
             alone = len(symbols) == 1 and outer is symbol_dim(symbols[0])

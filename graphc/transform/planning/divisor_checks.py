@@ -13,10 +13,10 @@ from graphc.analysis.binding_time import is_known_on_host
 from graphc.control.scan import SCAN
 from graphc.control.switch import SWITCH
 from graphc.errors import standing_at
-from graphc.ir.graph.bodies import Body, BodyCall, within
+from graphc.ir.graph.bodies import Body, BodyCall, with_inner_nodes
 from graphc.ir.graph.build import SIZE_OP, as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Graph, Node, Value, divisors_of, origins
-from graphc.ir.graph.replay import exchange
+from graphc.ir.graph.replay import collect_changes
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
@@ -38,7 +38,7 @@ def with_checked_divisors(graph: Graph) -> Graph:
     ...     print(str(error).splitlines()[0])
     a size is divided by zero
     """
-    if not any(_divides(node) for node in within(graph.nodes)):
+    if not any(_divides(node) for node in with_inner_nodes(graph.nodes)):
         return graph
     outputs = _outputs_with_checks(graph.outputs, {}, looped=None)
     guards = (g for n in graph.nodes for g in n.guards if isinstance(g.left, int))
@@ -114,7 +114,7 @@ def _outputs_with_checks(
             return [_with_divisor_checks(v, checks) for v in outputs]
 
     replacements: dict[Value, Value] = {}
-    exchange(ancestors(outputs), replacements, checked)
+    collect_changes(ancestors(outputs), replacements, checked)
     return [replacements.get(v, v) for v in outputs]
 
 

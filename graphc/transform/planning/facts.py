@@ -56,7 +56,7 @@ class NodeFacts:
     def driven(self) -> set[Node]:
         """The loops that the driver runs itself: step by step, or in pieces."""
         primitives = {node.primitive for node in self.compiled}
-        if not any([p.driven or p.nests for p in primitives]):
+        if not any([p.driven or p.may_have_bodies for p in primitives]):
             return set()
         return {n for n in self.compiled if n.primitive.driven or runs_in_python(n)}
 

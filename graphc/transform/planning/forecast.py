@@ -118,7 +118,7 @@ def named_sizes(
     called: Graph, more: Sequence[str], sizes: Mapping[str, SizesGiven], op: str
 ) -> list[dict[str, int]]:
     """The sizes of each call, by name; `more` must be given too."""
-    symbols = [*called.asked, *map(Symbol, more)]
+    symbols = [*called.argument_symbols, *map(Symbol, more)]
     calls = _calls_of(symbols, sizes, op)
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
 
@@ -156,7 +156,7 @@ def _refuse_sizes(op: str, got: object, expected: str) -> NoReturn:
 def _calls_of_graph(
     called: Graph, listed: Mapping[str, SizesGiven], op: str
 ) -> list[dict[Symbol, int]]:
-    return _calls_of(called.asked, listed, op)
+    return _calls_of(called.argument_symbols, listed, op)
 
 
 def _calls_of(

@@ -45,7 +45,7 @@ def _refused_gather(one: Gathering, axis: str, surely: bool) -> GraphError:
     problem = "needs all elements" if surely else "may need all elements"
     return graph_error(
         f"{problem} along {axis!r} on each device: this gathers {one.bytes} bytes",
-        op=one.node.asking,
+        op=one.node.op_called,
         got=", ".join(str(v.type) for v in one.node.inputs),
         expected=f"nothing to be gathered, because of Shard({axis!r}, gather='refuse')",
         hint="work along another axis, or leave gather='refuse' out",

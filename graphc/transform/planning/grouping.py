@@ -105,7 +105,7 @@ def compile_weight(node: Node) -> float:
     XLA compiles the call of a shared function as if its nodes stood there, and the body
     of a loop once.
     """
-    if not node.primitive.nests:  # as most
+    if not node.primitive.may_have_bodies:  # as most
         return _weight_of_node(node)
     inside = sum(compile_weight(one) for body in bodies_of(node) for one in body.nodes)
     return inside if node.primitive is CALL else inside + _weight_of_node(node)

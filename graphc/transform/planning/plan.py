@@ -12,8 +12,8 @@ from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Size, Symbol
-from graphc.ir.sizes.names import CAPACITY, distinct
-from graphc.ir.tracebacks import hiding
+from graphc.ir.sizes.names import CAPACITY, distinct_names
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.ops.common.conditions import tells
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.planning.device_memory import bytes_held
@@ -270,7 +270,7 @@ class Plan(NotCalled):
         """The steps that the driver runs between segments."""
         return tuple(s for s in self.steps if not isinstance(s, Segment))
 
-    @hiding
+    @hide_own_frames
     def forecast(self, sizes: Mapping[str, SizesGiven]) -> Forecast:
         """Forecast the cost of calls with these sizes, before anything has run.
 
@@ -334,7 +334,7 @@ class Plan(NotCalled):
         """Return the data of the plan's picture: see docs/show.md for the fields."""
         return self._pictured().to_dict()
 
-    @hiding
+    @hide_own_frames
     def to_json(self, indent: int | None = None) -> str:
         """Return the data of the plan's picture as JSON.
 
@@ -364,7 +364,8 @@ def names_in(
     """
     names = {**known, **_names_of_replacements(originals, padded, known)}
     sizes = sizes_of(graph)
-    return {**names, **distinct(sizes, {s: names[s] for s in sizes if s in names})}
+    own: dict[object, str] = {s: names[s] for s in sizes if s in names}
+    return {**names, **distinct_names(sizes, own)}
 
 
 def _names_of_replacements(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from graphc.errors import graph_error
-from graphc.ir.graph.bodies import has_inner, within, within_sized
+from graphc.ir.graph.bodies import has_bodies, inner_nodes_and_sizes, with_inner_nodes
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.params.kinds import Text
@@ -37,12 +37,12 @@ class Choice:
 
 def is_chosen(nodes: Iterable[Node]) -> bool:
     """Whether a sharding is chosen by hand somewhere in nodes, bodies included."""
-    return any(node.primitive is OP.with_sharding for node in within(nodes))
+    return any(node.primitive is OP.with_sharding for node in with_inner_nodes(nodes))
 
 
 def choices(nodes: Iterable[Node]) -> list[Choice]:
     """The shardings that are chosen by hand in nodes, bodies included."""
-    pairs = within_sized(nodes)
+    pairs = inner_nodes_and_sizes(nodes)
     return [Choice(n, sizes) for n, sizes in pairs if n.primitive is OP.with_sharding]
 
 
@@ -69,7 +69,7 @@ def arrays_behind_choices(nodes: Iterable[Node]) -> set[Value]:
     dependents: set[Value] = set()
     for node in nodes:
         chooses = node.primitive is OP.with_sharding
-        chooses = chooses or (has_inner(node) and is_chosen([node]))
+        chooses = chooses or (has_bodies(node) and is_chosen([node]))
         if chooses or not dependents.isdisjoint(node.inputs):
             dependents.update(v for v in node.outputs if v.type.rank)
     return dependents
@@ -93,7 +93,7 @@ def _check_axis(
     node: Node, size: Size, axis: str, mesh: DeviceMesh, devices: Mapping[Symbol, int]
 ) -> None:
     got = f"{node.inputs[0].type}, along {axis!r}"
-    check_axis(mesh, axis, node.asking, got, node.place)
+    check_axis(mesh, axis, node.op_called, got, node.place)
     count = mesh.size(axis)
     if is_multiple(size, count, devices):
         return
@@ -106,7 +106,7 @@ def _check_axis(
     )
     raise graph_error(
         f"{count} devices {problem} {size} elements evenly",
-        op=node.asking,
+        op=node.op_called,
         got=got,
         hint=hint,
         where=node.place,

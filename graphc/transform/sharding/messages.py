@@ -13,7 +13,7 @@ from math import prod
 from graphc.control.call import CALL
 from graphc.control.scan import SCAN, parts_of
 from graphc.control.switch import SWITCH
-from graphc.ir.graph.bodies import Body, has_inner
+from graphc.ir.graph.bodies import Body, has_bodies
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
@@ -209,7 +209,7 @@ class Follower:
         elif node.primitive.passes_on:
             pairs = zip(node.outputs, map(self.place, node.inputs), strict=False)
             self._places.update(pairs)
-        elif has_inner(node):
+        elif has_bodies(node):
             raise Unforeseen
         else:
             self._follow_by_axes(node, messages)
@@ -255,7 +255,7 @@ class Follower:
         primitive = node.primitive
         other = primitive in (OP.with_sharding, CALL, SCAN) or primitive.passes_on
         is_decided = self.layout.undecided.isdisjoint(node.inputs)
-        if other or has_inner(node) or not is_decided:
+        if other or has_bodies(node) or not is_decided:
             return False
         return needed_whole(self.layout, node) is None
 
@@ -311,7 +311,7 @@ class Follower:
 
     def _follow_parts(self, node: Node, way: Combined | Gathered, to: Messages) -> None:
         """Set where the results of a node lie that devices do on their parts."""
-        if has_inner(node):
+        if has_bodies(node):
             raise Unforeseen
         for value, axes in way.inputs.items():
             self._count_move(node, value, self._spread_only(axes), to)

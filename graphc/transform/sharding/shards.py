@@ -9,13 +9,13 @@ from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Node
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import HasName, shown_name
-from graphc.ir.tracebacks import at_its_caller
+from graphc.ir.tracebacks import with_errors_at_caller
 from graphc.ops.effects.capacities import Capacities
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.sharding.meshes import NO_MESH, DeviceMesh, check_axis
 
 
-@at_its_caller
+@with_errors_at_caller
 @dataclass(frozen=True)
 class Shard:
     """Spread the elements of an axis evenly over the devices along `axis` of a mesh.
@@ -140,7 +140,7 @@ def refuse_one_number(symbol: Symbol, policy: Policy | None, node: Node) -> None
     if isinstance(policy, Sharded):
         raise graph_error(
             f"the size {shown_name(symbol)} cannot be sharded: it must be one number",
-            op=node.asking,
+            op=node.op_called,
             got=", ".join(str(v.type) for v in node.inputs),
             hint="leave Shard out: such an array is given whole to each device",
             where=node.place,

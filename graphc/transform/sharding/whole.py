@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from graphc.control.scan import SCAN, parts_of
-from graphc.ir.graph.bodies import has_inner, within
+from graphc.ir.graph.bodies import has_bodies, with_inner_nodes
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
@@ -88,7 +88,7 @@ class Gathered:
 
         XLA does not part these ops along any axis. A body is left to XLA.
         """
-        return not has_inner(self.node)
+        return not has_bodies(self.node)
 
 
 def needed_whole(layout: MeshLayout, node: Node) -> Gathered | None:
@@ -102,7 +102,9 @@ def needed_whole(layout: MeshLayout, node: Node) -> Gathered | None:
         is_open = any(layout.of(v) is None for v in node.inputs)
         if is_open and node.primitive in _GATHERED_BY_XLA:
             return None
-    elif has_inner(node) and any(n.primitive in WHOLE for n in within([node])):
+    elif has_bodies(node) and any(
+        n.primitive in WHOLE for n in with_inner_nodes([node])
+    ):
         values = *node.inputs, *node.outputs
         axes = {a for v in values for a in range(v.type.rank)}
     else:

@@ -10,7 +10,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import NOWHERE, is_library
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.walk import ancestors
 from tests.importers.jax.table import ROWS
 
@@ -44,7 +44,7 @@ def graph_of(function, words):
 
 
 def places(graph):
-    return {node.place for node in within(ancestors(graph.outputs))}
+    return {node.place for node in with_inner_nodes(ancestors(graph.outputs))}
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 import graphc
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.walk import ancestors
 from graphc.ops.effects.foreign import FOREIGN
 
@@ -31,7 +31,7 @@ def read(function, *arrays, unread=0, **options):
     JAX runs exactly `unread` equations of it, for which there is no rule.
     """
     graph = graphc.from_jax(function, *arrays)
-    primitives = [node.primitive for node in within(ancestors(graph.outputs))]
+    primitives = [node.primitive for node in with_inner_nodes(ancestors(graph.outputs))]
     assert primitives.count(FOREIGN) == unread
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -11,7 +11,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 
 OURS = graphc.__file__.removesuffix("__init__.py")
 x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))
@@ -147,7 +147,7 @@ def test_functions_of_gt_can_be_pickled_and_stay_the_same():
 
 
 def test_mistakes_of_ours_are_shown_whole():
-    @hiding
+    @hide_own_frames
     def own():
         return gt.zeros.no_such_name
 

@@ -23,7 +23,7 @@ from jax.extend.core.primitives import (
 )
 
 from graphc.importers.jax.read.jaxprs import equations
-from graphc.ir.graph.bodies import within
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.nodes import Node
 from graphc.ir.primitives import OP
 from graphc.ops.common.narrow_integers import is_converted_apart, is_narrow, wraps
@@ -46,7 +46,7 @@ def may_be_mistaken(jaxpr: Jaxpr) -> bool:
 
 def is_worked_around(nodes: Iterable[Node]) -> bool:
     """Whether the text of a graph works around a mistake of XLA in its trace."""
-    all_nodes = [*within(nodes)]
+    all_nodes = [*with_inner_nodes(nodes)]
     computes_narrow = wraps(all_nodes)
     return any(_is_apart(node, computes_narrow) for node in all_nodes)
 

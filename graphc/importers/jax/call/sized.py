@@ -50,7 +50,7 @@ from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.called_first import called_first
 from graphc.ir.graph.nodes import Graph
-from graphc.ir.tracebacks import hiding
+from graphc.ir.tracebacks import hide_own_frames
 from graphc.runtime.cache.whole_files import write_whole
 from graphc.runtime.driver.stance import Refused, lifted, refusing
 from graphc.runtime.save.export import Contents, written
@@ -184,7 +184,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The decisions about sizes so far, to save for other processes; see `jit`."""
         return decisions_in(self._families.values())
 
-    @hiding
+    @hide_own_frames
     def explain(self, full: bool = False) -> str:
         """Describe the compiled programs, their sizes, and the reasons."""
         return explained(self._function, self._families.values(), full)
@@ -235,7 +235,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The error for a call that needs a compilation while none is allowed."""
         return refusal_of(error, self._function, args, named)
 
-    @hiding
+    @hide_own_frames
     def compile(
         self,
         /,
@@ -354,7 +354,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         specs = self._specs_ahead(call)
         return asked(self._function, call, specs, self._shapes, self._options)
 
-    @hiding
+    @hide_own_frames
     def export(
         self,
         path: str | PathLike[str],

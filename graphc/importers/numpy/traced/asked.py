@@ -15,8 +15,8 @@ import numpy as np
 from graphc.errors import GraphError, errors_made, is_user_file
 from graphc.importers.jax.trace.answers import answer_to
 from graphc.ir.graph.nodes import Value, known_sizes
-from graphc.ir.graph.repeating import no_repeating
-from graphc.ir.params.concrete import no_number
+from graphc.ir.graph.repeating import repetition_error
+from graphc.ir.params.concrete import no_number_error
 from graphc.ir.sizes.dims import bounds
 from graphc.ir.types import NDArray
 
@@ -120,12 +120,12 @@ def truth(content: object) -> bool:
 
 def refuse_number(value: Value, asking: str) -> None:
     """Raise the GraphError for a use that needs the number behind a value."""
-    _refuse(no_number(value, asking))
+    _refuse(no_number_error(value, asking))
 
 
 def refuse_repeating(count: Value, sequence: object) -> None:
     """Raise the GraphError for repeating a sequence a symbolic number of times."""
-    _refuse(no_repeating(count, sequence))
+    _refuse(repetition_error(count, sequence))
 
 
 def _refuse(error: GraphError) -> None:

@@ -46,7 +46,7 @@ def _squeeze(array: object, axis: Wrapped = None) -> object:
 def _require_known(sizes: Sequence[Size], op: str) -> None:
     """Raise GraphError if data decide whether a size is 1, and so the result's rank."""
     for size in sizes:
-        if isinstance(size, Dim) and size.compared("at least", 2) is None:
+        if isinstance(size, Dim) and size.compare_with("at least", 2) is None:
             problem = "whether an axis has one element depends on data"
             hint = "say axis=" if op == "squeeze" else "put x.reshape(...) before it"
             raise graph_error(problem, op=op, got=f"a size of {size}", hint=hint)

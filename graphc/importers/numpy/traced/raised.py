@@ -35,7 +35,7 @@ from graphc.importers.numpy.traced.memory import (
     forget_computed,
 )
 from graphc.ir.graph.build import literal_of
-from graphc.ir.graph.dispatch import by_position
+from graphc.ir.graph.dispatch import pass_by_position
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import NDArray
 
@@ -199,7 +199,7 @@ def _function(
     self: TracedArray, function: Callee, _: object, args: Args, options: Kwargs
 ) -> object:
     """`__array_function__` with the errors of NumPy's function."""
-    return of_numpy(function, *by_position(function, args, options))
+    return of_numpy(function, *pass_by_position(function, args, options))
 
 
 def _let_catch() -> None:

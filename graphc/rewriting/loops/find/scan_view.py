@@ -9,7 +9,7 @@ from graphc.ir.graph.bodies import Body, StepFunction, StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Graph, Node, Params, Value
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import follow, renewed
+from graphc.ir.graph.replay import rebuild_with, renewed
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -141,7 +141,7 @@ def with_params(
     new: dict[Value, Value] = {}
     pairs: list[tuple[Value, Value]] = []
     for node in nodes:
-        fresh = follow(node, new, node.place)
+        fresh = rebuild_with(node, new, node.place)
         if node in params:
             with standing_at(node.place.plain):
                 fresh = rebuild(fresh, fresh.inputs, {**fresh.params, **params[node]})

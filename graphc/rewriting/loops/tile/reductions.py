@@ -19,7 +19,7 @@ from functools import partial
 
 from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
-from graphc.ir.graph.bodies import Body, has_inner
+from graphc.ir.graph.bodies import Body, has_bodies
 from graphc.ir.graph.nodes import Graph, Node, Params, Value
 from graphc.ir.graph.op import Opaque
 from graphc.ir.graph.replay import renewed
@@ -121,7 +121,7 @@ def tiled(
     outputs = rebuilt.run(graph)
     if not rebuilt.pairs:
         return None
-    return graph.giving(outputs), rebuilt.pairs
+    return graph.with_outputs(outputs), rebuilt.pairs
 
 
 class _Rebuilt:
@@ -247,7 +247,7 @@ def _is_of_rows(node: Node) -> bool:
         return False
     body: Body = node.params["body"].content
     products = any(n.primitive in PRODUCTS for n in body.nodes)
-    return products and not any(map(has_inner, body.nodes))
+    return products and not any(map(has_bodies, body.nodes))
 
 
 def _in_columns(node: Node, most: int, least: int) -> Body | None:
@@ -259,7 +259,7 @@ def _in_columns(node: Node, most: int, least: int) -> Body | None:
     graph = body.graph
     while (replaced := tiled(graph, most, least, rows)) is not None:
         graph = replaced[0]
-    new_body: Body | None = body.changed(graph.outputs)
+    new_body: Body | None = body.with_outputs(graph.outputs)
     if new_body is None or outer_values(new_body.nodes, 0):
         return None
     return new_body if _work(new_body.nodes) <= MOST_WORK * _work(body.nodes) else None
@@ -272,6 +272,6 @@ def _work(nodes: Iterable[Node]) -> int:
     for node in body_nodes:
         if node.primitive in PRODUCTS:
             count += any(v in large for v in (*node.inputs, *node.outputs))
-        elif has_inner(node):
+        elif has_bodies(node):
             count += _work(node.params["body"].content.nodes)
     return count

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from graphc.ir.graph.bodies import StepResult, runs_in_python
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.replay import for_sizes, rebuilt
+from graphc.ir.graph.replay import params_with_sizes, rebuilt
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -188,7 +188,8 @@ class Both:
         """Run iterations of the second loop."""
         back, count = self._back, self._back.carries
         captures = list(map(known, back.captures))
-        sizes = for_sizes(back.node, {v: known(v) for v in back.node.demands})["sizes"]
+        demands = {v: known(v) for v in back.node.demands}
+        sizes = params_with_sizes(back.node, demands)["sizes"]
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
             results = back.body.call([*carry, *row, *captures], sizes)
