@@ -13,12 +13,7 @@ from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
-from graphc.ir.sizes.lines import (
-    Quotient,
-    axis_message_end,
-    next_determining,
-    quotient_of,
-)
+from graphc.ir.sizes.lines import Quotient, message_end, next_determining, quotient_of
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.untold import UndeterminedAxes
 from graphc.ir.types import ConcreteArray
@@ -318,7 +313,7 @@ def _partial_agreement_lines(
         body.bind_size(axis_symbol, axis.text)
         known = [body.size(s) for s in axis.size.symbols if s in sources]
         sizes = ", ".join([axis.text, *known])
-        end = axis_message_end(part, _origins_text(axis, sources))
+        end = message_end(part, _origins_text(axis, sources))
         message = f"{axis_symbol.name} must have {axis.size}{end}"
         quotient, holds = ("", "") if part is None else _quotient(body, axis, part)
         if holds:

@@ -7,7 +7,7 @@ clips them to 2**49, which is more elements than any axis has.
 from collections.abc import Callable, Iterator, Sequence
 
 from graphc.backends.sizes import is_wide
-from graphc.ir.graph.bodies import has_bodies, inner_nodes_and_sizes, with_inner_nodes
+from graphc.ir.graph.bodies import has_bodies, sized_inner_nodes, with_inner_nodes
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
@@ -33,7 +33,7 @@ def slice_bounds(
         return frozenset()  # no integer is a size
     numbers = {resolve(v) for v in outputs}
     sizes: dict[Dim, None] = {}
-    for node, size_arguments in inner_nodes_and_sizes(nodes):
+    for node, size_arguments in sized_inner_nodes(nodes):
         if node.primitive is not SIZE_OP:
             numbers.update(map(resolve, node.inputs))
         for size in _clipped_sizes(node):

@@ -16,7 +16,7 @@ from graphc.command.sizes import array_specs, calls_of, each_or_all, sizes_of
 from graphc.command.subject import Examined, subject_of
 from graphc.command.target import target_of
 from graphc.errors import GraphError
-from graphc.runtime.calibrate import calibrated
+from graphc.runtime.calibrate import measure_costs
 
 EXAMPLES = """examples:
   graphc explain model.py:loss                  how the function is split, and why
@@ -199,7 +199,7 @@ def _doctor(typed: argparse.Namespace) -> int:
 
 
 def _calibrate(typed: argparse.Namespace) -> int:
-    costs = calibrated()
+    costs = measure_costs()
     _print(typed, str(costs), asdict(costs))
     return DONE
 

@@ -17,7 +17,7 @@ from graphc.ir.namespace import misspelled
 from graphc.ir.types import ConcreteArray
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
-from graphc.runtime.compile import check_named
+from graphc.runtime.compile import check_named_options
 from graphc.runtime.compile import function as compile_function
 from graphc.runtime.function import Function
 
@@ -232,7 +232,7 @@ def mode(**options: object) -> Mode:
             raise TypeError(
                 f"mode() got an unexpected keyword argument {name!r}{correction}"
             )
-    check_named("mode", options)
+    check_named_options("mode", options)
     return Mode(GraphcLinker(options), REWRITES)
 
 

@@ -29,7 +29,7 @@ from graphc.runtime.ranges import (
     ranges_in,
 )
 from graphc.runtime.save.abstract_calls import StageKey
-from graphc.runtime.save.export import Contents, contents_of, written
+from graphc.runtime.save.export import Contents, contents_of, file_bytes
 from graphc.runtime.save.exporter import Exporter, platforms_of
 from graphc.runtime.save.lowering import Lowering, executables_of
 from graphc.transform.planning.forecast import SizesGiven
@@ -71,11 +71,12 @@ class AheadOfCalls:
         counted in `stats()`; calls of these shapes find it compiled. Raises GraphError
         unless the program is one segment at true sizes.
         """
-        segment = self._only("compiled")
+        segment = self._only_segment("compiled")
         bound = self._programs.newest.signature.bind(shapes, {})
         args = structs_of(self.jax, bound, self._pipeline.written)
         lower = partial(segment.lowered, self.jax, [args])
-        (executable,) = self._made(self._for(args, lower), 1, [args])
+        lowered = self._make_for_call(args, lower)
+        (executable,) = self._compile_lowered(lowered, 1, [args])
         return executable
 
     @hide_own_frames
@@ -145,12 +146,12 @@ class AheadOfCalls:
         newest = self._programs.newest
         done, module = newest.log.done, newest.loaded.module
         before = len(done)
-        with stance.lifted():
-            lowering, calls = self._lowered(
+        with stance.lift_limits():
+            lowering, calls = self._lower_calls(
                 "compile", module, sizes, numbers, leave_out, weak
             )
-            self._made([*lowering.lowered.values()], threads, calls)
-        lowering.tell()
+            self._compile_lowered([*lowering.lowered.values()], threads, calls)
+        lowering.warn_of_unlowered()
         return done[before:]
 
     @hide_own_frames
@@ -162,9 +163,9 @@ class AheadOfCalls:
         compiled or counted.
         """
         module = self._loaded_anew()
-        with stance.lifted():
-            lowering, _ = self._lowered("lower", module, sizes)
-        lowering.tell()
+        with stance.lift_limits():
+            lowering, _ = self._lower_calls("lower", module, sizes)
+        lowering.warn_of_unlowered()
         return [*lowering.lowered.values()]
 
     @hide_own_frames
@@ -176,11 +177,11 @@ class AheadOfCalls:
         rule; a program on one device has none.
         """
         module = self._loaded_anew()
-        with stance.lifted():
-            lowering, calls = self._lowered("collectives", module, sizes)
+        with stance.lift_limits():
+            lowering, calls = self._lower_calls("collectives", module, sizes)
             lowered = lowering.lowered
             args = calls[0] if calls else ()
-            compiled = self._for(
+            compiled = self._make_for_call(
                 args, executables_of, self.jax, [*lowered.values()], None
             )
         return [
@@ -194,7 +195,7 @@ class AheadOfCalls:
         module: ModuleType = self._programs.newest.program.load()
         return module
 
-    def _lowered(
+    def _lower_calls(
         self,
         op: str,
         module: ModuleType,
@@ -220,7 +221,7 @@ class AheadOfCalls:
             try:
                 if (misfit := signature.check(args)) is not None:
                     raise misfit
-                self._for(args, lambda call=call: lowering.take(call))
+                self._make_for_call(args, lambda call=call: lowering.take(call))
             except CallError as misfit:
                 misfits.append(misfit)
                 if not leave_out:
@@ -259,7 +260,7 @@ class AheadOfCalls:
         contents = self.contents(
             sizes, platforms_of(platform, platforms, default_platform)
         )
-        content = written(contents, self._pipeline.written if graph else None)
+        content = file_bytes(contents, self._pipeline.written if graph else None)
         write_whole(path, content)
 
     def contents(
@@ -279,7 +280,7 @@ class AheadOfCalls:
             exporter = Exporter(self.jax, self.plan, target, platforms)
             for call in exporter.calls(sizes, "export"):
                 args = tuple(call.arguments)
-                self._for(args, lambda call=call: exporter.export(call))
+                self._make_for_call(args, lambda call=call: exporter.export(call))
             if not exporter.served:
                 problem = "these sizes list no calls: nothing would be served"
                 hint = 'list at least one, as {"n": [16]}'
@@ -299,7 +300,7 @@ class AheadOfCalls:
             problem = "the program is compiled by its caller, since jit=False"
             raise graph_error(problem, op=op, hint=hint)
 
-    def _only(self, op: str) -> OnlySegment:
+    def _only_segment(self, op: str) -> OnlySegment:
         """Return the jitted function that is all there is to compile."""
         self._require_jax(op)
         newest = self._programs.newest
@@ -315,7 +316,7 @@ class AheadOfCalls:
             raise graph_error(problem, op=op, hint=hint)
         return newest.segment
 
-    def _made(
+    def _compile_lowered(
         self,
         lowered: list[object],
         threads: int | None,
@@ -323,14 +324,15 @@ class AheadOfCalls:
     ) -> list[object]:
         """Compile what was lowered for calls, and record the compilations."""
         args = calls[0] if calls else ()
-        executables = self._for(args, executables_of, self.jax, lowered, threads)
+        arguments = self.jax, lowered, threads
+        executables = self._make_for_call(args, executables_of, *arguments)
         newest = self._programs.newest
         newest.log.settle()
         for call in calls if self._programs.adapts else ():
             newest.note(call)
         return executables
 
-    def _for(
+    def _make_for_call(
         self, args: tuple[object, ...], make: Callable[..., object], *arguments: object
     ) -> Any:
         """Make something for a call; an error becomes the error of that call."""

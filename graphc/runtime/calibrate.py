@@ -33,7 +33,7 @@ NODES = 9  # of each of these
 SHARE = 64  # a temporary may take one such part of an accelerator's memory
 
 
-def calibrated() -> DeviceCosts:
+def measure_costs() -> DeviceCosts:
     """Measure the row of the cost model for the default device of JAX.
 
     This takes some seconds. Other work on the machine makes the device look slower.
@@ -42,10 +42,11 @@ def calibrated() -> DeviceCosts:
     on_cpu = platform == "cpu"
     temporary = _cached_bytes() if on_cpu else _spared_bytes(jax.devices()[0])
     device = "cpu" if on_cpu else "tpu" if platform == "tpu" else "gpu"
-    launch = 0.0 if on_cpu else _launch()
-    moved = _bandwidth(), *_calls(), launch
-    costs = DeviceCosts(device, temporary, _products(), _step(), *moved)
-    compiled, crowded, alike, looped = _compilations()
+    launch = 0.0 if on_cpu else _launch_seconds()
+    moved = _bandwidth(), *_call_seconds(), launch
+    flops, step = _operations_per_second(), _step_seconds()
+    costs = DeviceCosts(device, temporary, flops, step, *moved)
+    compiled, crowded, alike, looped = _compile_costs()
     return replace(
         costs,
         compiled=compiled,
@@ -55,13 +56,13 @@ def calibrated() -> DeviceCosts:
     )
 
 
-def _products() -> float:
+def _operations_per_second() -> float:
     """Measure the operations per second in a product of float32 matrices."""
     a = jnp.ones((SIDE, SIDE), "float32")
-    return 2 * SIDE**3 / _busy(partial(jax.jit(jnp.matmul), a, a))
+    return 2 * SIDE**3 / _busy_seconds(partial(jax.jit(jnp.matmul), a, a))
 
 
-def _step() -> float:
+def _step_seconds() -> float:
     """Measure the seconds per step of a scan, each with a small matrix of its own."""
     x, each = jnp.eye(SMALL), jnp.ones((STEPS, SMALL, SMALL)) / SMALL
 
@@ -75,10 +76,10 @@ def _step() -> float:
 def _bandwidth() -> float:
     """Measure the bytes per second that are read from memory, or written to it."""
     x = jnp.ones(MOVED // 4, "float32")
-    return 2 * MOVED / _busy(partial(jax.jit(jnp.negative), x))
+    return 2 * MOVED / _busy_seconds(partial(jax.jit(jnp.negative), x))
 
 
-def _calls() -> tuple[float, float]:
+def _call_seconds() -> tuple[float, float]:
     """Measure the seconds to call a compiled function, and to read its integer."""
     x, function = jnp.int32(0), jax.jit(lambda x: x + 1)
 
@@ -94,7 +95,7 @@ def _calls() -> tuple[float, float]:
     return dispatch, max(both - dispatch, 0.0)
 
 
-def _launch() -> float:
+def _launch_seconds() -> float:
     """Measure the seconds of a small kernel in a row of kernels that are not fused."""
     x, factors = jnp.eye(SMALL), jnp.ones((LAUNCHES, SMALL, SMALL)) / SMALL
 
@@ -103,23 +104,25 @@ def _launch() -> float:
             x = x @ matrices[i]
         return x
 
-    return _busy(partial(jax.jit(row), x, factors)) / LAUNCHES
+    return _busy_seconds(partial(jax.jit(row), x, factors)) / LAUNCHES
 
 
-def _compilations() -> list[float]:
+def _compile_costs() -> list[float]:
     """Measure how many seconds of a core XLA takes to compile.
 
     Returns the seconds per node of a gradient, per pair of such nodes, per node of
     alike blocks without a gradient, and for a loop.
     """
     blocks = [[_parameters() for _ in range(count)] for count in CHAINS]
-    _compiled(_chain, blocks[0])  # the compiler itself is loaded first
-    gradients = [_compiled(jax.grad(_chain), each) for each in blocks]
+    _seconds_to_compile(_chain, blocks[0])  # the compiler itself is loaded first
+    gradients = [_seconds_to_compile(jax.grad(_chain), each) for each in blocks]
     numbers = [NODES * (1 + BACKWARD) * count for count in CHAINS]
     crowded, compiled, _ = np.polyfit(numbers, gradients, 2)
-    alike = np.polyfit(numbers, [_compiled(_chain, each) for each in blocks], 1)[0]
+    chains = [_seconds_to_compile(_chain, each) for each in blocks]
+    alike = np.polyfit(numbers, chains, 1)[0]
     stacked = _parameters(max(CHAINS))
-    looped = _compiled(_loop, stacked) - _compiled(_chain, [_parameters()])
+    single = _parameters()
+    looped = _seconds_to_compile(_loop, stacked) - _seconds_to_compile(_chain, [single])
     if compiled <= 0:  # noise prevails: count all of the time for the nodes
         compiled, crowded = gradients[-1] / numbers[-1], 0.0
     seconds = compiled, crowded, alike * (1 + BACKWARD), looped
@@ -150,7 +153,9 @@ def _loop(parameters: Sequence[jax.Array], x: jax.Array) -> jax.Array:
     return jnp.mean(jax.lax.scan(step, x, parameters)[0])
 
 
-def _compiled(function: Callable[..., jax.Array], parameters: object) -> float:
+def _seconds_to_compile(
+    function: Callable[..., jax.Array], parameters: object
+) -> float:
     """Measure the seconds to compile a function that no cache has compiled before.
 
     On a CPU these are seconds of a core. On accelerators, where assemblers are other
@@ -194,7 +199,7 @@ def _spared_bytes(device: "Device") -> int:
     return limit // SHARE if limit else costs_of(device.platform).temporary
 
 
-def _busy(call: Callable[[], Any]) -> float:
+def _busy_seconds(call: Callable[[], Any]) -> float:
     """Return the shortest time of some calls, less that of a call that does nothing."""
     nothing = partial(jax.jit(jnp.negative), jnp.ones((), "float32"))
     seconds = _seconds(call)

@@ -23,7 +23,7 @@ from graphc.runtime.arranged import ArrangedFunction
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.donation import donated_inputs
 from graphc.runtime.driver.devices import Target, target_of
-from graphc.runtime.examine import Unused, apart, examine
+from graphc.runtime.examine import Unused, examine, take_apart
 from graphc.runtime.function import Function
 from graphc.runtime.making import Making
 from graphc.runtime.named_numbers import warn_of_numbers
@@ -88,42 +88,42 @@ def function(
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
-    again: dict[str, Any] = dict(rewrites=rewrites, casting=casting, check=check)
-    again |= dict(backend=backend, tier=tier, jit=jit, device=device, name=name)
-    again["dims"] = dims = with_mesh(dims, mesh, again)
+    options: dict[str, Any] = dict(rewrites=rewrites, casting=casting, check=check)
+    options |= dict(backend=backend, tier=tier, jit=jit, device=device, name=name)
+    options["dims"] = dims = with_mesh(dims, mesh, options)
     check_options("function", backend, rewrites, dims)
     _check_others("function", jit, check, unused, name)
-    again["decisions"] = decided = decisions_of(decisions, "function")
+    options["decisions"] = decided = decisions_of(decisions, "function")
     backend = _backend(tier, backend, jit)
     rule = config.casting if casting is None else check_casting(casting)
-    inputs, arrangement = apart(inputs)
+    inputs, arrangement = take_apart(inputs)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
-    again["donate"] = freed = donated_inputs(graph, donate, defaults, again)
-    again["mesh"] = mesh_for(graph, dims, mesh, again)
-    target = target_of(device, backend, again["mesh"])
+    options["donate"] = donated = donated_inputs(graph, donate, defaults, options)
+    options["mesh"] = mesh_for(graph, dims, mesh, options)
+    target = target_of(device, backend, options["mesh"])
     rewrites = _rules(rewrites, backend, jit is False, target)
     warn_of_numbers(graph, unused)
-    how = backend, jit, rewrites, dims, tier, rule, check, target, freed, name
-    traced = graph, structure, defaults, again, arrangement
-    return _function(Making(function, *traced), CompileOptions(*how), decided)
+    how = backend, jit, rewrites, dims, tier, rule, check, target, donated, name
+    traced = graph, structure, defaults, options, arrangement
+    return _compile_making(Making(function, *traced), CompileOptions(*how), decided)
 
 
-def _function(
+def _compile_making(
     making: Making, how: CompileOptions, decided: SavedDecisions | None
 ) -> Function:
     """Compile a function that holds what it takes to compile it elsewhere."""
     traced = making.graph, making.structure, making.defaults
     arrangement = making.arrangement
     if arrangement is None:
-        compiled = _by_stretching(*traced, how, decided)
+        compiled = _compile_graph(*traced, how, decided)
     else:
         make = partial(ArrangedFunction, arrangement)
-        compiled = _by_stretching(*traced, how, decided, make)
+        compiled = _compile_graph(*traced, how, decided, make)
     compiled.making = making
     return compiled
 
 
-def _by_stretching(
+def _compile_graph(
     graph: Graph,
     structure: Outputs,
     defaults: Mapping[int, object],
@@ -137,16 +137,16 @@ def _by_stretching(
     with remembering_bounds():
         graph = merged(with_gradients_of_loops(graph, rolling=NAME in how.rewrites))
         if not axes_maybe_one(graph):
-            how = decided_for(graph, how, decided)
-            return _compiled(graph, structure, defaults, how, make)
+            how = with_decisions(graph, how, decided)
+            return _compile_written(graph, structure, defaults, how, make)
         if make is not Function:
             problem = "axes that may be 1 are not supported in structures of inputs"
             hint = "give the variables in one list"
             raise graph_error(problem, op="function", hint=hint)
-        return _stretching(graph, structure, defaults, how, decided)
+        return _compile_family(graph, structure, defaults, how, decided)
 
 
-def decided_for(
+def with_decisions(
     graph: Graph, how: CompileOptions, decisions: SavedDecisions | None
 ) -> CompileOptions:
     """Return the options for a graph, with the saved decisions about its sizes."""
@@ -154,7 +154,7 @@ def decided_for(
     return how if known is None else replace(how, decided=known.policies)
 
 
-def _stretching(
+def _compile_family(
     written: Graph,
     structure: Outputs,
     defaults: Mapping[int, object],
@@ -167,14 +167,14 @@ def _stretching(
         known: ResolvedGraph, make: Callable[..., Function] = Function
     ) -> Function:
         options = replace(how, dims=resolved_dims(known, how.dims))
-        options = decided_for(known.graph, options, decided)
-        return _compiled(known.graph, structure, defaults, options, make)
+        options = with_decisions(known.graph, options, decided)
+        return _compile_written(known.graph, structure, defaults, options, make)
 
     family = Family(written, compile)
     return compile(family.graph, partial(Stretching, family))
 
 
-def _compiled(
+def _compile_written(
     written: Graph,
     structure: Outputs,
     defaults: Mapping[int, object],
@@ -218,14 +218,14 @@ def _check_tier(op: str, tier: object, backend: object, jit: object) -> None:
 
 def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -> Rules:
     """Choose the rules for a device; a program without jit cannot make their tests."""
-    rules = _set_of_rules(rewrites, "function").on(target.costs)
+    rules = _checked_rules(rewrites, "function").on(target.costs)
     if backend == "numpy":
         return rules.interpreted
     rules = rules.compiled if target.costs.launches else rules.fused
     return rules.unchecked if unjitted else rules
 
 
-def _set_of_rules(rewrites: object, op: str) -> Rules:
+def _checked_rules(rewrites: object, op: str) -> Rules:
     rules = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
     if isinstance(rules, Rules):
         return rules
@@ -242,11 +242,11 @@ def _set_of_rules(rewrites: object, op: str) -> Rules:
 def check_options(op: str, backend: object, rewrites: object, dims: object) -> None:
     """Raise GraphError for options of `op` that are invalid whatever the graph is."""
     _check_option("backend", backend, ("jax", "numpy"), op)
-    _set_of_rules(rewrites, op)
+    _checked_rules(rewrites, op)
     check_dims(dims, op)
 
 
-def check_named(op: str, options: Mapping[str, object]) -> None:
+def check_named_options(op: str, options: Mapping[str, object]) -> None:
     """Raise GraphError for named options of `function` that are invalid for any graph.
 
     This serves callers that take options before there is a graph, as a mode of

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.integers import integer_or_none
-from graphc.runtime.shards import contradicting
+from graphc.runtime.shards import conflicting_options
 
 
 def donated_inputs(
@@ -22,20 +22,20 @@ def donated_inputs(
     """
     if isinstance(donate, (str, Value)) or not isinstance(donate, Iterable):
         raise _refused("takes the inputs in a list", donate, "donate=[w]")
-    positions = frozenset([_position(graph, item) for item in donate])
+    positions = frozenset([_position_of(graph, item) for item in donate])
     for position in positions:
         if position in defaults:
             name = graph.input_names[position]
             problem = f"input {name!r} has a default, which cannot be donated"
             raise _refused(problem, name, "leave the default out")
-    for name in contradicting(options) if positions else ():
+    for name in conflicting_options(options) if positions else ():
         if name != "device":
             problem = "is for compiled programs of JAX, which may take the memory"
             raise _refused(problem, f"{name}={options[name]!r}", f"leave {name} out")
     return positions
 
 
-def _position(graph: Graph, item: object) -> int:
+def _position_of(graph: Graph, item: object) -> int:
     names = list(graph.input_names)
     position = integer_or_none(item)
     if position is not None and 0 <= position < len(names):

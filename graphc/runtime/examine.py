@@ -42,7 +42,7 @@ class Input:
     default: Any
 
 
-def apart(
+def take_apart(
     inputs: Sequence[object] | Mapping[str, object],
 ) -> tuple[Sequence[object] | Mapping[str, object], Arrangement | None]:
     """Take inputs apart that stand in structures.
@@ -73,7 +73,7 @@ def apart(
 
     forms = tuple(map(walk, parts))
     part_names = (p.name if isinstance(p, Value) else "" for p in parts)
-    names = _keys("input", inputs) if by_name else tuple(part_names)
+    names = _text_keys("input", inputs) if by_name else tuple(part_names)
     return leaves, Arrangement(forms, names, len(leaves), by_name)
 
 
@@ -96,7 +96,7 @@ def examine(
     graph = Graph(values, results, input_names, names)
     idle = _check_graph(graph)
     if idle and unused == "error":
-        raise _unused(idle)
+        raise _unused_inputs_error(idle)
     for value, name in idle if unused == "warn" else ():
         text = f"input {name!r} ({value.node.place}) does not affect the outputs"
         warnings.warn(text, UnusedInputWarning, stacklevel=user_level())
@@ -121,14 +121,15 @@ def _inputs(
         before.add(value)
     names = tuple(v.name for v in values)
     if named:
-        names = _keys("input", inputs)
+        names = _text_keys("input", inputs)
     defaults = {i: x.default for i, x in enumerate(declared) if isinstance(x, Input)}
     for i, default in defaults.items():
         _check_default(default, values[i], names[i], casting)
-    return values, names, {i: _own(default) for i, default in defaults.items()}
+    copies = {i: _copied_default(default) for i, default in defaults.items()}
+    return values, names, copies
 
 
-def _own(default: object) -> object:
+def _copied_default(default: object) -> object:
     """Copy a default, so that nobody else changes it; JAX's arrays never change."""
     return default if hasattr(default, "aval") else deepcopy(default)
 
@@ -165,7 +166,7 @@ def _check_default(default: object, value: Value, name: str, casting: Casting) -
         raise graph_error(f"the default of {error.args[0]}", op="function") from None
 
 
-def _keys(what: str, names: Iterable[object]) -> tuple[str, ...]:
+def _text_keys(what: str, names: Iterable[object]) -> tuple[str, ...]:
     """Return the keys of a dict of inputs or outputs, which must be text."""
     keys = []
     for name in names:
@@ -182,14 +183,14 @@ def _outputs(outputs: object) -> tuple[Outputs, tuple[str, ...], tuple[Value, ..
 
     def walk(part: object, path: str) -> Outputs:
         if isinstance(part, Mapping):
-            keys = _keys("output", part)
+            keys = _text_keys("output", part)
             paths = [f"{path}.{key}" if path else key for key in keys]
             parts = tuple(map(walk, part.values(), paths))
             return Outputs("dict", keys, parts)
         if isinstance(part, (list, tuple)):
             kind = "list" if isinstance(part, list) else "tuple"
             return Outputs(kind, (), tuple([walk(item, path) for item in part]))
-        named_values.append((path, strong(as_value(_output(part)))))
+        named_values.append((path, strong(as_value(_checked_output(part)))))
         return Outputs("single")
 
     require_shallow(outputs)
@@ -201,7 +202,7 @@ def _outputs(outputs: object) -> tuple[Outputs, tuple[str, ...], tuple[Value, ..
 _CONSTANTS = (Dim, int, float, complex, np.ndarray, np.generic)
 
 
-def _output(value: object) -> object:
+def _checked_output(value: object) -> object:
     if isinstance(value, Compound):
         return value.result()
     if isinstance(value, (Value, *_CONSTANTS)):
@@ -224,8 +225,8 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
     used: set[Node] = {n for n in nodes if n.primitive is INPUT}
     for node in nodes:
         if node.primitive is INPUT and node not in input_nodes:
-            raise _missing(node, nodes, graph)
-    known = {s for v in graph.inputs for s in _determined(v)}
+            raise _missing_input_error(node, nodes, graph)
+    known = {s for v in graph.inputs for s in _determined_symbols(v)}
     sized = set()
     for node in nodes:
         for symbol in printed_in_order(node):
@@ -235,11 +236,11 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
     return [
         (value, name)
         for value, name in zip(graph.inputs, graph.input_names, strict=True)
-        if value.node not in used and not sized.intersection(_axes(value))
+        if value.node not in used and not sized.intersection(_axis_symbols(value))
     ]
 
 
-def _unused(inputs: list[tuple[Value, str]]) -> GraphError:
+def _unused_inputs_error(inputs: list[tuple[Value, str]]) -> GraphError:
     """Return the error for inputs that do not affect the outputs."""
     names = ", ".join(repr(name) for _, name in inputs)
     one = len(inputs) == 1
@@ -252,7 +253,9 @@ def _unused(inputs: list[tuple[Value, str]]) -> GraphError:
     )
 
 
-def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
+def _missing_input_error(
+    variable: Node, nodes: Iterable[Node], graph: Graph
+) -> GraphError:
     """Return the error for a variable that is used but not given."""
     name, value = variable.outputs[0].name, variable.outputs[0]
     users = [n for n in nodes if any(v is value for v in operands(n))]
@@ -291,11 +294,11 @@ def _missing(variable: Node, nodes: Iterable[Node], graph: Graph) -> GraphError:
     )
 
 
-def _axes(value: Value) -> list[Symbol]:
+def _axis_symbols(value: Value) -> list[Symbol]:
     return [s for n in value.type.shape if isinstance(n, Dim) for s in n.symbols]
 
 
-def _determined(value: Value) -> list[Symbol]:
+def _determined_symbols(value: Value) -> list[Symbol]:
     """Return the symbols that follow from the shape of this one argument."""
     alone = [n for n in value.type.shape if isinstance(n, Dim) and len(n.symbols) == 1]
     return [

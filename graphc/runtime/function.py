@@ -41,7 +41,7 @@ from graphc.runtime.driver.failure import (
     ProgramCallError,
     call_error,
     not_pickled,
-    running,
+    running_functions,
 )
 from graphc.runtime.driver.log import Stats, in_number
 from graphc.runtime.driver.xla import EVENTS
@@ -51,14 +51,14 @@ from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
 from graphc.runtime.ready_program import ReadyProgram
 from graphc.runtime.save.remedies import remedy
-from graphc.runtime.variants.decided import decided
+from graphc.runtime.variants.decided import collect_decisions
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
 
 # Methods that other parts of graphc call, which `dir` leaves out:
 _NOT_FOR_USERS = {"compiles", "contents", "making", "planned_run", "shown_programs"}
-_NOT_FOR_USERS |= {"compile_all_ways", "compile_listed", "took", "vary"}
+_NOT_FOR_USERS |= {"compile_all_ways", "compile_listed", "record_sizes", "vary"}
 
 
 class Function(Pictured, AheadOfCalls):
@@ -83,8 +83,9 @@ class Function(Pictured, AheadOfCalls):
         self._counted: set[Route] = set()
         self._failed = 0
         self._placements = stance.Placements()
-        self._programs = ProgramSet(pipeline, defaults, self._calls, self._route)
-        self._route()
+        changed = self._choose_routes
+        self._programs = ProgramSet(pipeline, defaults, self._calls, changed)
+        self._choose_routes()
         self._programs.resume()
 
     def __dir__(self) -> list[str]:
@@ -98,25 +99,25 @@ class Function(Pictured, AheadOfCalls):
             message += f"; {way}" if way else misspelled(name, dir(self))
             raise AttributeError(message, name=name, obj=self)
 
-    def _route(self) -> None:
+    def _choose_routes(self) -> None:
         """Choose the routes of calls for the newest program."""
         newest = self._programs.newest
-        self._planned = self._plans(newest)
+        self._planned = self._make_call_plans(newest)
         plans = self._planned
-        planned = None if plans is None else plans.around(self._leave)
+        planned = None if plans is None else plans.by_plans(self._reroute)
         self._routes = Routes.of(self._call, planned)
         target, older = self._pipeline.how.target, self._programs.older
         alone = self._programs.tiers is None and target.device is None and not older
         segment, padded = newest.segment, newest.prepared.facts.padded
         if segment is not None and alone and not padded:
             jax, signature = newest.loaded.jax, newest.signature
-            calls = Calls(self._call, self._missed, self._leave)
+            calls = Calls(self._call, self._missed, self._reroute)
             self._routes.shorten(segment, jax, signature, calls)
         self._counted.update(self._routes.all)
         self._acquire = self._routes.device.acquire
         self._acquire_borrowed = self._routes.borrowed.acquire
 
-    def _plans(self, newest: ReadyProgram) -> PlannedCalls | None:
+    def _make_call_plans(self, newest: ReadyProgram) -> PlannedCalls | None:
         """Make the call plans of the program; None if plans cannot do all of a call."""
         programs, prepared, loaded = self._programs, newest.prepared, newest.loaded
         jax, padded = loaded.jax, prepared.facts.padded
@@ -220,7 +221,7 @@ class Function(Pictured, AheadOfCalls):
         counter = newest.served.counter(sizes)
         self._counted.add(counter)
         ending = Ending(counter.acquire, finish)
-        return self._planned.ended(args, ending, default)
+        return self._planned.run_with_ending(args, ending, default)
 
     def _admitted(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """Return the arguments as the program takes them; route others like them."""
@@ -240,13 +241,14 @@ class Function(Pictured, AheadOfCalls):
         if named or not self._programs.newest.signature.fits(args, borrowed):
             self._acquire = self._routes.host.acquire
             return self._call(*args, **named), None, False
-        return self._watched(self._met, args)
+        return self._run_watched(self._run_miss, args)
 
-    def _met(self, /, *args: object) -> object:
+    def _run_miss(self, /, *args: object) -> object:
         """Do as JAX's cache miss does, unless another program is to run the call."""
         self._require_placed(args)
         miss = self._routes.miss
-        other = self._programs.instead(args) if self._programs.adapts else None
+        programs = self._programs
+        other = programs.run_for_new_sizes(args) if programs.adapts else None
         if other is None:
             return miss(*args)
         results = other(*args)
@@ -254,12 +256,14 @@ class Function(Pictured, AheadOfCalls):
             self._programs.newest.count(args)
         return results, None, False
 
-    def _leave(self, /, *args: object, **named: object) -> object:
+    def _reroute(self, /, *args: object, **named: object) -> object:
         """Run a call that came to a route that is not for it."""
         self._acquire = self._routes.host.acquire
         return self._call(*args, **named)
 
-    def _watched(self, run: Callable[..., object], args: tuple[object, ...]) -> object:
+    def _run_watched(
+        self, run: Callable[..., object], args: tuple[object, ...]
+    ) -> object:
         """Call `run` on arguments, and record faults and compilations."""
         start = EVENTS.count
         try:
@@ -317,12 +321,12 @@ class Function(Pictured, AheadOfCalls):
         if isinstance(error, stance.Refused):
             return self._refusal(error, running_program, args)
         program, signature = running_program.program, programs.newest.signature
-        programs.newest.log.fail(running(error, program))
+        programs.newest.log.fail(running_functions(error, program))
         misfit = signature.check(args)  # sees the arguments as they were given
         if misfit is not None:
             return misfit
         if isinstance(error, ProgramCallError):
-            return error.chosen(signature.misfit(error, args))
+            return error.for_users(signature.misfit(error, args))
         if programs.tiers is not None and programs.tiers.program.frames(error):
             program = programs.tiers.program
         return call_error(error, program, signature.text(args))
@@ -334,7 +338,7 @@ class Function(Pictured, AheadOfCalls):
         newest = self._programs.newest
         if program is not newest:
             program.leave(args)  # `compile` compiles the newest
-        reason = program.log.needed(refused.segment, refused.sizes)
+        reason = program.log.reason_for(refused.segment, refused.sizes)
         hint = remedy(program.prepared, args, refused)
         error = stance.refusal(refused, reason, newest.signature.text(args), hint)
         error.function = self
@@ -363,19 +367,19 @@ class Function(Pictured, AheadOfCalls):
         run: Callable[..., Any] = program.load().program
         return run
 
-    def took(self, sizes: Mapping[str, int]) -> None:
+    def record_sizes(self, sizes: Mapping[str, int]) -> None:
         """Count sizes, by name, of calls that another program ran.
 
         With `dims="auto"`, they are among those that tell which sizes vary.
         """
-        self._programs.took(sizes)
+        self._programs.record_sizes(sizes)
 
     @property
     def decisions(self) -> SavedDecisions:
         """The decisions about sizes so far, for other processes; see `function`."""
         programs, graph = self._programs, self._pipeline.written
         compiled = [(one.prepared, one.log.done) for one in programs.in_use]
-        return SavedDecisions((decided(graph, programs.policies, compiled),))
+        return SavedDecisions((collect_decisions(graph, programs.policies, compiled),))
 
     @called_first
     def stats(self) -> Stats:

@@ -18,7 +18,7 @@ from graphc.ir.text.printer import has_text, to_text
 from graphc.ir.text.reader import parse_graph
 from graphc.runtime.call.arrangement import Arrangement
 from graphc.runtime.examine import Input
-from graphc.runtime.save.exporter import lifted
+from graphc.runtime.save.exporter import lift_constants
 from graphc.transform.policies import with_names_as_keys
 
 if TYPE_CHECKING:
@@ -62,11 +62,11 @@ class Making:
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        lift = lifted(self.graph)
+        lift = lift_constants(self.graph)
         options = dict(self.options)
         options["dims"] = with_names_as_keys(options["dims"], self.graph)
-        options["device"] = _platform(options["device"])
-        parts = self.make, _text(lift.graph), lift.arrays
+        options["device"] = _platform_name(options["device"])
+        parts = self.make, _graph_text(lift.graph), lift.arrays
         described = self.structure, dict(self.defaults), options, self.arrangement
         return restored, (*parts, *described)
 
@@ -90,7 +90,7 @@ def restored(
     return Making(make, graph, structure, defaults, options, arrangement)
 
 
-def _text(graph: Graph) -> str:
+def _graph_text(graph: Graph) -> str:
     """Print a graph as text. Raises GraphError where a node has none."""
     for node in with_inner_nodes(ancestors(graph.outputs)):
         if not has_text(node):
@@ -100,7 +100,7 @@ def _text(graph: Graph) -> str:
     return to_text(graph)
 
 
-def _platform(device: "Device | str | None") -> object:
+def _platform_name(device: "Device | str | None") -> object:
     """Return the name of a device for other processes: its platform.
 
     Raises GraphError for a device that is not the first of its platform.

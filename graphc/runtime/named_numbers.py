@@ -25,7 +25,7 @@ def warn_of_numbers(graph: Graph, unused: Unused) -> None:
     for one in pinned(graph.nodes) if unused != "ignore" else ():
         if is_declared(one.symbol) and one.node.reported not in _STATED:
             text = f"{one.symbol.name} must be {one.number}: {_asking(one.node)}"
-            hint = _declared(graph, one)
+            hint = _declaration_of(graph, one)
             text += f"\n  hint: {hint}" if hint else ""
             warnings.warn(text, SizeWarning, stacklevel=user_level())
 
@@ -35,7 +35,7 @@ def _asking(node: Node) -> str:
     return f"{node.reported} of {types} at {node.place} needs it"
 
 
-def _declared(graph: Graph, one: OneNumber) -> str:
+def _declaration_of(graph: Graph, one: OneNumber) -> str:
     """Return code that declares a variable with the number; "" if none has the axis."""
     axis = symbol_dim(one.symbol)
     for value, name in zip(graph.inputs, graph.input_names, strict=True):

@@ -43,7 +43,7 @@ from graphc.runtime.call.arguments import Backend
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.variants.adapt import Adapter, Compile, LeftToCalls
 from graphc.runtime.variants.advice import Advisor, Overseer
-from graphc.runtime.variants.rehearsal import rehearsed
+from graphc.runtime.variants.rehearsal import forecast_calls
 from graphc.runtime.variants.tiering import require_both
 from graphc.runtime.variants.watching import Watcher, Watching
 from graphc.transform.loops.doubling import with_doubling_loops
@@ -125,7 +125,7 @@ class _Start:
     summary: str = ""
 
 
-class _First(NamedTuple):
+class _FirstProgram(NamedTuple):
     """A plan, its program, and the log of the rules."""
 
     plan: Plan
@@ -154,7 +154,7 @@ class Pipeline:
         self._place = user_place()  # the user's line, whenever stages run
         self._simplified: Rewritten | None = None
         self._start: _Start | None = None
-        self._first: _First | None = None
+        self._first: _FirstProgram | None = None
 
     @property
     def simplified(self) -> Rewritten:
@@ -171,21 +171,22 @@ class Pipeline:
         """The policies and the watcher to start with, before any size is seen."""
         if self._start is None:
             with standing_at(self._place):
-                self._start = self._started()
+                self._start = self._choose_start()
         return self._start
 
-    def _started(self) -> _Start:
+    def _choose_start(self) -> _Start:
         graph, names = self.simplified.graph, self.names
         if isinstance(self.dims, Budget) and self.emit is not emit_unjitted:
-            spend = partial(_spent, graph, self.written, names, self.planned)
+            spend = partial(_spend_budget, graph, self.written, names, self.planned)
             spent = spend(self.dims)
             overseer = Overseer(self.dims, spent, names, spend)
             return _Start(spent.policies, overseer, spent.summary(self.dims))
         policies = self._policies()
         if self.adapts:
-            policies = {**self._decided(), **policies}
-            return _Start(policies, self._adapter(graph, policies, self._compiled))
-        policies |= self._schedules(policies)
+            policies = {**self._decided_policies(), **policies}
+            adapter = self._adapter(graph, policies, self._plan_and_print)
+            return _Start(policies, adapter)
+        policies |= self._decided_capacities(policies)
         if self.dims == "pad":
             policies = share_capacities(policies, graph, self.how.costs)
         return _Start(policies, Advisor(graph, names, self.planned))
@@ -196,7 +197,7 @@ class Pipeline:
         start = LeftToCalls(graph, symbols, policies)
         return Adapter(start, self._padded, compile, self.names, self.how.costs)
 
-    def _decided(self) -> Policies:
+    def _decided_policies(self) -> Policies:
         """Return the policies that other processes came to for sizes left to calls.
 
         Raises GraphError for sizes that the program does not have.
@@ -209,7 +210,7 @@ class Pipeline:
         adaptable = auto_sizes(graph, dims, self.written)
         return {s: policies[s] for s in adaptable if s in policies}
 
-    def _schedules(self, policies: Policies) -> Policies:
+    def _decided_capacities(self, policies: Policies) -> Policies:
         """Return the capacities that other programs came to, for padded sizes.
 
         There are none unless all sizes are padded.
@@ -256,11 +257,11 @@ class Pipeline:
             check_shards(graph, policies)
             return share_inner_sizes(padded(graph, policies), self.how.costs)
 
-    def _compiled(self, pad: PaddedGraph) -> tuple[Plan, Source]:
+    def _plan_and_print(self, pad: PaddedGraph) -> tuple[Plan, Source]:
         """Return the plan of a padded graph, and its program."""
-        return self._printed(self._planned(pad)[0])
+        return self._print_plan(self._plan_padded(pad)[0])
 
-    def _printed(self, plan: Plan) -> tuple[Plan, Source]:
+    def _print_plan(self, plan: Plan) -> tuple[Plan, Source]:
         with naming_sizes(self.names), remembering_bounds():
             if self.how.jit is True and self.how.backend == "jax":
                 _require_one_segment(plan)
@@ -268,16 +269,20 @@ class Pipeline:
 
     def planned(self, policies: Policies) -> Plan:
         """Return the plan under these policies."""
-        return self._planned_by(policies)[0]
+        return self._plan_by_policies(policies)[0]
 
-    def _planned_by(self, policies: Policies) -> tuple[Plan, tuple[Application, ...]]:
+    def _plan_by_policies(
+        self, policies: Policies
+    ) -> tuple[Plan, tuple[Application, ...]]:
         is_padded = policies or self.how.target.mesh is not None
-        return self._planned(self._padded(policies) if is_padded else None)
+        return self._plan_padded(self._padded(policies) if is_padded else None)
 
-    def _planned(self, pad: PaddedGraph | None) -> tuple[Plan, tuple[Application, ...]]:
+    def _plan_padded(
+        self, pad: PaddedGraph | None
+    ) -> tuple[Plan, tuple[Application, ...]]:
         graph = self.simplified.graph
         with naming_sizes(self.names), remembering_bounds():
-            plan, log = _planned(graph, pad, self._model, self.emit, self.how)
+            plan, log = _plan_graph(graph, pad, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
                 # A budget counts the capacities of a loop's rows on its own.
                 plan = with_guesses(plan, loops=not isinstance(self.dims, Budget))
@@ -285,39 +290,41 @@ class Pipeline:
         return replace(plan, casting=how.casting, donated=how.donated), log
 
     @property
-    def first(self) -> _First:
+    def first(self) -> _FirstProgram:
         """The program to start with."""
         if self._first is None:
             with standing_at(self._place):
-                self._first = self._made()
+                self._first = self._make_first()
         return self._first
 
-    def _made(self) -> _First:
+    def _make_first(self) -> _FirstProgram:
         start = self.start
-        plan, late, left = self._whole(start.policies)
-        plan, source = self._printed(plan)
-        rehearse = partial(self._rehearsed, plan) if self.adapts else None
-        plan = replace(plan, budget=start.summary or left, rehearse=rehearse)
-        return _First(plan, source, (*self.simplified.log, *late))
+        plan, late, report_line = self._best_plan(start.policies)
+        plan, source = self._print_plan(plan)
+        rehearse = partial(self._forecast, plan) if self.adapts else None
+        plan = replace(plan, budget=start.summary or report_line, rehearse=rehearse)
+        return _FirstProgram(plan, source, (*self.simplified.log, *late))
 
-    def _whole(self, policies: Policies) -> tuple[Plan, tuple[Application, ...], str]:
+    def _best_plan(
+        self, policies: Policies
+    ) -> tuple[Plan, tuple[Application, ...], str]:
         """Return the plan under policies, the log of late rules, and a line of report.
 
         A single policy for all sizes leaves out those that cost more padded than not;
         the line, empty if there are none, says which.
         """
-        plan, late = self._planned_by(policies)
+        plan, late = self._plan_by_policies(policies)
         several = isinstance(self.dims, (Mapping, Budget)) or (
             self.adapts and self.how.decided
         )
         one = self.emit is emit_jax and not several
-        left = sizes_kept_true(plan) if one else frozenset()
-        if left:
-            fewer = {s: p for s, p in policies.items() if s not in left}
-            other, log = self._planned_by(fewer)
-            prices = [price_of_sizes(p, left, self._model) for p in (other, plan)]
+        kept_sizes = sizes_kept_true(plan) if one else frozenset()
+        if kept_sizes:
+            fewer = {s: p for s, p in policies.items() if s not in kept_sizes}
+            other, log = self._plan_by_policies(fewer)
+            prices = [price_of_sizes(p, kept_sizes, self._model) for p in (other, plan)]
             if prices[0] < prices[1]:
-                return other, log, line_of_report(plan, left)
+                return other, log, line_of_report(plan, kept_sizes)
         return plan, late, ""
 
     @property
@@ -329,19 +336,19 @@ class Pipeline:
         """Return the program to start with, from the cache if it is there."""
         directory, key = config.cache_dir, self._key()
         if directory is None or not key:
-            return self._fresh()
+            return self._prepare_anew()
         facts = program_cache.read(directory, key)
         if facts is not None:
-            return Prepared(facts, self.written.inputs, self._again)
-        prepared = self._fresh()
+            return Prepared(facts, self.written.inputs, self._plan_and_source)
+        prepared = self._prepare_anew()
         if not prepared.foreigns:  # these functions have no text
             program_cache.write(directory, key, prepared.facts)
         return prepared
 
-    def _fresh(self) -> Prepared:
-        return Prepared.of(*self._again())
+    def _prepare_anew(self) -> Prepared:
+        return Prepared.of(*self._plan_and_source())
 
-    def _again(self) -> tuple[Plan, Source]:
+    def _plan_and_source(self) -> tuple[Plan, Source]:
         return self.first.plan, self.first.source
 
     def _key(self) -> str:
@@ -356,15 +363,15 @@ class Pipeline:
         decided = repr(sorted(how.decided.items()))
         return f"{key}-{sha256(decided.encode()).hexdigest()}" if how.decided else key
 
-    def _rehearsed(self, plan: Plan, sizes: Mapping[str, SizesGiven]) -> Forecast:
+    def _forecast(self, plan: Plan, sizes: Mapping[str, SizesGiven]) -> Forecast:
         """Forecast the calls of a function that adapts, by plans alone."""
 
         def compile(pad: PaddedGraph) -> tuple[Plan, Source]:
-            return self._planned(pad)[0], Source("", {}, {})
+            return self._plan_padded(pad)[0], Source("", {}, {})
 
         policies = self.start.policies
         adapter = self._adapter(self.simplified.graph, policies, compile)
-        return rehearsed(adapter, plan, self.how.tier != "auto", sizes)
+        return forecast_calls(adapter, plan, self.how.tier != "auto", sizes)
 
     def unjitted(self) -> Plan:
         """Return the plan at true sizes, without tests that rules put in.
@@ -395,7 +402,7 @@ class Pipeline:
         return plan, emit_numpy(plan, self.outputs)
 
 
-def _spent(
+def _spend_budget(
     graph: Graph,
     before: Graph,
     names: Mapping[object, str],
@@ -407,7 +414,7 @@ def _spent(
         return spend_budget(graph, before, budget, plan_of)
 
 
-def _planned(
+def _plan_graph(
     graph: Graph,
     pad: PaddedGraph | None,
     model: CostModel,

@@ -18,7 +18,7 @@ from graphc.runtime.driver.log import Compilation
 from graphc.runtime.driver.programs import loader
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.pipeline import Pipeline
-from graphc.runtime.ready_program import Key, ReadyProgram, Run, ready
+from graphc.runtime.ready_program import Key, ReadyProgram, Run, make_ready
 from graphc.runtime.variants.adapt import Change
 from graphc.runtime.variants.tiering import Tiers
 from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
@@ -62,14 +62,14 @@ class ProgramSet:
 
     def _install(self, prepared: Prepared, why: str = "") -> None:
         """Make this the newest program; `why` tells which sizes were seen to vary."""
-        newest = ready(prepared, self._pipeline, self._defaults, self._load, why)
+        newest = make_ready(prepared, self._pipeline, self._defaults, self._load, why)
         self.newest, run = newest, newest.run
         if self.observes:
-            run = newest.observed(self.instead)
+            run = newest.observing_run(self.run_for_new_sizes)
         elif prepared.facts.segments > 1 and not prepared.facts.padded:
-            run = newest.observed(lambda args: None)
+            run = newest.observing_run(lambda args: None)
         if self.older:
-            run = self._around(run)
+            run = self._on_compiled_programs(run)
         if self.tiers is not None:
             run = self.tiers.around(prepared, run, newest.loaded.announced)
         self.run = run
@@ -94,14 +94,14 @@ class ProgramSet:
         while self.newest.loaded is not known and self.newest.loaded.compilations:
             known = self.newest.loaded
             self._adapt(known.compilations)
-            for sizes in [*known.left] if self.newest.loaded is known else ():
+            for sizes in [*known.deferred_sizes] if self.newest.loaded is known else ():
                 self._foresee(sizes)
 
     def serves_older(self, args: tuple[object, ...]) -> bool:
         """Whether an older program runs calls of these sizes."""
-        return self._compiled_for(args) is not None
+        return self._find_older(args) is not None
 
-    def _compiled_for(
+    def _find_older(
         self, args: tuple[object, ...]
     ) -> tuple[ReadyProgram, Key] | None:
         """Return the older program compiled for the sizes of these arguments."""
@@ -114,17 +114,17 @@ class ProgramSet:
                 return one, key
         return None
 
-    def _around(self, newest: Run) -> Run:
+    def _on_compiled_programs(self, newest: Run) -> Run:
         """Return a function that runs each call on the program compiled for it."""
 
         def run(*args: object) -> object:
             self.serving = None
-            older = self._compiled_for(args)
-            return self._on_older(*older, args) if older else newest(*args)
+            older = self._find_older(args)
+            return self._run_older(*older, args) if older else newest(*args)
 
         return run
 
-    def _on_older(
+    def _run_older(
         self, one: ReadyProgram, key: Key, args: tuple[object, ...]
     ) -> object:
         start = EVENTS.count
@@ -149,13 +149,15 @@ class ProgramSet:
 
     def _adapt(self, new: list[Compilation]) -> None:
         """Change the program where sizes have turned out to vary."""
-        self._go_on(self._watching.notice(new, self.newest.prepared, self._calls()))
+        calls, prepared = self._calls(), self.newest.prepared
+        self._change_program(self._watching.notice(new, prepared, calls))
 
     def _foresee(self, sizes: Mapping[str, int]) -> None:
         """Change the program, if that is better than compiling for these sizes."""
-        self._go_on(self._watching.foresee(sizes, self.newest.prepared, self._calls()))
+        calls, prepared = self._calls(), self.newest.prepared
+        self._change_program(self._watching.foresee(sizes, prepared, calls))
 
-    def _go_on(self, change: Change | None) -> None:
+    def _change_program(self, change: Change | None) -> None:
         """Run another program from now on, and this one for what it is compiled for."""
         if not change:
             return
@@ -169,16 +171,16 @@ class ProgramSet:
         self._install(Prepared.of(plan, source), why.partition(", from now on")[0])
         self._changed()
 
-    def instead(self, args: tuple[object, ...]) -> Run | None:
+    def run_for_new_sizes(self, args: tuple[object, ...]) -> Run | None:
         """Return another function to run calls by, if these new sizes ask for one."""
         loaded = self.newest.loaded
-        if stance.refusing(loaded.announced) is not None:
+        if stance.forbidding_limit(loaded.announced) is not None:
             return None  # nothing changes where nothing may be compiled
         sizes = self.newest.sizes(args)
         self._foresee(sizes)
         if self.newest.loaded is loaded:
             return None
-        loaded.left.append(sizes)
+        loaded.deferred_sizes.append(sizes)
         return self.run
 
     def vary(self, sizes: Mapping[str, SizesGiven]) -> None:
@@ -187,11 +189,11 @@ class ProgramSet:
             return
         calls = sizes_of_calls(sizes, sizes, "compile")
         prepared = self.newest.prepared
-        self._go_on(self._watching.vary(calls, prepared, self._calls()))
+        self._change_program(self._watching.vary(calls, prepared, self._calls()))
 
-    def took(self, sizes: Mapping[str, int]) -> None:
+    def record_sizes(self, sizes: Mapping[str, int]) -> None:
         """Count sizes, by name, of calls that another function ran."""
-        self._watching.took(sizes)
+        self._watching.record_sizes(sizes)
 
     @property
     def policies(self) -> Mapping[Symbol, Policy]:

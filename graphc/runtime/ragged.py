@@ -283,9 +283,10 @@ class Ragged:
             self._example.inputs, names, args, self._stacked_graph.mapped, strict=True
         ):
             if several:
-                items = arg.examples() if isinstance(arg, Rows) else _listed(arg, name)
+                listed = partial(_listed_examples, arg, name)
+                items = arg.examples() if isinstance(arg, Rows) else listed()
                 rule = self.function.plan.casting
-                columns.append([_checked(x, value, name, rule) for x in items])
+                columns.append([_checked_example(x, value, name, rule) for x in items])
         counts = {len(examples) for examples in columns}
         if len(counts) > 1:
             got = ", ".join(map(str, sorted(counts)))
@@ -300,7 +301,7 @@ class Ragged:
         for column, (position, axis, _) in enumerate(self._sources):
             sizes[:, column] = [x.shape[axis] for x in examples[position]]
         symbols = [symbol for _, _, symbol in self._sources]
-        values = self._stacked()
+        values = self._stacked_inputs()
         for position, value in enumerate(values):
             for i, array in enumerate(examples[position]):
                 known = dict(zip(symbols, map(int, sizes[i]), strict=True))
@@ -312,7 +313,7 @@ class Ragged:
                     raise _refused("sizes do not agree", "shape", got, expected)
         return sizes
 
-    def _stacked(self) -> list[Value]:
+    def _stacked_inputs(self) -> list[Value]:
         pairs = zip(self._example.inputs, self._stacked_graph.mapped, strict=True)
         return [value for value, several in pairs if several]
 
@@ -329,7 +330,7 @@ class Ragged:
             self._stacked_graph.one.capacities[symbol]: self._pad.capacity(n)
             for (_, _, symbol), n in zip(self._sources, most, strict=True)
         }
-        arrays = iter(self._pile(examples, members, capacities))
+        arrays = iter(self._stack_inputs(examples, members, capacities))
         arguments = [
             next(arrays) if several else arg
             for arg, several in zip(args, self._stacked_graph.mapped, strict=True)
@@ -342,7 +343,7 @@ class Ragged:
         outputs, counts = hosted[: len(one.ragged)], hosted[len(one.ragged) :]
         true_sizes = self._true_sizes(arguments, [sizes[members], *counts])
         return [
-            self._rows(value, axes, result, true_sizes)
+            self._cut_rows(value, axes, result, true_sizes)
             for value, axes, result in zip(
                 self._example.outputs, one.ragged, outputs, strict=True
             )
@@ -372,7 +373,7 @@ class Ragged:
             return np.asarray(array)
         return np.asarray(on_each_host(self.function.jax, array, array.shape))
 
-    def _pile(
+    def _stack_inputs(
         self,
         examples: list[list[NDArray]],
         members: list[int],
@@ -386,15 +387,15 @@ class Ragged:
             for v, m in zip(graph_inputs, self._stacked_graph.mapped, strict=False)
             if m
         ]
-        for value, of_input in zip(stacked, examples, strict=True):
+        for value, arrays in zip(stacked, examples, strict=True):
             shape = [evaluate(n, sizes) for n in value.type.shape[1:]]
             pile = np.zeros((len(members), *shape), value.dtype)
             for row, i in enumerate(members):
-                pile[row, ...][tuple(map(slice, of_input[i].shape))] = of_input[i]
+                pile[row, ...][tuple(map(slice, arrays[i].shape))] = arrays[i]
             piles.append(pile)
         return piles
 
-    def _rows(
+    def _cut_rows(
         self,
         value: Value,
         axes: frozenset[int],
@@ -433,7 +434,7 @@ def _sources(graph: Graph, stacked: RaggedGraph) -> list[tuple[int, int, Symbol]
     return [source_of[s] for s in stacked.one.lengths]
 
 
-def _listed(arg: Any, name: str) -> list[object]:
+def _listed_examples(arg: Any, name: str) -> list[object]:
     if isinstance(arg, (list, tuple)):
         return list(arg)
     if hasattr(arg, "shape") and len(arg.shape):
@@ -442,7 +443,7 @@ def _listed(arg: Any, name: str) -> list[object]:
     raise _refused(f"input {name} must be a list of examples", "argument", got)
 
 
-def _checked(x: object, value: Value, name: str, casting: Casting) -> NDArray:
+def _checked_example(x: object, value: Value, name: str, casting: Casting) -> NDArray:
     """Return one example as an array of the dtype and rank of its input.
 
     Raises CallError where the example cannot be one.
@@ -455,11 +456,12 @@ def _checked(x: object, value: Value, name: str, casting: Casting) -> NDArray:
         got = f"{array.dtype}{list(array.shape)}"
         kind: ErrorKind = "dtype" if array.dtype != value.dtype else "shape"
         problem = f"an example of {name} has another type"
-        raise _refused(problem, kind, got, str(value.type), _remedy(array, value))
+        hint = _remedy_of_example(array, value)
+        raise _refused(problem, kind, got, str(value.type), hint)
     return array
 
 
-def _remedy(array: NDArray, value: Value) -> str:
+def _remedy_of_example(array: NDArray, value: Value) -> str:
     if array.ndim == value.type.rank - 1:
         return "give a list of examples: f([x])"
     if array.dtype == value.dtype:

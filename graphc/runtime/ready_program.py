@@ -12,13 +12,13 @@ from graphc.ir.sizes.dims import Dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import ArgumentValues, Signature
-from graphc.runtime.call.served import Served
+from graphc.runtime.call.served import ServedCalls
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.log import Log
-from graphc.runtime.driver.misfits import fitting
+from graphc.runtime.driver.misfits import without_flags
 from graphc.runtime.driver.programs import Load, LoadedProgram
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.variants.tiering import (
@@ -51,7 +51,7 @@ class ReadyProgram:
     segment: OnlySegment | None
     run: Run
     seen: set[Key] = field(default_factory=set)
-    served: Served = field(default_factory=Served)
+    served: ServedCalls = field(default_factory=ServedCalls)
     counts_all: bool = False
     _tally: dict[Key, int] = field(default_factory=dict)  # calls `served` lacks so far
     _sizes_by_kind: dict[Key, dict[str, int]] = field(default_factory=dict)
@@ -108,10 +108,10 @@ class ReadyProgram:
             tally[kind] += 1
         else:
             if len(tally) >= MOST_KNOWN:
-                self._tell()
+                self._pass_on_counts()
             self._sizes_by_kind[kind], tally[kind] = self.sizes(args), 1
 
-    def _tell(self) -> None:
+    def _pass_on_counts(self) -> None:
         """Pass the calls counted since the last time on to `served`."""
         for kind, calls in self._tally.items():
             self.served.add(self._sizes_by_kind[kind], calls)
@@ -129,7 +129,7 @@ class ReadyProgram:
     @property
     def counted(self) -> int:
         """The number of calls that the program has counted."""
-        self._tell()
+        self._pass_on_counts()
         return self.served.counts().total()
 
     def calls_by_compilation(self, total: int | None) -> list[int | None]:
@@ -161,11 +161,13 @@ class ReadyProgram:
                 names[name] = original.name
         return names
 
-    def observed(self, instead: Callable[[tuple[object, ...]], Run | None]) -> Run:
+    def observing_run(
+        self, run_for_new_sizes: Callable[[tuple[object, ...]], Run | None]
+    ) -> Run:
         """Wrap `run` so that each call is observed.
 
-        Where the sizes of a call are new, `instead` is asked for another function to
-        run it.
+        Where the sizes of a call are new, `run_for_new_sizes` is asked for another
+        function to run it.
         """
         self.counts_all = True
         known = dict[Key, Callable[[], Run]]()
@@ -178,7 +180,7 @@ class ReadyProgram:
                 self.counts_all = False
                 return run(*args)
             if key not in self.seen:
-                other = instead(args)
+                other = run_for_new_sizes(args)
                 if other is not None:
                     return other(*args)
             result = run(*args)
@@ -196,7 +198,7 @@ class ReadyProgram:
         return looking_up(self.prepared, known, not_known, failed)
 
 
-def ready(
+def make_ready(
     prepared: Prepared,
     pipeline: Pipeline,
     defaults: Mapping[int, object],
@@ -248,7 +250,7 @@ def _run_of(
     module, jax, padded = loaded.module, loaded.jax, prepared.facts.padded
     if segment is not None and segment.wide:
         name = function_name(padded)
-        within = xla.wide(jax, getattr(module, name), segment.jitted)
-        setattr(module, name, fitting(within, segment.jitted))
+        within = xla.with_64_bits(jax, getattr(module, name), segment.jitted)
+        setattr(module, name, without_flags(within, segment.jitted))
     run: Run = target.around(jax, module.program)
-    return nan_checks.around(jax, run) if jax is not None and padded else run
+    return nan_checks.with_true_checks(jax, run) if jax is not None and padded else run

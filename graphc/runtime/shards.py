@@ -71,9 +71,9 @@ def mesh_for(
         return shards
     if not is_chosen(graph.nodes):
         if mesh is not None:
-            raise for_nothing("function", ", or gt.with_sharding(x, ...)")
+            raise unused_mesh_error("function", ", or gt.with_sharding(x, ...)")
         return None
-    if mesh is None and contradicting(options):
+    if mesh is None and conflicting_options(options):
         return None
     _require_allowed(options, "gt.with_sharding and a mesh", "the mesh")
     by_hand = device_mesh(mesh)
@@ -87,26 +87,26 @@ def mesh_for(
     return by_hand
 
 
-def for_nothing(op: str, more: str = "") -> Exception:
+def unused_mesh_error(op: str, more: str = "") -> Exception:
     """Return the error for a mesh that nothing lies on."""
     problem = "a mesh is for sizes that are sharded, and none is"
     return graph_error(problem, op=op, hint=f"{_EXAMPLE}{more}")
 
 
-def contradicting(options: Mapping[str, object]) -> list[str]:
+def conflicting_options(options: Mapping[str, object]) -> list[str]:
     """Return the options under which nothing is sharded."""
     named = [(name, allowed) for name, allowed in _ALLOWED.items() if name in options]
-    return [name for name, allowed in named if not _is_one(options[name], allowed)]
+    return [name for name, allowed in named if not _is_among(options[name], allowed)]
 
 
-def _is_one(choice: object, allowed: tuple[object, ...]) -> bool:
+def _is_among(choice: object, allowed: tuple[object, ...]) -> bool:
     return any(type(choice) is type(a) and choice == a for a in allowed)
 
 
 def _require_allowed(
     options: Mapping[str, object], beside: str, other: str, op: str = "function"
 ) -> None:
-    for name in contradicting(options)[:1]:
+    for name in conflicting_options(options)[:1]:
         raise graph_error(
             "sizes are sharded by compiled programs of JAX, over all of a mesh",
             op=op,

@@ -176,7 +176,7 @@ class Stretching(Function):
         self, ones: Ones, error: CallError, args: tuple[object, ...]
     ) -> CallError:
         """Add the inputs to an error of axes that do not broadcast."""
-        symbols = _unequal(resolve_ones(self._family.written, ones).graph, args)
+        symbols = _unequal_symbols(resolve_ones(self._family.written, ones).graph, args)
         sources = "".join(self._family.sources(symbols))
         mark = "\n  arguments: "
         problem, *arguments_text = error.args[0].split(mark, 1)
@@ -218,7 +218,7 @@ class Stretching(Function):
             more = program.stats()
             total.calls += more.calls
             total.numpy_calls += more.numpy_calls
-            total.compilations += [_recorded(c, where) for c in more.compilations]
+            total.compilations += [_with_place(c, where) for c in more.compilations]
             total.changes += [f"{change}, {where}" for change in more.changes]
         return total
 
@@ -277,11 +277,11 @@ def _shape(argument: Any) -> tuple[int, ...]:
     return shape if isinstance(shape, tuple) and type(argument) is not Value else ()
 
 
-def _recorded(compilation: Compilation, where: str) -> Compilation:
+def _with_place(compilation: Compilation, where: str) -> Compilation:
     return replace(compilation, reason=f"{compilation.reason}, {where}")
 
 
-def _unequal(graph: Graph, args: Sequence[object]) -> list[Symbol]:
+def _unequal_symbols(graph: Graph, args: Sequence[object]) -> list[Symbol]:
     """Return the symbols of the first two sizes of a graph that do not broadcast."""
     sizes: dict[Symbol, int] = {}
     for value, arg in zip(graph.inputs, args, strict=True):

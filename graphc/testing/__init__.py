@@ -9,7 +9,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from graphc.errors import TooManyCompilationsError, graph_error
-from graphc.runtime.driver.stance import CompilationLimit, require_functions, within
+from graphc.runtime.driver.stance import (
+    CompilationLimit,
+    apply_limit,
+    require_functions,
+)
 
 
 @contextmanager
@@ -32,5 +36,5 @@ def assert_compiles(*functions: object, at_most: int) -> Generator[None]:
         problem = "at_most is a number of compilations"
         raise graph_error(problem, op="assert_compiles", got=repr(at_most))
     require_functions(functions, "assert_compiles")
-    with within(CompilationLimit(at_most, functions, TooManyCompilationsError)):
+    with apply_limit(CompilationLimit(at_most, functions, TooManyCompilationsError)):
         yield

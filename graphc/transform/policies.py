@@ -10,12 +10,7 @@ import numpy as np
 
 from graphc.control.scan import SCAN, parts_of
 from graphc.errors import graph_error, shortened
-from graphc.ir.graph.bodies import (
-    bodies_in,
-    bodies_of,
-    has_bodies,
-    inner_nodes_and_sizes,
-)
+from graphc.ir.graph.bodies import bodies_in, bodies_of, has_bodies, sized_inner_nodes
 from graphc.ir.graph.build import SIZE_OP, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.integers import as_integer, integer_or_none
@@ -313,7 +308,7 @@ def symbols_of(graph: Graph) -> list[Symbol]:
     if not graph.may_have_bodies:
         return [s for s in symbols if s not in unknown]
     computed = {s for inner in bodies_in(graph.nodes) for s in inner.computed_sizes}
-    for node, sizes in inner_nodes_and_sizes(graph.nodes):
+    for node, sizes in sized_inner_nodes(graph.nodes):
         for symbol in _symbols_of([node]) if sizes or computed else ():
             own_symbol = (symbol,) if symbol in computed else ()
             size = sizes.get(symbol)

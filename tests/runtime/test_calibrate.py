@@ -29,4 +29,4 @@ def test_the_command_prints_a_row(monkeypatch, capsys):
     assert min(measured) > 0 and row.read >= 0 == row.launch
     compiling = row.compiled, row.crowded, row.compiled_alike, row.looped
     assert min(compiling) >= 0 and max(compiling) > 0
-    assert calibrate._launch() > 0  # on a CPU, it is no separate cost
+    assert calibrate._launch_seconds() > 0  # on a CPU, it is no separate cost

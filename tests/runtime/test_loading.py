@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime.driver.loading import loaded
+from graphc.runtime.driver.loading import code_objects
 
 
 def codes(code):
@@ -27,7 +27,7 @@ def shown(code):
 def test_parts_have_the_lines_of_the_whole(backend, dims):
     x = gt.matrix("x")
     text = graphc.function([x], gt.linalg.det(x), backend=backend, dims=dims).source
-    parts = loaded(text, "program.py")
+    parts = code_objects(text, "program.py")
     assert len(parts) == 2
     whole = compile(text, "program.py", "exec")
     found = [c for part in parts for c in list(codes(part))[1:]]
@@ -35,7 +35,7 @@ def test_parts_have_the_lines_of_the_whole(backend, dims):
 
 
 def test_a_text_of_another_ending_is_compiled_as_it_is():
-    (code,) = loaded("x = 1\n", "other.py")
+    (code,) = code_objects("x = 1\n", "other.py")
     found = {}
     exec(code, found)
     assert found["x"] == 1 and code.co_filename == "other.py"

@@ -40,9 +40,9 @@ def kept(tmp_path):
 def planned(monkeypatch):
     """The graphs for which plans have been made."""
     made = []
-    first = Pipeline._made
+    first = Pipeline._make_first
     note = lambda self: made.append(self.written) or first(self)
-    monkeypatch.setattr(Pipeline, "_made", note)
+    monkeypatch.setattr(Pipeline, "_make_first", note)
     return made
 
 
@@ -151,7 +151,7 @@ def test_generated_programs_have_the_same_facts(kept):
 SCRIPT = """
     import sys, numpy as np, graphc, graphc.tensor as gt
     from graphc.runtime.pipeline import Pipeline
-    first = Pipeline._made
+    first = Pipeline._make_first
     Pipeline._made = lambda self: print("planned") or first(self)
     def step(c, v):
         w = gt.where(v > 0, v, c[0])

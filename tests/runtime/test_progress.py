@@ -52,7 +52,7 @@ def test_a_long_compilation_is_a_line_that_goes_away(monkeypatch):
     monkeypatch.setattr(progress, "LONG", 0.0)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    line = progress.begun(lambda: "compiling segment 0")
+    line = progress.show_progress(lambda: "compiling segment 0")
     while not terminal.getvalue():
         time.sleep(0.001)
     line.end()
@@ -79,7 +79,7 @@ def test_nothing_is_written_where_it_is_not_wanted(monkeypatch, how):
     terminal = io.StringIO() if how == "no terminal" else Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setattr(graphc.config, "progress", how == "no terminal")
-    assert progress.begun(lambda: "compiling") is None
+    assert progress.show_progress(lambda: "compiling") is None
 
 
 def test_an_interrupted_compilation_is_not_counted(monkeypatch):

@@ -150,7 +150,7 @@ def test_quick_and_public_are_one(dtype):
     names = {"jax": jax, "np": np}
     exec("\n".join(graphc.backends.placing.ON_DEVICE), names)
     public, (device, *_) = names["on_device"], jax.devices()
-    quick = xla.quick(jax, public)
+    quick = xla.faster_on_device(jax, public)
     with jax.enable_x64(True):
         likes = [jnp.ones(3), jax.device_put(np.ones(3), device), None]
     wide = np.arange(24).reshape(4, 6).astype(dtype)
@@ -172,7 +172,7 @@ def test_arrays_that_are_like_no_other_are_where_jax_places_them_now():
         asked.append(array)
         return jax.device_put(array, like)
 
-    quick, array = xla.quick(jax, public), np.arange(3.0, dtype="float32")
+    quick, array = xla.faster_on_device(jax, public), np.arange(3.0, dtype="float32")
     usual = jax.config.jax_default_device
     for device in (usual, jax.devices()[0], usual):
         with jax.default_device(device):
@@ -183,7 +183,8 @@ def test_arrays_that_are_like_no_other_are_where_jax_places_them_now():
 
 
 def test_arrays_are_placed_while_jax_traces():
-    quick, array = xla.quick(jax, jax.device_put), np.arange(3.0, dtype="float32")
+    quick = xla.faster_on_device(jax, jax.device_put)
+    array = np.arange(3.0, dtype="float32")
     for _ in range(2):  # traced arrays tell no place; placed ones go in
         doubled = jax.jit(lambda x: quick(array) + x)(array)
         np.testing.assert_array_equal(doubled, 2 * array)
@@ -193,7 +194,7 @@ def test_arrays_are_placed_while_jax_traces():
 def test_a_changed_jax_is_asked_in_public():
     other = type(jax)("jax")
     public = lambda array, like=None: array
-    assert xla.quick(other, public) is public
+    assert xla.faster_on_device(other, public) is public
 
 
 def test_saved_programs_place_arrays_in_public(tmp_path):

@@ -30,7 +30,7 @@ from graphc.ops.common.conditions import Checking
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
-from graphc.runtime.shards import for_nothing, with_mesh
+from graphc.runtime.shards import unused_mesh_error, with_mesh
 from graphc.runtime.variants.decisions import decisions_of
 
 Frontend = Literal["jax", "numpy"]
@@ -139,7 +139,7 @@ def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:
     dims = with_mesh(options.dims, mesh, {"backend": options.backend}, "jit")
     options = replace(options, dims=dims)
     if options.mesh is None and mesh is not None:
-        raise for_nothing("jit")
+        raise unused_mesh_error("jit")
     if options.mesh is not None and contradiction:
         hint = "leave them out: graphc.Shard in dims says where arrays lie"
         raise graph_error(contradiction, op="jit", hint=hint)

@@ -177,7 +177,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         if known is not None:  # JAX has forgotten what it compiled
             self._known.forget(args, named)
         try:
-            with stance.called(self, getattr(self, "__name__", "")):
+            with stance.attribute_compilations(self, getattr(self, "__name__", "")):
                 return self._compiled(args, named)
         except (stance.Refused, NoCompileError) as error:
             raise self._refused(error, args, named) from None
@@ -301,7 +301,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         if family.wants_program(sizes):
             raise SizesVary
         try:
-            stance.begins(self)
+            stance.note_compilation(self)
             if not all(map(is_array, call.leaves)):
                 return self._function(*args, **named)
             traced = self._begun.timing(lambda: family.trace(sizes))
@@ -344,7 +344,7 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def trace(self, /, *args: object, **named: object) -> "Traced":
         """Trace one exact compilation for these arguments, as in JAX."""
-        with stance.lifted():
+        with stance.lift_limits():
             try:
                 return self._exact.trace(*args, **named)
             except SizesVary:

@@ -386,7 +386,7 @@ def with_inner_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
             stack += reversed(body.nodes)
 
 
-def inner_nodes_and_sizes(
+def sized_inner_nodes(
     nodes: Iterable[Node],
 ) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
     """Like `with_inner_nodes`, but with the replacements for the sizes of each body."""

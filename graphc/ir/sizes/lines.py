@@ -62,7 +62,7 @@ def next_determining(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
     return counts.index(least)
 
 
-def axis_message_end(part: Quotient | None, origins: str) -> str:
+def message_end(part: Quotient | None, origins: str) -> str:
     """The end of a message about the size of an axis; `origins` of known sizes."""
     where = f", where {origins}" if origins else ""
     symbol = None if part is None else part.symbol

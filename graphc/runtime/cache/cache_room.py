@@ -22,13 +22,13 @@ except ImportError:  # Windows: processes may clear at once, which does no harm
     _locks: ModuleType | None = None  # type: ignore[no-redef]
 
 PAUSE = 10.0  # seconds, at least, from one look at the directory to the next
-LEFT = 0.9  # share of the room that is left filled when files are removed
+SHARE_KEPT = 0.9  # share of the room that is left filled when files are removed
 _LOCK = ".graphc-clearing"
 _last: dict[str, float] = {}
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _CachedFile:
     """A file of the cache: its size in bytes, and when it was last used."""
 
     path: str
@@ -51,24 +51,24 @@ def clear(directory: str, folders: tuple[str, ...]) -> None:
     if now - _last.get(directory, -PAUSE) < PAUSE:
         return
     _last[directory] = now
-    with suppress(OSError), _alone(directory):
-        _clear([Path(directory, folder) for folder in folders])
+    with suppress(OSError), _hold_lock(directory):
+        _remove_oldest([Path(directory, folder) for folder in folders])
 
 
-def _clear(folders: list[Path]) -> None:
+def _remove_oldest(folders: list[Path]) -> None:
     files = [file for folder in folders for file in _files(folder)]
     total = sum(file.bytes for file in files)
     if total <= config.cache_bytes:
         return
     for file in sorted(files, key=lambda file: file.used):
-        if total <= LEFT * config.cache_bytes:
+        if total <= SHARE_KEPT * config.cache_bytes:
             return
         with suppress(OSError):
             os.unlink(file.path)
         total -= file.bytes
 
 
-def _files(folder: Path) -> Iterator[_Kept]:
+def _files(folder: Path) -> Iterator[_CachedFile]:
     """Yield the files of a folder, except links and files that are being written."""
     try:
         entries = list(os.scandir(folder))
@@ -81,11 +81,11 @@ def _files(folder: Path) -> Iterator[_Kept]:
             status = entry.stat(follow_symlinks=False)
             if entry.is_file(follow_symlinks=False):
                 used = max(status.st_atime, status.st_mtime)
-                yield _Kept(entry.path, status.st_size, used)
+                yield _CachedFile(entry.path, status.st_size, used)
 
 
 @contextmanager
-def _alone(directory: str) -> Generator[None]:
+def _hold_lock(directory: str) -> Generator[None]:
     """Let no other process clear meanwhile. Raises BlockingIOError where one does."""
     if _locks is None:
         yield

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from graphc.ir.config import config
-from graphc.runtime.cache.program_cache import EXECUTABLES, make_room, usable
+from graphc.runtime.cache.program_cache import EXECUTABLES, is_usable, make_room
 from graphc.runtime.cache.whole_files import write_whole
 from graphc_serving import private_jax
 
@@ -47,8 +47,8 @@ class Executables:
         if self._jax is None or config.cache_dir is None or _OWN.undo is not None:
             return
         path = Path(config.cache_dir, EXECUTABLES)
-        if usable(path):
-            _OWN.undo = _entered(self._jax, path)
+        if is_usable(path):
+            _OWN.undo = _set_options(self._jax, path)
 
     def leave(self) -> None:
         """Restore JAX's own settings."""
@@ -89,7 +89,7 @@ class _Entries:
         return _EntryFile(self._path / name)
 
 
-def _entered(jax: ModuleType, path: Path) -> ExitStack:
+def _set_options(jax: ModuleType, path: Path) -> ExitStack:
     """Set options of JAX for this thread, except those that this JAX lacks."""
     stack = ExitStack()
     reset = importlib.import_module(_PUBLIC).reset_cache

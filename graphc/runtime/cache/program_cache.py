@@ -38,7 +38,7 @@ def read(directory: str, key: str) -> ProgramFacts | None:
     path = Path(directory, PROGRAMS, f"{key}.json")
     try:
         require_own(os.stat(path.parent), "the directory")
-        facts = _parsed(_bytes_of(path), key)
+        facts = _facts_in(_bytes_of(path), key)
         cache_room.touch(path)
         return facts
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def require_own(status: os.stat_result, what: str) -> None:
         raise _Unfit(f"others can write {what}: chmod go-w")
 
 
-def _parsed(content: bytes, key: str) -> ProgramFacts:
+def _facts_in(content: bytes, key: str) -> ProgramFacts:
     head, _, body = content.partition(b"\n")
     title, _, format_and_digest = head.decode("ascii", "replace").rpartition(
         f"{_HEAD} "
@@ -86,12 +86,12 @@ def _parsed(content: bytes, key: str) -> ProgramFacts:
         fields = json.loads(body)
         if fields.pop("key") != key:
             raise _Unfit("it is the program of another graph")
-        return _checked(ProgramFacts(**fields))
+        return _checked_facts(ProgramFacts(**fields))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise _Unfit("it is not a program of graphc") from None
 
 
-def _checked(facts: ProgramFacts) -> ProgramFacts:
+def _checked_facts(facts: ProgramFacts) -> ProgramFacts:
     kinds = {"text": str, "alone": bool, "wide": bool, "padded": bool, "segments": int}
     if any(type(getattr(facts, name)) is not kind for name, kind in kinds.items()):
         raise TypeError
@@ -111,7 +111,7 @@ def write(directory: str, key: str, facts: ProgramFacts) -> None:
     head = f"{_HEAD} {FORMAT} {sha256(body).hexdigest()}\n".encode()
     path = Path(directory, PROGRAMS, f"{key}.json")
     try:
-        own_folder(path.parent)
+        make_own_folder(path.parent)
         write_whole(path, head + body, private=True)
     except OSError as error:
         _tell(path.parent, f"it cannot be written: {error.strerror}")
@@ -123,7 +123,7 @@ def make_room(directory: str) -> None:
     cache_room.clear(directory, (PROGRAMS, EXECUTABLES))
 
 
-def own_folder(path: Path) -> None:
+def make_own_folder(path: Path) -> None:
     """Make a directory that nobody else can write."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -137,10 +137,10 @@ def _tell(path: Path, reason: str) -> None:
         warnings.warn(problem, CacheWarning, stacklevel=user_level())
 
 
-def usable(path: Path) -> bool:
+def is_usable(path: Path) -> bool:
     """Whether a directory, made if need be, is this user's alone; else warn once."""
     try:
-        own_folder(path)
+        make_own_folder(path)
         require_own(os.stat(path), "it")
     except OSError as error:
         _tell(path, f"it cannot be written: {error.strerror}")

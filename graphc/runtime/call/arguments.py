@@ -71,7 +71,7 @@ class Signature:
             raise self.mismatch(problem, "unexpected")
         by_position = dict(enumerate(args))
         for name, argument in named.items():
-            position = self._position(name)
+            position = self._position_of(name)
             if position in by_position:
                 raise self.mismatch(f"input {name!r} is given twice", "unexpected")
             by_position[position] = argument
@@ -79,10 +79,10 @@ class Signature:
         missing = [n for i, n in enumerate(self._names) if i not in by_position]
         if missing:
             problem = f"missing inputs: {', '.join(missing)}"
-            raise self.mismatch(problem, "missing", self._unpacked(args))
+            raise self.mismatch(problem, "missing", self._unpacked_call(args))
         return tuple(by_position[i] for i in range(count))
 
-    def _unpacked(self, args: ArgumentValues) -> str:
+    def _unpacked_call(self, args: ArgumentValues) -> str:
         """Return a hint at the call that is meant where all arguments came as one."""
         only = args[0] if len(args) == 1 else None
         if isinstance(only, dict) and {*only} <= {*self._names}:
@@ -90,7 +90,7 @@ class Signature:
         listed = isinstance(only, (list, tuple)) and len(only) == len(self._names)
         return "write f(*arguments)" if listed else ""
 
-    def _position(self, name: str) -> int:
+    def _position_of(self, name: str) -> int:
         count = self._names.count(name)
         if count == 1:
             return self._names.index(name)
@@ -121,25 +121,25 @@ class Signature:
         Raises CallError for what is no array or number that may be cast to the dtypes
         of the inputs.
         """
-        copies = self._own(args)
+        copies = self._own_copies(args)
         if copies is not None:
             return copies
         admitted, cast = list(args), False
         for i, dtype in enumerate(self.dtypes):
             argument = args[i]
             if type(argument) is not np.ndarray or argument.dtype != dtype:
-                converted = admitted[i] = self._admitted(i, argument)
+                converted = admitted[i] = self._admit_one(i, argument)
                 cast = cast or _differs(converted, dtype)
         if cast:
             admitted = self._cast(admitted, args)
         if self._jax is None:
             return tuple(admitted)
         jax = self._jax
-        take = partial(_placed, jax) if jax.config.jax_disable_jit else _own
+        take = partial(_placed_copy, jax) if jax.config.jax_disable_jit else _own_copy
         pairs = zip(admitted, self._padded, strict=True)
         return tuple([a if padded else take(a) for a, padded in pairs])
 
-    def _own(self, args: ArgumentValues) -> ArgumentValues | None:
+    def _own_copies(self, args: ArgumentValues) -> ArgumentValues | None:
         """Return the arguments if arrays of NumPy need at most a copy, or else None.
 
         This is the most frequent case.
@@ -159,15 +159,15 @@ class Signature:
     def _cast(self, admitted: list[object], args: ArgumentValues) -> list[object]:
         """Cast the arguments to the dtypes of the inputs, where that is allowed."""
         try:
-            return self._checked(admitted)
+            return self._cast_checked(admitted)
         except CallError as error:
             raise self.misfit(error, args) from None
 
-    def _admitted(self, i: int, argument: object) -> object:
+    def _admit_one(self, i: int, argument: object) -> object:
         """Return one argument in a form that the program takes, or will refuse."""
         kind = type(argument)
         if kind is int and int not in self.plain:
-            return self._shared(i, argument)
+            return self._admit_by_table(i, argument)
         if kind in self.plain or isinstance(argument, (type, np.generic)):
             return argument
         if isinstance(argument, Value):
@@ -175,10 +175,10 @@ class Signature:
             problem = f"is the symbolic value {argument!r}"
             raise self._refusal(i, problem, "argument", hint)
         if hasattr(argument, "aval"):
-            return self._of_jax(i, argument)
-        return self._shared(i, argument)
+            return self._admit_jax_array(i, argument)
+        return self._admit_by_table(i, argument)
 
-    def _shared(self, i: int, argument: object) -> object:
+    def _admit_by_table(self, i: int, argument: object) -> object:
         """Admit an argument by the table that saved models use, too."""
         try:
             converted = admitted(argument, self.dtypes[i], self._casting)
@@ -190,13 +190,13 @@ class Signature:
             raise self._refusal(i, "holds symbolic values", "argument", hint)
         return converted
 
-    def _of_jax(self, i: int, array: Any) -> object:
+    def _admit_jax_array(self, i: int, array: Any) -> object:
         if str(array.dtype).startswith("key<") and self.dtypes[i] == np.uint32:
             words = sys.modules["jax"].random.key_data(array)
             return words if self._backend == "jax" else np.asarray(words)
         if self._backend == "jax":
             self._mixed = self._mixed or _differs(array, self.dtypes[i])
-            self._know(type(array))
+            self._note_kind(type(array))
             return array
         try:
             weak = getattr(array, "weak_type", False) and not array.shape
@@ -208,7 +208,7 @@ class Signature:
             hint = 'compile with backend="jax"'
             raise self._refusal(i, problem, "traced", hint) from None
 
-    def _know(self, kind: type) -> None:
+    def _note_kind(self, kind: type) -> None:
         """Let arrays of JAX pass without admission, unless some must be cast."""
         if self._mixed:
             self.plain.discard(kind)
@@ -251,12 +251,12 @@ class Signature:
     def check(self, args: ArgumentValues) -> CallError | None:
         """Return the error of the arguments, or None if they fit."""
         try:
-            self._checked(args)
+            self._cast_checked(args)
         except CallError as error:
             return self.misfit(error, args)
         return None
 
-    def _checked(self, args: Sequence[object]) -> list[object]:
+    def _cast_checked(self, args: Sequence[object]) -> list[object]:
         """Cast the arguments to the inputs' dtypes. Raises CallError of any misfit."""
         try:
             result = self._check(*args)
@@ -287,12 +287,12 @@ class Signature:
     def text(self, args: ArgumentValues) -> str:
         """The arguments as a message shows them."""
         pairs = list(zip(self._names, args, strict=True))
-        shown = [f"{shortened(n, LONGEST)}: {_shown(a)}" for n, a in pairs]
+        shown = [f"{shortened(n, LONGEST)}: {_argument_text(a)}" for n, a in pairs]
         more = ["..."] if len(shown) > _MOST_SHOWN else []
         return ", ".join(shown[:_MOST_SHOWN] + more)
 
 
-def _own(argument: object) -> object:
+def _own_copy(argument: object) -> object:
     """Return an argument; an array of NumPy is copied, as the caller may change it.
 
     Copying 20 small arrays takes 6 us; JAX's own copies, by `device_put`, take 2,000.
@@ -300,8 +300,8 @@ def _own(argument: object) -> object:
     return copy(argument) if isinstance(argument, np.ndarray) else argument
 
 
-def _placed(jax: ModuleType, argument: object) -> object:
-    """Copy as `_own` does, but to a JAX array, where JAX does not trace."""
+def _placed_copy(jax: ModuleType, argument: object) -> object:
+    """Copy as `_own_copy` does, but to a JAX array, where JAX does not trace."""
     if not isinstance(argument, np.ndarray):
         return argument
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
@@ -321,7 +321,7 @@ def _holds_values(items: object) -> bool:
     return isinstance(items, Value)
 
 
-def _shown(argument: object) -> str:
+def _argument_text(argument: object) -> str:
     shape = getattr(argument, "shape", None)
     array = isinstance(argument, np.ndarray) or hasattr(argument, "aval")
     if isinstance(shape, tuple) and (shape or array):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from graphc.runtime.driver.stance import refusing
+from graphc.runtime.driver.stance import forbidding_limit
 
 COMPILED = 0.1  # seconds to compile a copy, about, for an NVIDIA H100
 
@@ -39,7 +39,7 @@ class DeviceCopy:
         """Return a copy of `array`, whose shape is the one that this is planned for."""
         compiled = self._compiled
         if compiled is None:
-            if self._spent < COMPILED or refusing(self._owner) is not None:
+            if self._spent < COMPILED or forbidding_limit(self._owner) is not None:
                 return self._timed(array)
             self._compiled = compiled = self._jax.jit(self._on_device)
         with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are

@@ -102,7 +102,7 @@ class Ending:
     finish: Callable[[list[Any]], object]
 
 
-def runner(
+def plan_runner(
     plan: CallPlan,
     args: ArgumentValues,
     outputs: Outputs,
@@ -111,10 +111,10 @@ def runner(
 ) -> Run:
     """Return a function that runs calls of the signature of `args` by their plan."""
     buffers = zip(args, plan.buffers, strict=True)
-    handed = tuple([_handed_over(*pair, site.launches) for pair in buffers])
+    handed = tuple([_argument_text(*pair, site.launches) for pair in buffers])
     results = zip(plan.stored, plan.cuts, strict=True)
-    returned = tuple([_returned(*pair, site.launches) for pair in results])
-    call = site.calls.call([*_shaped(args, plan), *plan.integers])
+    returned = tuple([_result_text(*pair, site.launches) for pair in results])
+    call = site.calls.call([*_stand_ins(args, plan), *plan.integers])
     jax, config = site.jax, site.jax.config
     scope = {"nans": jax.debug_nans, "infs": jax.debug_infs, "config": config}
     scope |= _HELPERS | vars(site)
@@ -123,22 +123,22 @@ def runner(
             scope |= {f"s{i}": stored, f"d{i}": a.dtype}
             scope[f"i{i}"] = _part(a.shape, stored)
             if site.launches:
-                scope[f"p{i}"] = _padded_there(site, a.shape, stored, a.dtype)
+                scope[f"p{i}"] = _padding_copy(site, a.shape, stored, a.dtype)
     for i, (stored, true) in enumerate(zip(plan.stored, plan.cuts, strict=True)):
         if true is not None:
             scope[f"t{i}"] = _part(true, stored)
             if site.launches:
-                scope[f"c{i}"] = _cut_there(site, stored, true)
+                scope[f"c{i}"] = _cutting_copy(site, stored, true)
     scope |= {f"n{i}": n for i, n in enumerate(call.numbers)} | {"jitted": call.jitted}
     if ending is not None:
         scope |= vars(ending)
     form = call.operands, call.is_single, ending is not None
-    exec(_code(handed, returned, outputs, *form), scope)
+    exec(_run_code(handed, returned, outputs, *form), scope)
     run: Run = scope["run"]
     return run
 
 
-def _shaped(args: ArgumentValues, plan: CallPlan) -> list[NDArray]:
+def _stand_ins(args: ArgumentValues, plan: CallPlan) -> list[NDArray]:
     """Make arrays, of any content, in the shapes in which arguments are handed over."""
     pairs = zip(args, plan.buffers, strict=True)
     shapes = [np.shape(a) if stored is None else stored for a, stored in pairs]
@@ -154,7 +154,7 @@ _HELPERS: dict[str, Any] = {
 }
 
 
-def _handed_over(argument: Any, stored: KnownShape | None, launches: bool) -> str:
+def _argument_text(argument: Any, stored: KnownShape | None, launches: bool) -> str:
     """Return the text that hands over an argument, with `{0}` for its number.
 
     An argument of a weak type goes into a buffer even where its shape fits: buffers
@@ -171,7 +171,7 @@ def _handed_over(argument: Any, stored: KnownShape | None, launches: bool) -> st
     return "where_xla_takes_it(zeros(s{0}, d{0}))" if large else "zeros(s{0}, d{0})"
 
 
-def _returned(stored: KnownShape, true: KnownShape | None, launches: bool) -> str:
+def _result_text(stored: KnownShape, true: KnownShape | None, launches: bool) -> str:
     """Return the text that returns a result, cut to the shape `true`.
 
     A part of less than half of the result is copied, so as not to keep all of it in
@@ -185,7 +185,7 @@ def _returned(stored: KnownShape, true: KnownShape | None, launches: bool) -> st
     return "place(asarray(r{0})[t{0}]" + copied + ", r{0})"
 
 
-def _padded_there(
+def _padding_copy(
     site: CallSite, true: KnownShape, stored: KnownShape, dtype: DType
 ) -> DeviceCopy:
     """Make the copy of an argument into a buffer of zeros, on an accelerator."""
@@ -200,7 +200,7 @@ def _padded_there(
     return DeviceCopy(site.jax, by_host, lambda a: jnp.pad(a, widths), site.owner)
 
 
-def _cut_there(site: CallSite, stored: KnownShape, true: KnownShape) -> DeviceCopy:
+def _cutting_copy(site: CallSite, stored: KnownShape, true: KnownShape) -> DeviceCopy:
     """Make the copy that cuts a result to its true shape, on an accelerator."""
     part, place = _part(true, stored), site.place
     assert place is not None
@@ -219,7 +219,7 @@ def _part(shape: KnownShape, stored: KnownShape) -> Any:
 
 
 @lru_cache(_FORMS)
-def _code(
+def _run_code(
     handed: tuple[str, ...],
     returned: tuple[str, ...],
     outputs: Outputs,

@@ -14,7 +14,9 @@ import numpy as np
 from graphc.ir.types import JaxArray
 
 
-def around(jax: ModuleType, program: Callable[..., object]) -> Callable[..., object]:
+def with_true_checks(
+    jax: ModuleType, program: Callable[..., object]
+) -> Callable[..., object]:
     """Wrap a program, so that its true elements are checked in place of its padding."""
 
     nans, infs = jax.debug_nans, jax.debug_infs
@@ -38,9 +40,9 @@ def checking_true_elements(
         return program(*args)
     results = unchecked(jax, program, *args)
     if nans:
-        _refuse(jax, results, "nan", np.isnan)
+        _refuse_invalid(jax, results, "nan", np.isnan)
     if infs:
-        _refuse(jax, results, "inf", np.isinf)
+        _refuse_invalid(jax, results, "inf", np.isinf)
     return results
 
 
@@ -50,7 +52,7 @@ def unchecked(jax: ModuleType, program: Callable[..., object], *args: object) ->
         return program(*args)
 
 
-def _refuse(
+def _refuse_invalid(
     jax: ModuleType, results: object, kind: str, is_invalid: Callable[..., JaxArray]
 ) -> None:
     for path, x in jax.tree_util.tree_leaves_with_path(results):

@@ -46,9 +46,9 @@ def call_plan(
     driver does: integers of arguments, or counts of what the data select.
     """
     padded = plan.padded
-    if padded is None or not _by_shapes_alone(padded):
+    if padded is None or not _depends_on_shapes_alone(padded):
         return None
-    sizes = _axes(padded, shapes)
+    sizes = _axis_sizes(padded, shapes)
     if not all(_holds(guard, sizes) for guard, _ in padded.branch_guards):
         return None
     if not all(_holds(guard, sizes) for guard, _ in padded.guards):
@@ -56,12 +56,12 @@ def call_plan(
     sizes |= chosen_capacities(padded.rounded, sizes, known)
     arguments = zip(padded.original.inputs, plan.graph.inputs, strict=False)
     results = zip(padded.original.outputs, plan.graph.outputs, strict=False)
-    stored = tuple(_shape(new.type.shape, sizes) for _, new in results)
-    true = (_shape(v.type.shape, sizes) for v in padded.original.outputs)
+    stored = tuple(_numeric_shape(new.type.shape, sizes) for _, new in results)
+    true = (_numeric_shape(v.type.shape, sizes) for v in padded.original.outputs)
     triples = zip(true, stored, padded.ragged, strict=True)
     return CallPlan(
         tuple(
-            None if old is new else _shape(new.type.shape, sizes)
+            None if old is new else _numeric_shape(new.type.shape, sizes)
             for old, new in arguments
         ),
         tuple(sizes[s] for s in padded.lengths),
@@ -78,7 +78,7 @@ def _holds(guard: Guard, sizes: Mapping[Symbol, int]) -> bool:
     return left == right if guard.relation == "==" else left <= right
 
 
-def _by_shapes_alone(padded: PaddedGraph) -> bool:
+def _depends_on_shapes_alone(padded: PaddedGraph) -> bool:
     """Whether the shapes of the arguments tell all sizes of a call."""
     symbols = [*padded.capacities, *padded.lengths]
     return (
@@ -90,7 +90,7 @@ def _by_shapes_alone(padded: PaddedGraph) -> bool:
     )
 
 
-def _axes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int]:
+def _axis_sizes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int]:
     """Return the sizes of a call, by the symbols of axes."""
     sizes: dict[Symbol, int] = {}
     for value, shape in zip(padded.original.inputs, shapes, strict=True):
@@ -104,5 +104,5 @@ def _axes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int
     return sizes
 
 
-def _shape(shape: Sequence[Size], sizes: Mapping[Symbol, int]) -> KnownShape:
+def _numeric_shape(shape: Sequence[Size], sizes: Mapping[Symbol, int]) -> KnownShape:
     return tuple(evaluate(n, sizes) for n in shape)

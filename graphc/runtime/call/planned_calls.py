@@ -11,7 +11,7 @@ from graphc.ir.types import DType, JaxArray
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.key import kind_of
-from graphc.runtime.call.lines import CallSite, Ending, Run, runner
+from graphc.runtime.call.lines import CallSite, Ending, Run, plan_runner
 from graphc.runtime.call.plan import call_plan
 
 MOST_PLANS = 4096  # signatures, after which all are forgotten
@@ -35,7 +35,7 @@ class PlannedCalls:
         self._kind = kind_of(site.jax)
         self._acquire: dict[tuple[Hashable, ...], Callable[[], Run]] = {}
 
-    def around(self, otherwise: Run) -> Run:
+    def by_plans(self, otherwise: Run) -> Run:
         """Return a function that runs calls by plans, and others by `otherwise`."""
         acquire, kind = self._acquire, self._kind
 
@@ -50,7 +50,8 @@ class PlannedCalls:
         key = tuple([*map(self._kind, args)])
         if key in self._acquire:
             return True
-        run = self._planned(args, self._site) if self._may_be_planned(args) else None
+        may_be_planned = self._may_be_planned(args)
+        run = self._planned_run(args, self._site) if may_be_planned else None
         if run is None:
             return False
         if len(self._acquire) >= MOST_PLANS:
@@ -75,7 +76,9 @@ class PlannedCalls:
         array = cast("JaxArray", argument)
         return array.dtype == dtype and not array.committed
 
-    def ended(self, args: ArgumentValues, ending: Ending, otherwise: Run) -> Run | None:
+    def run_with_ending(
+        self, args: ArgumentValues, ending: Ending, otherwise: Run
+    ) -> Run | None:
         """Return a function for calls like one that has run, which end by `ending`.
 
         It is None where they cannot be planned, or where a result may be an argument or
@@ -84,7 +87,7 @@ class PlannedCalls:
         if not self._may_be_planned(args) or not self._gives_new_arrays():
             return None
         site = replace(self._site, otherwise=otherwise)
-        return self._planned(args, site, ending)
+        return self._planned_run(args, site, ending)
 
     def _gives_new_arrays(self) -> bool:
         """Whether no result is an input, or the same as another result."""
@@ -93,7 +96,7 @@ class PlannedCalls:
         is_repeated = len(outputs) < len(graph.outputs)
         return not is_repeated and outputs.isdisjoint(graph.inputs)
 
-    def _planned(
+    def _planned_run(
         self, args: ArgumentValues, site: CallSite, ending: Ending | None = None
     ) -> Run | None:
         shapes = [np.shape(a) for a in args]
@@ -103,4 +106,4 @@ class PlannedCalls:
             return None
         if plan is None:
             return None
-        return runner(plan, args, self._outputs, site, ending)
+        return plan_runner(plan, args, self._outputs, site, ending)

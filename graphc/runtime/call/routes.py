@@ -10,7 +10,7 @@ from graphc.runtime.call.copying import on_borrowed, on_copies, on_small_copies
 from graphc.runtime.call.dispatch import Route, Run, dispatcher
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
-from graphc.runtime.driver.misfits import missed
+from graphc.runtime.driver.misfits import miss_without_flags
 from graphc_serving import private_jax
 
 
@@ -65,10 +65,10 @@ class Routes:
         borrowing = dispatched(partial(calls.missed, borrowed=True))
         if miss is None or plain is None or borrowing is None:
             return
-        miss = missed(miss, segment.jitted)
+        miss = miss_without_flags(miss, segment.jitted)
         if segment.wide:
             miss = jax.enable_x64(True)(miss)
-            borrowing = xla.wide(jax, calls.run, borrowing)
+            borrowing = xla.with_64_bits(jax, calls.run, borrowing)
         dtypes, leave = signature.dtypes, calls.leave
         self.miss = miss
         self.device = Route(plain)

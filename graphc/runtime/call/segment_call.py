@@ -104,7 +104,7 @@ class SegmentCalls:
         if not inner.wide:
             return inner.jitted
         driver = self._driver
-        run = xla.wide(self.loaded.jax, driver, inner.jitted)
+        run = xla.with_64_bits(self.loaded.jax, driver, inner.jitted)
         return None if run is driver else run
 
     def _placed(

@@ -27,11 +27,11 @@ class OfSegment(Protocol):
         ...
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """The function of a route that only counts."""
 
 
-class Served:
+class ServedCalls:
     """The calls of one program so far, by the sizes of their arguments."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Served:
         """Return the route that counts calls of these sizes, whatever runs them."""
         key = frozenset(sizes.items())
         if key not in self._counters:
-            self._counters[key] = Route(_nothing)
+            self._counters[key] = Route(_do_nothing)
         return self._counters[key]
 
     def close(self) -> None:
@@ -92,8 +92,8 @@ class Served:
                     by_segment.setdefault(segment, []).append(i)
             for fitting in by_segment.values():
                 for i in fitting:
-                    so_far = calls[i]
+                    earlier = calls[i]
                     calls[i] = None
-                    if so_far is not None and len(fitting) == 1:
-                        calls[i] = so_far + count
+                    if earlier is not None and len(fitting) == 1:
+                        calls[i] = earlier + count
         return calls

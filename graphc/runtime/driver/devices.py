@@ -76,7 +76,7 @@ def target_of(device: object, backend: str, mesh: DeviceMesh | None = None) -> T
         return Target(costs_of(platform), mesh=mesh)
     if device is None:
         return Target(costs_of(_default_platform(jax)))
-    jax_device = _named(jax, device) if isinstance(device, str) else device
+    jax_device = _first_device(jax, device) if isinstance(device, str) else device
     if not isinstance(jax_device, jax.Device):
         raise graph_error(
             "`device` must say where JAX runs the program",
@@ -108,7 +108,7 @@ def _default_platform(jax: ModuleType) -> str:
     return platform
 
 
-def _named(jax: ModuleType, platform: str) -> object:
+def _first_device(jax: ModuleType, platform: str) -> object:
     """Return the first device of a platform."""
     try:
         if not platform:  # JAX would take "" for its default

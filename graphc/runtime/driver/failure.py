@@ -21,7 +21,7 @@ from graphc.errors import (
     user_place,
 )
 from graphc.ops.effects.assertions import EXCEPTIONS
-from graphc.runtime.driver.loading import loaded
+from graphc.runtime.driver.loading import code_objects
 
 
 class ProgramCallError(CallError):
@@ -35,7 +35,7 @@ class ProgramCallError(CallError):
         self.problem: str = problem
         self.error: str = error
 
-    def chosen(self, shown: CallError) -> Exception:
+    def for_users(self, shown: CallError) -> Exception:
         """Return the exception for users, of the class that a check asks for if any."""
         if not self.error:
             return shown
@@ -62,7 +62,7 @@ class Program:
     def load(self) -> Any:
         """Execute the text as a module of its own."""
         module = ModuleType("graphc_program")
-        for code in loaded(self.text, self.filename):
+        for code in code_objects(self.text, self.filename):
             exec(code, module.__dict__)
         module.__dict__.update(self.foreigns)
         module.__dict__["ProgramError"] = ProgramCallError  # it raises our own error
@@ -76,7 +76,7 @@ class Program:
             if frame.f_code.co_filename == self.filename
         ]
 
-    def asked_by(self, line: int) -> str:
+    def user_line_of(self, line: int) -> str:
         """Return the user's line that a program line is printed for, or ""."""
         for text in reversed(self.text.splitlines()[:line]):
             if text.lstrip().startswith("# "):
@@ -88,15 +88,15 @@ class Program:
 
 def call_error(error: Exception, program: Program, arguments: str) -> CallError:
     """Return the error that users see; its cause is `error` where that says more."""
-    problem, hint, kind, cause = _explained(error)
+    problem, hint, kind, cause = _explanation(error)
     frames = program.frames(error)
-    asked = program.asked_by(frames[-1][1]) if frames else ""
+    asked = program.user_line_of(frames[-1][1]) if frames else ""
     if asked:
         problem += f"\n  asked for by {asked}"
     shown = CallError(
         describe(problem, arguments=arguments, hint=hint, where=user_place()), kind
     )
-    shown.__cause__ = _bare(error) if cause else None
+    shown.__cause__ = _without_library_frames(error) if cause else None
     return shown
 
 
@@ -107,12 +107,12 @@ def not_pickled(function: str) -> GraphError:
     return graph_error(problem, op="pickle", got=function, hint=hint)
 
 
-def running(error: Exception, program: Program) -> Iterable[str]:
+def running_functions(error: Exception, program: Program) -> Iterable[str]:
     """Return the functions of the program in which the error was raised."""
     return {name for name, _ in program.frames(error)}
 
 
-def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
+def _explanation(error: Exception) -> tuple[str, str, ErrorKind, bool]:
     """Return the problem, a hint, its kind, and whether the exception says any more."""
     name = type(error).__name__
     if isinstance(error, ZeroDivisionError):
@@ -131,7 +131,7 @@ def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
     return f"{name}: {shortened(str(error), _LONGEST)}", "", "other", True
 
 
-def _bare(error: Exception) -> Exception:
+def _without_library_frames(error: Exception) -> Exception:
     """Return the exception without the frames of libraries that it came through."""
     error.__cause__ = None
     error.__suppress_context__ = True

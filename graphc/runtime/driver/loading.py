@@ -10,7 +10,7 @@ from types import CodeType
 from graphc.backends.prelude import helpers
 
 
-def loaded(text: str, filename: str) -> list[CodeType]:
+def code_objects(text: str, filename: str) -> list[CodeType]:
     """Return code objects that, executed one after the other, do what `text` does."""
     ending = helpers()
     if not text.endswith(ending):
@@ -22,11 +22,11 @@ def loaded(text: str, filename: str) -> list[CodeType]:
 
 @lru_cache(maxsize=256)  # small programs have few different lengths
 def _ending_at(filename: str, lines: int) -> CodeType:
-    return _moved(_ending(), filename, lines)
+    return _moved(_ending_code(), filename, lines)
 
 
 @cache
-def _ending() -> CodeType:
+def _ending_code() -> CodeType:
     return compile(helpers(), "<graphc program>", "exec")
 
 

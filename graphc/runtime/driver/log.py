@@ -10,8 +10,8 @@ from weakref import WeakMethod
 
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
-from graphc.runtime.driver.progress import ProgressLine, begun, logger
-from graphc.runtime.driver.stance import SEGMENT, begins
+from graphc.runtime.driver.progress import ProgressLine, logger, show_progress
+from graphc.runtime.driver.stance import SEGMENT, note_compilation
 from graphc.runtime.driver.xla import Event
 from graphc.transform.planning.plan import first_node_with_size
 
@@ -100,33 +100,35 @@ class Announcements:
         """Note that a segment is being traced for these sizes."""
         if not self.traces():
             return
-        begins(self, segment, sizes)
+        note_compilation(self, segment, sizes)
         now = time.perf_counter()
         if self.pending:
             self.pending[-1].ended = now
         self.executables.enter()
-        self.over()
+        self.end_progress()
         self.pending.append(_Pending(segment, sizes, now))
-        shown = self.teller() or _in_short
-        self._line = begun(lambda: f"compiling {shown(segment, sizes)}")
+        shown = self.teller() or _short_description
+        self._line = show_progress(lambda: f"compiling {shown(segment, sizes)}")
 
     def complete(self, segment: int, sizes: Mapping[str, int]) -> None:
         """Note that a segment is compiled for these sizes."""
-        self._done.add(_in_short(segment, sizes))
+        self._done.add(_short_description(segment, sizes))
 
     def completed(self) -> list[str]:
         """Return the segments that are compiled, each with its sizes, in order."""
-        pending = {_in_short(one.segment, one.sizes) for one in self.pending}
+        pending = {_short_description(one.segment, one.sizes) for one in self.pending}
         return sorted(self._done | pending)
 
-    def over(self) -> None:
+    def end_progress(self) -> None:
         """End the progress line of the compilation at hand, however that has ended."""
         if self._line is not None:
             self._line.end()
         self._line = None
 
 
-def _in_short(segment: int, sizes: Mapping[str, int], function: str = "") -> str:
+def _short_description(
+    segment: int, sizes: Mapping[str, int], function: str = ""
+) -> str:
     shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
     of_function = f" of {function}" * bool(function)
     return f"segment {segment}{of_function}" + (f" for {shown}" if shown else "")
@@ -149,7 +151,7 @@ class Log:
         self._seen: dict[int, list[dict[str, int]]] = {}
         self._interrupted: dict[int, dict[str, int]] = {}  # sizes by segment
         self.announced = announced
-        announced.teller = WeakMethod(self._in_words)  # the program outlives it
+        announced.teller = WeakMethod(self._description)  # the program outlives it
         self.done: list[Compilation] = []
         self._reported = 0
 
@@ -211,20 +213,20 @@ class Log:
             self._interrupted[last.segment] = last.sizes
         self._finish()
 
-    def _in_words(self, segment: int, sizes: Mapping[str, int]) -> str:
+    def _description(self, segment: int, sizes: Mapping[str, int]) -> str:
         """Describe a segment by its sizes and the first of the user's lines in it.
 
         A program that was found in a cache without its plan is not planned just for
         that.
         """
         if not self._prepared.planned:
-            return _in_short(segment, sizes, self._function)
+            return _short_description(segment, sizes, self._function)
         place = self._prepared.plan.segments[segment].nodes[0].place
-        named = {self._called(name): n for name, n in sizes.items()}
-        return f"{_in_short(segment, named, self._function)} at {place}"
+        named = {self._size_name(name): n for name, n in sizes.items()}
+        return f"{_short_description(segment, named, self._function)} at {place}"
 
     def _finish(self) -> None:
-        self.announced.over()
+        self.announced.end_progress()
         now, items = time.perf_counter(), self.announced.pending[:]
         del self.announced.pending[: len(items)]
         for item in items:
@@ -232,7 +234,7 @@ class Log:
             seconds = (item.ended or now) - item.started
             self.done.append(self._compilation(item.segment, seconds, item.sizes))
             if logger.isEnabledFor(logging.INFO):
-                words = self._in_words(item.segment, item.sizes)
+                words = self._description(item.segment, item.sizes)
                 logger.info("compiled %s in %.2f s", words, seconds)
 
     def _compilation(
@@ -244,14 +246,14 @@ class Log:
         self.announced.complete(segment, sizes)
         return Compilation(segment, seconds, reason, sizes)
 
-    def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
+    def reason_for(self, segment: int | None, sizes: dict[str, int]) -> str:
         """Return the reason for a compilation that is needed but not made."""
         if segment is None:
             return "an argument has another placement"
         if self._seen.get(segment):
             return self._reason(segment, sizes)
-        new = ", ".join(f"{self._called(name)} = {n}" for name, n in sizes.items())
-        asking = next((self._asked_by(segment, name) for name in sizes), "")
+        new = ", ".join(f"{self._size_name(name)} = {n}" for name, n in sizes.items())
+        asking = next((self._asking_line(segment, name) for name in sizes), "")
         start = f"segment {segment} is not compiled yet"
         return f"{start}: {new}{asking}" if new else start
 
@@ -263,21 +265,21 @@ class Log:
         changed: dict[str, list[str]] = {}
         for name, n in sizes.items():
             if name in last and last[name] != n:
-                text = f"{self._called(name)} changed from {last[name]} to {n}"
-                changed.setdefault(self._asked_by(segment, name), []).append(text)
+                text = f"{self._size_name(name)} changed from {last[name]} to {n}"
+                changed.setdefault(self._asking_line(segment, name), []).append(text)
         if changed:
             return "; ".join(
                 ", ".join(texts) + asking for asking, texts in changed.items()
             )
         return "another shape, placement or weak type of an argument"
 
-    def _called(self, name: str) -> str:
+    def _size_name(self, name: str) -> str:
         symbol = self._prepared.sizes.get(name)
         if symbol is None:
             return name
         return self._prepared.plan.names(self._names).get(symbol, symbol.name)
 
-    def _asked_by(self, segment: int, name: str) -> str:
+    def _asking_line(self, segment: int, name: str) -> str:
         """Say which line of the segment is the first to involve this size."""
         symbol = self._prepared.sizes.get(name)
         if symbol is None:

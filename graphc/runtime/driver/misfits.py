@@ -24,13 +24,13 @@ def has_flags(structure: object) -> bool:
     return type(structure) is dict and 0 in structure
 
 
-def fitting(run: Run, jitted: Callable[..., object]) -> Run:
+def without_flags(run: Run, jitted: Callable[..., object]) -> Run:
     """Make `run`, which calls a jitted segment, return its results without flags."""
     fit = _fit_of(jitted)
     return run if fit is None else lambda *args: fit(run(*args))
 
 
-def missed(miss: Run, jitted: Callable[..., object]) -> Run:
+def miss_without_flags(miss: Run, jitted: Callable[..., object]) -> Run:
     """Make a cache miss of JAX return results without flags.
 
     C++ does not keep calls that have flags.

@@ -35,7 +35,9 @@ class LoadedProgram:
     jax: Any  # None on NumPy
     announced: Announcements
     compilations: list[Compilation] = field(default_factory=list)
-    left: deque[dict[str, int]] = field(default_factory=lambda: deque(maxlen=MOST))
+    deferred_sizes: deque[dict[str, int]] = field(
+        default_factory=lambda: deque(maxlen=MOST)
+    )
 
 
 def load(program: Program) -> LoadedProgram:
@@ -49,7 +51,7 @@ def load(program: Program) -> LoadedProgram:
         announced.traces = lambda: not jax.config.jax_disable_jit
         announced.executables = Executables(jax)
         if hasattr(module, "on_device"):
-            module.on_device = xla.quick(jax, module.on_device)
+            module.on_device = xla.faster_on_device(jax, module.on_device)
         if hasattr(module, "agree_between"):
             module.agree_between = with_stance(module.agree_between, announced)
     return LoadedProgram(program, module, jax, announced)

@@ -53,7 +53,7 @@ class ProgressLine:
         self._thread.join()
 
 
-def begun(text: Callable[[], str]) -> ProgressLine | None:
+def show_progress(text: Callable[[], str]) -> ProgressLine | None:
     """Log that something begins, and show a line on the terminal if it takes long.
 
     `text` is called only where its text is needed. The result is None where there is no

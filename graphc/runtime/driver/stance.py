@@ -81,7 +81,7 @@ class Refused(Exception):
         return "nothing may be compiled here, but this call needs a compilation"
 
 
-def _of_process() -> tuple[CompilationLimit, ...]:
+def _limits_of_process() -> tuple[CompilationLimit, ...]:
     """Return the limits that the environment sets for this process."""
     stance = os.environ.get(VARIABLE) or "default"
     if stance not in STANCES:
@@ -90,7 +90,7 @@ def _of_process() -> tuple[CompilationLimit, ...]:
     return () if stance == "default" else (CompilationLimit(0),)
 
 
-_OF_PROCESS = _of_process()
+_OF_PROCESS = _limits_of_process()
 _LIMITS: ContextVar[tuple[CompilationLimit, ...]] = ContextVar(
     "limits", default=_OF_PROCESS
 )
@@ -98,7 +98,7 @@ _CALLED: ContextVar[tuple[object, str] | None] = ContextVar("called", default=No
 
 
 @contextmanager
-def within(limit: CompilationLimit) -> Generator[CompilationLimit]:
+def apply_limit(limit: CompilationLimit) -> Generator[CompilationLimit]:
     """Within: the limit holds in this thread, in addition to those outside of it."""
     token = _LIMITS.set((*_LIMITS.get(), limit))
     try:
@@ -132,7 +132,7 @@ def stance(
         problem = f"there is no such stance: {shortened(repr(stance))}"
         raise graph_error(problem, op="stance", expected=_EXPECTED)
     require_functions(functions, "stance")
-    return within(CompilationLimit(None if stance == "default" else 0, functions))
+    return apply_limit(CompilationLimit(None if stance == "default" else 0, functions))
 
 
 def require_functions(functions: tuple[object, ...], op: str) -> None:
@@ -148,7 +148,7 @@ def require_functions(functions: tuple[object, ...], op: str) -> None:
 
 
 @contextmanager
-def lifted() -> Generator[None]:
+def lift_limits() -> Generator[None]:
     """Within: the user asks for compilations, which no limit counts."""
     token = _LIMITS.set(())
     try:
@@ -158,7 +158,7 @@ def lifted() -> Generator[None]:
 
 
 @contextmanager
-def called(owner: object, name: str) -> Generator[None]:
+def attribute_compilations(owner: object, name: str) -> Generator[None]:
     """Within: what JAX compiles under this name is compiled for `owner`."""
     token = _CALLED.set((owner, f"jit({name})"))
     try:
@@ -167,7 +167,7 @@ def called(owner: object, name: str) -> Generator[None]:
         _CALLED.reset(token)
 
 
-def refusing(owner: object) -> CompilationLimit | None:
+def forbidding_limit(owner: object) -> CompilationLimit | None:
     """Return the limit that forbids `owner` to compile now; None if it may."""
     limits = _LIMITS.get()
     lifts = False
@@ -179,14 +179,14 @@ def refusing(owner: object) -> CompilationLimit | None:
     return None
 
 
-def begins(
+def note_compilation(
     owner: object, segment: int | None = None, sizes: Mapping[str, int] = {}
 ) -> None:
     """Note that a compilation is about to begin. Raises Refused where it may not."""
     limits = _LIMITS.get()
     if not limits:
         return
-    limit = refusing(owner)
+    limit = forbidding_limit(owner)
     if limit is not None:
         raise Refused(limit, segment, sizes)
     for limit in limits:
@@ -212,7 +212,7 @@ def with_stance(agree: Callable[..., None], owner: Compiling) -> Callable[..., N
     def agreeing(*call: object) -> None:
         *before, values = call
         assert isinstance(values, dict)
-        may_compile = refusing(owner) is None
+        may_compile = forbidding_limit(owner) is None
         compared: dict[str, object] = {"permission to compile": may_compile}
         if not may_compile:
             compared["compiled"] = owner.completed()
@@ -221,7 +221,7 @@ def with_stance(agree: Callable[..., None], owner: Compiling) -> Callable[..., N
     return agreeing
 
 
-def lowered(name: str) -> None:
+def count_lowered(name: str) -> None:
     """Count a function of this name, which JAX has lowered and is about to compile.
 
     Nothing is raised here, within JAX, since its cache would keep that.
@@ -251,7 +251,7 @@ class Placements:
 
     def note(self, sizes: Callable[[], Hashable], args: Iterable[object]) -> None:
         """Note that calls of these sizes are compiled for arguments placed so."""
-        placed = _placed(args)
+        placed = _placements(args)
         if placed:
             self._known.add((sizes(), placed))
 
@@ -261,13 +261,13 @@ class Placements:
         """Raise Refused where `owner` may not compile for a placement that is new."""
         if not _LIMITS.get():
             return
-        placed = _placed(args)
-        limit = refusing(owner) if placed else None
+        placed = _placements(args)
+        limit = forbidding_limit(owner) if placed else None
         if limit is not None and (sizes(), placed) not in self._known:
             raise Refused(limit)
 
 
-def _placed(args: Iterable[Any]) -> tuple[Hashable, ...]:
+def _placements(args: Iterable[Any]) -> tuple[Hashable, ...]:
     """Return the positions and shardings of arguments that are committed to devices."""
     return tuple((i, a.sharding) for i, a in enumerate(args) if _is_committed(a))
 

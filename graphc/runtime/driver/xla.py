@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphc.runtime.driver.stance import lowered
+from graphc.runtime.driver.stance import count_lowered
 from graphc_serving import private_jax
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -93,10 +93,12 @@ def _note(event: str, seconds: float, fun_name: str = "", **_: object) -> None:
     if event == COMPILED:
         EVENTS.note(fun_name, seconds)
     elif event == LOWERED:
-        lowered(fun_name)
+        count_lowered(fun_name)
 
 
-def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., object]:
+def faster_on_device(
+    jax: ModuleType, on_device: Callable[..., object]
+) -> Callable[..., object]:
     """Return an `on_device` that takes a tenth of its time from the second array on.
 
     An array is placed as another one is, or where JAX places arrays by default. The
@@ -136,7 +138,7 @@ def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., ob
     return placed
 
 
-def wide(
+def with_64_bits(
     jax: ModuleType, program: Callable[..., object], jitted: Callable[..., object]
 ) -> Callable[..., object]:
     """Return a `program` that runs `jitted` with 64 bits in a sixth of the time.

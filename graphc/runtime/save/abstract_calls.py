@@ -123,7 +123,7 @@ class Stages(ABC):
         segment = self.driver.segments[stage]
         if isinstance(segment, Node):
             if stage not in self._alone:
-                self._alone[stage] = _alone(segment)
+                self._alone[stage] = _jitted_node(segment)
             return self._alone[stage]
         return getattr(self._module, f"segment_{segment}")
 
@@ -149,7 +149,7 @@ class AbstractCall:
         for v in stages.plan.called.inputs:
             struct = self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)
             if v._symbol in known:
-                self._recorded(struct, np.array(known[v._symbol], v.dtype))
+                self._record_numbers(struct, np.array(known[v._symbol], v.dtype))
             self.arguments.append(struct)
 
     def take(self) -> None:
@@ -168,7 +168,7 @@ class AbstractCall:
     @property
     def numbers(self) -> list[Any]:
         """The arguments: integers of Python where these are known, else types."""
-        known = map(self._number_of, self.arguments)
+        known = map(self._known_numbers, self.arguments)
         pairs = zip(known, self.arguments, strict=True)
         return [a if n is None else int(n) for n, a in pairs]
 
@@ -176,32 +176,33 @@ class AbstractCall:
         with self._stages.jax.enable_x64(True):
             return self._stages.jax.ShapeDtypeStruct(tuple(shape), dtype)
 
-    def _recorded(self, struct: object, number: NDArray) -> object:
+    def _record_numbers(self, struct: object, number: NDArray) -> object:
         """Record the numbers that an array of this type holds; return the type."""
         self._numbers[id(struct)] = struct, number
         return struct
 
-    def _number_of(self, struct: object) -> NDArray | None:
+    def _known_numbers(self, struct: object) -> NDArray | None:
         """Return the numbers of an array, if they are known."""
         entry = self._numbers.get(id(struct))
         return None if entry is None else entry[1]
 
     def read(self, array: object, name: str) -> int:
         """Return the size that was given for a name, or that follows from others."""
-        number = self._number_of(array)
+        number = self._known_numbers(array)
         return self.sizes[name] if number is None else int(number)
 
     def number(self, number: float, dtype: str) -> Any:
         """Return the type of an integer or a float."""
-        return self._recorded(self._struct((), dtype), np.array(number, dtype))
+        return self._record_numbers(self._struct((), dtype), np.array(number, dtype))
 
     def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> object:
         """Return the type of a result of NumPy, with its numbers if they are known."""
-        numbers = list(map(self._number_of, operands))
+        numbers = list(map(self._known_numbers, operands))
         known = [n for n in numbers if n is not None]
         if len(known) == len(numbers):
             result = on_numbers(function, known)
-            return self._recorded(self._struct(result.shape, result.dtype), result)
+            struct = self._struct(result.shape, result.dtype)
+            return self._record_numbers(struct, result)
         dtype = on_numbers(function, [np.ones((), x.dtype) for x in operands]).dtype
         shape = np.broadcast_shapes(*[x.shape for x in operands])
         return self._struct(shape, dtype)
@@ -270,15 +271,16 @@ class AbstractCall:
 
     def run(self, stage: int, statics: Row, arrays: Sequence[object]) -> Sequence[Any]:
         """Return the result types of a program, which is made the first time."""
-        numbers = list(map(self._number_of, arrays))
+        numbers = list(map(self._known_numbers, arrays))
         structs = self._stages.result_types(stage, statics, arrays, numbers)
         known = [n for n in numbers if n is not None]
         if not self._stages.is_on_host(stage) or len(known) < len(arrays):
             return structs
-        return list(map(self._recorded, structs, self._stages.computed(stage, known)))
+        results = self._stages.computed(stage, known)
+        return list(map(self._record_numbers, structs, results))
 
 
-def _alone(node: Node) -> object:
+def _jitted_node(node: Node) -> object:
     """Compile a node of the host to a jitted function of its inputs but literals."""
     taken = [
         variable(f"x{i}", v.type) if literal_of(v) is None else v

@@ -15,7 +15,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.text.printer import has_text, to_text
 from graphc.ir.types import NDArray
-from graphc.runtime.save.exporter import ExportedModule, Exporter, lifted
+from graphc.runtime.save.exporter import ExportedModule, Exporter, lift_constants
 from graphc_serving.manifest import FORMAT, digest
 from graphc_serving.packages import needed
 from graphc_serving.reading import KEY
@@ -87,7 +87,7 @@ class Contents:
             "parameters": self.parameters,
             "structure": self.structure,
             "served": self.served,
-            "programs": [said for said, _ in self.programs],
+            "programs": [entry for entry, _ in self.programs],
             "steps": self.steps,
             "results": self.results,
         }
@@ -107,7 +107,7 @@ def contents_of(
         exporter.wide,
         casting,
         [[n, v.dtype.name, list(map(str, v.type.shape))] for n, v in pairs],
-        _structure(outputs),
+        _structure_data(outputs),
         exporter.served,
         list(exporter.programs.values()),
         exporter.steps(),
@@ -116,7 +116,7 @@ def contents_of(
     )
 
 
-def written(contents: Contents, graph: Graph | None) -> bytes:
+def file_bytes(contents: Contents, graph: Graph | None) -> bytes:
     """Return the bytes of a file, with a graph, if given, for yet other sizes."""
     constants = Constants()
     manifest = contents.manifest()
@@ -127,7 +127,7 @@ def written(contents: Contents, graph: Graph | None) -> bytes:
     manifest["arguments"] = [constants.add(array) for array in contents.arguments]
     manifest["graph"] = None
     if graph is not None:
-        lift = lifted(graph)
+        lift = lift_constants(graph)
         tensors["graph"] = np.frombuffer(_text(lift.graph).encode(), np.uint8)
         manifest["graph"] = [constants.add(array) for array in lift.arrays]
     tensors |= constants.tensors
@@ -151,8 +151,8 @@ def _text(graph: Graph) -> str:
     return to_text(graph)
 
 
-def _structure(outputs: Outputs) -> Structure:
+def _structure_data(outputs: Outputs) -> Structure:
     if outputs.kind == "single":
         return "single"
     kind = list(outputs.keys) if outputs.kind == "dict" else outputs.kind
-    return [kind, list(map(_structure, outputs.parts))]
+    return [kind, list(map(_structure_data, outputs.parts))]

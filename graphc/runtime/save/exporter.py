@@ -55,7 +55,7 @@ class Exporter(Stages):
         self, jax: ModuleType, plan: Plan, target: Target, platforms: Sequence[str]
     ) -> None:
         """Print the program of a plan once more, with constants as arguments."""
-        lift = lifted(plan.graph)
+        lift = lift_constants(plan.graph)
         divided = partition(lift.graph, UNDIVIDED, plan.padded)
         divided = replace(divided, originals=plan.originals)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
@@ -88,7 +88,7 @@ class Exporter(Stages):
         stage, statics, _ = key
         jitted = self.jitted(stage)
         with self.settings(stage):
-            module = exported(jitted, self.platforms, (*arguments, *statics))
+            module = export_function(jitted, self.platforms, (*arguments, *statics))
             _require_fitting(self.jax, module)
         kinds = list(map(kinds_of, (arguments, module.out_avals)))
         self.programs[key] = [stage, list(statics), *kinds], bytes(module.serialize())
@@ -97,11 +97,12 @@ class Exporter(Stages):
 
     def steps(self) -> list[list[object]]:
         """Return the driver's steps, with the rows of capacities that came up."""
-        tables = [list(map(list, sorted(rows, key=_elements))) for rows in self.rows]
-        return [_listed(step, tables) for step in self.driver.steps]
+        ordered = [sorted(rows, key=_capacity_order) for rows in self.rows]
+        tables = [list(map(list, rows)) for rows in ordered]
+        return [_listed_step(step, tables) for step in self.driver.steps]
 
 
-def _listed(step: Step, tables: Sequence[object]) -> list[object]:
+def _listed_step(step: Step, tables: Sequence[object]) -> list[object]:
     """List a step, with rows of capacities in place of the number of its policies."""
     word, parts = step
     if word == "capacities":
@@ -109,10 +110,10 @@ def _listed(step: Step, tables: Sequence[object]) -> list[object]:
     if word != "loop":
         return [word, *parts]
     loop = parts[0]
-    return [word, loop._replace(body=[_listed(s, tables) for s in loop.body])]
+    return [word, loop._replace(body=[_listed_step(s, tables) for s in loop.body])]
 
 
-def _elements(row: Row) -> tuple[int, Row]:
+def _capacity_order(row: Row) -> tuple[int, Row]:
     """Return the sort key by which smaller capacities come first."""
     return math.prod(row), row
 
@@ -122,7 +123,9 @@ def kinds_of(arrays: Iterable[Any]) -> list[list[object]]:
     return [["", a.dtype.name, list(a.shape)] for a in arrays]
 
 
-def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[object]) -> Any:
+def export_function(
+    jitted: Any, platforms: Sequence[str], arguments: Sequence[object]
+) -> Any:
     """Have JAX export a jitted function. Raises GraphError where it cannot."""
     make = importlib.import_module("jax.export").export
     try:
@@ -170,7 +173,7 @@ def platforms_of(
     return chosen
 
 
-def lifted(graph: Graph) -> Lifted:
+def lift_constants(graph: Graph) -> Lifted:
     """Make inputs of a graph's large constants; integers may be sizes, and stay."""
     values = [v for n in ancestors(graph.outputs) for v in n.outputs]
     literals = [(v, literal_of(v)) for v in values if is_inexact(v.dtype)]

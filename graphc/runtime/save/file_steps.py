@@ -12,12 +12,7 @@ from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, is_body_input, litera
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes
-from graphc.ir.sizes.lines import (
-    axis_message_end,
-    line_of,
-    next_determining,
-    quotient_of,
-)
+from graphc.ir.sizes.lines import line_of, message_end, next_determining, quotient_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ir.sizes.untold import UndeterminedAxes
 from graphc.ir.types import is_float
@@ -148,11 +143,12 @@ class StepWriter:
         """Check an axis; one of n + m has at least n elements, and then tells m."""
         message = f"{name} must have {size}"
         if not self._count_unknown(size):
-            self.check(self.formula(size), "==", _of(axis), f"{message} elements")
+            length = _as_formula(axis)
+            self.check(self.formula(size), "==", length, f"{message} elements")
             return
         known = list(filter(self._knows, size.symbols))
         part = quotient_of(size, known)
-        message += axis_message_end(part, "")
+        message += message_end(part, "")
         symbol = Symbol(name)
         self._sizes[symbol] = axis
         limits = self._untold.relations(size, symbol, known, part)
@@ -162,14 +158,14 @@ class StepWriter:
         if part is None:
             return
         slope, offset = self.formula(part.slope), self.formula(part.offset)
-        product = *_of(axis), *((-c, numbers) for c, numbers in offset)
+        product = *_as_formula(axis), *((-c, numbers) for c, numbers in offset)
         if isinstance(part.slope, Dim):
-            slope = _of(self.add("apply", "max", (slope, ((1, ()),))))
+            slope = _as_formula(self.add("apply", "max", (slope, ((1, ()),))))
         quotient = self.add("apply", "//", (product, slope))
         parts = tuple((c, (*numbers, quotient)) for c, numbers in slope)
-        self.check((*parts, *offset), "==", _of(axis), message)
+        self.check((*parts, *offset), "==", _as_formula(axis), message)
         if part.never_negative:
-            self.check(((0, ()),), "<=", _of(quotient), message)
+            self.check(((0, ()),), "<=", _as_formula(quotient), message)
         if part.determined_symbol is not None:
             self._sizes[part.determined_symbol] = quotient
 
@@ -180,10 +176,10 @@ class StepWriter:
         if len(size.symbols) > 1 or self._knows(symbol) or line is None:
             return
         slope, offset = line
-        shifted = *_of(axis), (-offset, ())
+        shifted = *_as_formula(axis), (-offset, ())
         self._sizes[symbol] = self.add("apply", "//", (shifted, ((slope, ()),)))
         message = f"the size {symbol.name} must not be negative"
-        self.check(((0, ()),), "<=", _of(self._sizes[symbol]), message)
+        self.check(((0, ()),), "<=", _as_formula(self._sizes[symbol]), message)
 
     def _knows(self, symbol: Symbol) -> bool:
         known = symbol in self._sizes or symbol in self._axes
@@ -235,7 +231,7 @@ class StepWriter:
         self.add("capacities", tuple(self._chosen), sizes, policies, count=len(sizes))
         self._file.policies.append(capacities)
         self._sizes |= {s: first + i for i, s in enumerate(symbols)}
-        self._chosen += [_of(self._sizes[s]) for s in symbols]
+        self._chosen += [_as_formula(self._sizes[s]) for s in symbols]
 
     @step.register
     def _(self, step: RunOnCapacities) -> None:
@@ -246,7 +242,7 @@ class StepWriter:
                 self.make("pad", [new], self._arrays[old], sizes)
         for symbol, value in zip(step.lengths, step.numbers, strict=True):
             number = self._sizes[value.symbol] = self.size(symbol)
-            self.make("number", [value], _of(number), value.dtype.name)
+            self.make("number", [value], _as_formula(number), value.dtype.name)
         numbers = self.run(step.driver, self._checked)
         counts = numbers[len(numbers) - len(step.counts) :]
         for symbol, array in zip(step.counts, counts, strict=True):
@@ -261,7 +257,7 @@ class StepWriter:
         inputs, outputs = step.inputs, step.outputs
         if self._direct:
             inputs, outputs = graph.inputs, graph.outputs
-        statics = [_of(self.size(s)) for s in step.statics]
+        statics = [_as_formula(self.size(s)) for s in step.statics]
         arrays = list(map(self.value, inputs))
         first, stage = self._count, self._file.stage(step.index)
         self.add("run", stage, arrays, statics, count=len(outputs))
@@ -299,7 +295,7 @@ class StepWriter:
             extra = [self.add("zeros", (), "bool")]
             extra += map(self._zeros, step.captures_opened(resolve))
         arrays += extra + list(map(self.value, step.arguments(resolve)))
-        statics = [_of(self.size(s)) for s in step.statics[:-1]]
+        statics = [_as_formula(self.size(s)) for s in step.statics[:-1]]
         name, stage = self._name_of_steps(node, carries), self._file.stage(step.index)
         carried = carries + len(extra)
         parts = stage, arrays, statics, carried, name
@@ -486,7 +482,7 @@ def _is_size(value: Value) -> bool:
     return value.node.primitive is SIZE_OP
 
 
-def _of(number: int) -> Formula:
+def _as_formula(number: int) -> Formula:
     """Return the formula of the one integer with this number."""
     return ((1, (number,)),)
 

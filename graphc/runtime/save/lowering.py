@@ -32,7 +32,7 @@ from graphc.transform.tied import KnownRooms
 from graphc.warning_kinds import AheadWarning
 
 
-class _NotGiven(Exception):
+class _MissingSize(Exception):
     """Raised for a size that depends on data, is needed, and was not given.
 
     The argument is its name.
@@ -41,7 +41,7 @@ class _NotGiven(Exception):
 
 class _SizesOfCall(dict[str, int]):
     def __missing__(self, name: str) -> int:
-        raise _NotGiven(name)
+        raise _MissingSize(name)
 
 
 class Lowering(Stages):
@@ -62,7 +62,7 @@ class Lowering(Stages):
 
         Those at the positions `weak` are arrays of JAX of weak types.
         """
-        super().__init__(jax, plan, unchecked(plan, op), module, target)
+        super().__init__(jax, plan, steps_without_checks(plan, op), module, target)
         self.wide = wide
         self.rooms: KnownRooms | None = getattr(module, "ROOMS", None)
         self.lowered: dict[StageKey, Any] = {}
@@ -94,7 +94,7 @@ class Lowering(Stages):
         """Lower for a call, up to where a size is needed that was not given."""
         try:
             call.take()
-        except _NotGiven as error:
+        except _MissingSize as error:
             self.unknown[str(error)] = None
 
     def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list[AbstractCall]:
@@ -110,10 +110,11 @@ class Lowering(Stages):
         inputs = self.inputs.get(index, ()) if isinstance(index, int) else ()
         arguments = list(structs)
         for i, value in enumerate(inputs):
-            arguments[i] = self._numbers.get(value, self._placed(value, structs[i]))
+            struct = self._placed_struct(value, structs[i])
+            arguments[i] = self._numbers.get(value, struct)
         return arguments
 
-    def _placed(self, value: Value, struct: Any) -> Any:
+    def _placed_struct(self, value: Value, struct: Any) -> Any:
         """Return the type of an argument, with its sharding if there is a mesh."""
         if value in self._weak:
             struct = self.jax.ShapeDtypeStruct(
@@ -134,10 +135,10 @@ class Lowering(Stages):
             if self.is_on_host(stage):
                 return self._leaves(self.jax.eval_shape(jitted, *arguments))
             lowered = self.lowered[key] = jitted.lower(*arguments, *statics)
-        self._guess(stage, statics, arguments)
+        self._record_guesses(stage, statics, arguments)
         return self._leaves(lowered.out_info)
 
-    def _guess(
+    def _record_guesses(
         self, stage: int, statics: Sequence[int], arguments: Sequence[object]
     ) -> None:
         """Make later calls guess the capacities that a stage is lowered for."""
@@ -153,7 +154,7 @@ class Lowering(Stages):
         leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
         return leaves
 
-    def tell(self) -> None:
+    def warn_of_unlowered(self) -> None:
         """Warn of programs that were not lowered, since they depend on data."""
         if self.unknown:
             names = ", ".join(self.unknown)
@@ -184,7 +185,7 @@ def executables_of(
         return list(pool.map(compile, lowered))
 
 
-def unchecked(plan: Plan, op: str) -> FileDriver:
+def steps_without_checks(plan: Plan, op: str) -> FileDriver:
     """Write the driver of a plan as steps, with all checks taken to hold.
 
     Raises GraphError where the driver does more than steps can say.

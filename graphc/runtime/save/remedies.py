@@ -8,7 +8,7 @@ from graphc.errors import GraphError
 from graphc.ir.sizes.dims import Symbol, named_axes
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.stance import Refused, Remedy
-from graphc.runtime.save.lowering import unchecked
+from graphc.runtime.save.lowering import steps_without_checks
 from graphc.transform.planning.plan import Plan
 
 _NUMBERS = bool, int, float, complex
@@ -41,7 +41,7 @@ def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Reme
     if refused.segment is None or any(s.name not in known for s in symbols):
         return Remedy(dict(known), {}, "")
     try:
-        reads = unchecked(plan, "compile").reads
+        reads = steps_without_checks(plan, "compile").reads
     except GraphError:
         return Remedy(dict(known), {}, "")
     read: dict[str, int] = {}

@@ -14,7 +14,7 @@ from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ops.effects.capacities import BUCKET
 from graphc.runtime.driver.log import Compilation
-from graphc.runtime.variants.seen import MANY, Seen
+from graphc.runtime.variants.seen import MANY, SeenSizes
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.sharing import share_capacities
 from graphc.transform.padding.storage import symbols_in
@@ -27,7 +27,7 @@ MANY_IN_SEGMENTS = 4  # sizes, if segments without them are compiled anew
 PadBy = Callable[[dict[Symbol, Policy]], PaddedGraph]
 Compile = Callable[[PaddedGraph], tuple[Plan, Source]]
 Change = tuple[Plan, Source, str]
-_Taken = tuple[list[Symbol], Plan, Source]
+_Choice = tuple[list[Symbol], Plan, Source]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Adapter:
         self._pad, self._compile = pad, compile
         symbols = start.symbols
         self._integers = [s for s in symbols if isinstance(s.origin, Value)]
-        self._seen = Seen(symbols)
+        self._seen = SeenSizes(symbols)
         self._policies: dict[Symbol, Policy] = dict(start.policies)
         self._refused: set[tuple[Symbol, int]] = set()  # each for a number of segments
         self._originals: dict[Symbol, Symbol] = {}
@@ -76,7 +76,7 @@ class Adapter:
         """The policies that sizes have now."""
         return self._policies
 
-    def took(self, sizes: Mapping[str, int]) -> None:
+    def record_sizes(self, sizes: Mapping[str, int]) -> None:
         """Record sizes, by name, of calls that another program ran."""
         by_symbol = self._seen.by_symbol(sizes)
         for symbol, size in by_symbol.items():
@@ -94,11 +94,11 @@ class Adapter:
 
         `plan` is the plan of the program so far.
         """
-        self._stand_at(plan)
+        self._use_names_of(plan)
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
         self._seen.add(new, names)
         self._seconds |= {c.segment: c.seconds for c in new}
-        return self._change(calls, plan)
+        return self._next_program(calls, plan)
 
     def vary(
         self, sizes: Sequence[Mapping[str, int]], calls: int, plan: Plan
@@ -109,7 +109,7 @@ class Adapter:
             for symbol, size in by_symbol.items():
                 self._seen.note(symbol, size, float(calls + 1))
             self._seen.note_call(by_symbol)
-        return self._change(calls, plan)
+        return self._next_program(calls, plan)
 
     def foresee(
         self, sizes: Mapping[str, int], calls: int, plan: Plan
@@ -120,7 +120,7 @@ class Adapter:
         if another program had the last sizes. None where nothing changes.
         """
         expected = self._seen.copy()
-        guess = 0.0 if expected.price else self._guess
+        guess = 0.0 if expected.price else self._guessed_seconds
         by_symbol = expected.by_symbol(sizes)
         for symbol, size in by_symbol.items():
             known = expected.sizes.get(symbol, {size})
@@ -130,35 +130,35 @@ class Adapter:
         if expected.sizes == self._seen.sizes:
             return None
         before, self._seen = self._seen, expected
-        change = self._change(calls, plan)
+        change = self._next_program(calls, plan)
         if change is None:
             self._seen = before
         return change
 
     @property
-    def _guess(self) -> float:
+    def _guessed_seconds(self) -> float:
         """The seconds to compile for a size, guessed while nothing is compiled yet."""
         return self._costs.compiled * (self._costs.segment + len(self._graph.nodes))
 
-    def _change(self, calls: int, plan: Plan) -> Change | None:
+    def _next_program(self, calls: int, plan: Plan) -> Change | None:
         """Return the program to go on with by the sizes seen; None if it stays."""
-        self._stand_at(plan)
-        choice = self._taken(self._varying(1, calls), 1)
+        self._use_names_of(plan)
+        choice = self._take_up_policies(self._varying(1, calls), 1)
         segments = plan.parts
         if choice is None and segments > 1:
             everywhere = set[Symbol].intersection(*map(self._keys, plan.segments))
             varying = self._varying(segments, calls, everywhere)
-            choice = self._taken(varying, segments)
+            choice = self._take_up_policies(varying, segments)
         if choice is None:
             return None
         symbols, plan, source = choice
-        reasons = list(map(self._in_words, symbols))
+        reasons = list(map(self._policy_text, symbols))
         segments = len(plan.segments)
         price = "1 compilation" if segments == 1 else f"{segments} compilations"
         why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
         return plan, source, why
 
-    def _stand_at(self, plan: Plan) -> None:
+    def _use_names_of(self, plan: Plan) -> None:
         """Take the names of sizes to be those of this plan from now on."""
         if plan is not self._plan:
             self._plan, self._seconds = plan, {}
@@ -205,13 +205,13 @@ class Adapter:
         seconds = sum(self._seconds.get(s.index, 0.0) for s in others)
         return self._seen.lost[symbol] >= seconds
 
-    def _in_words(self, symbol: Symbol) -> str:
+    def _policy_text(self, symbol: Symbol) -> str:
         """Say in words which policy a size has, and why."""
         count = len(self._seen.sizes.get(symbol, ()))
         why = f"took {count} sizes" if count > 1 else "beside it"
         return f"{self._names.get(symbol, symbol.name)} {why}: {self._policies[symbol]}"
 
-    def _taken(self, symbols: list[Symbol], most: int) -> _Taken | None:
+    def _take_up_policies(self, symbols: list[Symbol], most: int) -> _Choice | None:
         """Take up policies for sizes: for all at once, or for one that can be padded.
 
         The program may have at most `most` segments. Where these sizes cannot be padded
@@ -228,7 +228,7 @@ class Adapter:
             read = [s for s in known if _is_count(s) and s not in taken]
             tries[:0] = [[*symbols, *read]] if read else []
         for some in tries if symbols else ():
-            program = self._takes(self._choices(some, symbols), most)
+            program = self._try_policies(self._choose_policies(some, symbols), most)
             if program is not None:
                 return some, *program
         self._refused.update((s, most) for s in symbols)
@@ -241,7 +241,7 @@ class Adapter:
         symbols = [v.symbol for v in values if v.node.primitive is not BUCKET]
         return [self._originals.get(s, s) for s in symbols]
 
-    def _takes(
+    def _try_policies(
         self, chosen: dict[Symbol, Policy], most: int
     ) -> tuple[Plan, Source] | None:
         """Take up policies for sizes, unless they make the program worse.
@@ -268,16 +268,17 @@ class Adapter:
         longest = max(n for s in symbols for n in self._seen.sizes.get(s, ()))
         return longest > self._costs.cheap
 
-    def _choices(
+    def _choose_policies(
         self, symbols: Iterable[Symbol], varying: Sequence[Symbol]
     ) -> dict[Symbol, Policy]:
         """Choose the policies for `symbols`, some of which are `varying`."""
-        chosen = {s: self._choice(s, s in varying or _is_count(s)) for s in symbols}
+        varies = {s: s in varying or _is_count(s) for s in symbols}
+        chosen = {s: self._choose_policy(s, varies[s]) for s in varies}
         axes = [s for s in chosen if s in varying and s.origin is None]
         if len(axes) >= MANY and not self._is_long(axes):
-            chosen |= self._seen.tied(axes)
+            chosen |= self._seen.tied_policies(axes)
         if not any(s.origin is None for s in (*self._policies, *chosen)):
-            return chosen | {s: self._narrow(s, chosen[s]) for s in chosen}
+            return chosen | {s: self._narrowed(s, chosen[s]) for s in chosen}
         before = {s: p for s, p in self._policies.items() if type(p) in (Pad, Tied)}
         chosen = share_capacities(before | chosen, self._graph, self._costs)
         # Pairs of capacities, of an array and of a part of it, would ask for many
@@ -285,7 +286,7 @@ class Adapter:
         taken = {s: p for s, p in self._policies.items() if isinstance(p, Narrow)}
         return {s: p.of_whole for s, p in taken.items()} | chosen
 
-    def _narrow(self, symbol: Symbol, policy: Policy) -> Policy:
+    def _narrowed(self, symbol: Symbol, policy: Policy) -> Policy:
         """Change the policy of an integer that cuts small parts out of arrays.
 
         A program for each of a few capacities is then worth the work that it saves in
@@ -298,7 +299,7 @@ class Adapter:
         is_small = longest > self._costs.sparse * max(seen)
         if not is_small or longest <= self._costs.cheap:
             return policy
-        return Narrow(minimum=self._seen.first(symbol))
+        return Narrow(minimum=self._seen.first_capacity(symbol))
 
     def _cut_lengths(self, symbol: Symbol) -> Iterator[int]:
         """Yield the largest that sizes cut by `symbol` can be, as last seen."""
@@ -313,10 +314,10 @@ class Adapter:
             if most is not None and all(s in known for s in symbols_in(most)):
                 yield evaluate(most, known)
 
-    def _choice(self, symbol: Symbol, varies: bool) -> Policy:
+    def _choose_policy(self, symbol: Symbol, varies: bool) -> Policy:
         """Choose the policy of a size; one that has not varied gets a near capacity."""
         seen = self._seen.sizes.get(symbol)
-        capacities = Pad(minimum=self._seen.first(symbol) if varies else 1)
+        capacities = Pad(minimum=self._seen.first_capacity(symbol) if varies else 1)
         if not _is_count(symbol):
             return capacities
         upper = symbol.upper

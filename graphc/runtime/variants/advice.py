@@ -8,7 +8,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import Symbol
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.adapt import Change
-from graphc.runtime.variants.seen import Seen
+from graphc.runtime.variants.seen import SeenSizes
 from graphc.transform.planning.budget import Budget, Spending
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad, Policy, symbols_of
@@ -27,7 +27,7 @@ class Advisor:
     ) -> None:
         self._names = names
         self._plan_of = plan_of
-        self._seen = Seen(symbols_of(graph))
+        self._seen = SeenSizes(symbols_of(graph))
         self._warned: set[Symbol] = set()
         self._done: list[Compilation] = []
 

@@ -30,7 +30,9 @@ def inputs_of(graph: Graph) -> tuple[DecidedInput, ...]:
     )
 
 
-def starting(graph: Graph, policies: Mapping[str, Policy]) -> SavedDecisions | None:
+def starting_decisions(
+    graph: Graph, policies: Mapping[str, Policy]
+) -> SavedDecisions | None:
     """Return decisions that start a graph with these policies; None without any."""
     if not policies:
         return None
@@ -38,7 +40,7 @@ def starting(graph: Graph, policies: Mapping[str, Policy]) -> SavedDecisions | N
     return SavedDecisions((DecidedProgram(inputs_of(graph), sizes),))
 
 
-def decided(
+def collect_decisions(
     graph: Graph,
     policies: Mapping[Symbol, Policy],
     programs: Iterable[tuple[Prepared, Sequence[Compilation]]],

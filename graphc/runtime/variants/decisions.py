@@ -122,9 +122,9 @@ class SavedDecisions(NotCalled):
             problem = f"the file cannot be read: {error.strerror}"
             raise graph_error(problem, op="decisions", got=shown) from None
         except UnicodeDecodeError:
-            raise _no_file("it is not text", shown) from None
+            raise _file_error("it is not text", shown) from None
         except GraphError as error:
-            raise _no_file(str(error).splitlines()[0], shown) from None
+            raise _file_error(str(error).splitlines()[0], shown) from None
 
     @classmethod
     def of_text(cls, text: str) -> "SavedDecisions":
@@ -221,7 +221,7 @@ def _kind(one: DecidedInput) -> object:
     return one.name, one.dtype, len(one.shape)
 
 
-def _no_file(problem: str, path: str) -> GraphError:
+def _file_error(problem: str, path: str) -> GraphError:
     return graph_error(problem.removeprefix("decisions: "), op="decisions", got=path)
 
 

@@ -59,7 +59,7 @@ class _Program:
         return new
 
 
-def rehearsed(
+def forecast_calls(
     adapter: Adapter, plan: Plan, keeps: bool, sizes: Mapping[str, SizesGiven]
 ) -> Forecast:
     """Forecast calls of a function that begins with `plan`.
@@ -82,7 +82,7 @@ def rehearsed(
                 programs.append(used)
         true += used.sizes.true_elements(call)
         stored += used.sizes.elements(used.known(call))
-        change = _noticed(adapter, used, call, number)
+        change = _next_plan(adapter, used, call, number)
         if change is not None:
             programs.append(_Program(change))
     counts = [len(sizes_compiled) for p in programs for sizes_compiled in p.compiled]
@@ -94,7 +94,7 @@ def rehearsed(
     return Forecast(*totals, tuple(memory))
 
 
-def _noticed(
+def _next_plan(
     adapter: Adapter, program: _Program, call: Mapping[Symbol, int], number: int
 ) -> Plan | None:
     """Return the plan to go on with after a call, if there is another."""

@@ -13,7 +13,7 @@ MOST_CALLS = 8  # whose sizes are compared
 MOST_AT_FIRST = 64  # the first capacity; work on fewer elements is next to nothing
 
 
-class Seen:
+class SeenSizes:
     """The sizes that a function was compiled for, by symbol.
 
     Symbols within bodies are found by name among the given symbols, `known`. `lost` are
@@ -32,9 +32,9 @@ class Seen:
         self.price: dict[Symbol, float] = {}
         self.calls: list[dict[Symbol, int]] = []  # sizes that came together
 
-    def copy(self) -> "Seen":
+    def copy(self) -> "SeenSizes":
         """Return a copy, to which other sizes can be added."""
-        other = Seen(list(self._known))
+        other = SeenSizes(list(self._known))
         other.sizes = {symbol: set(sizes) for symbol, sizes in self.sizes.items()}
         other.last, other.lost = dict(self.last), dict(self.lost)
         other.price = dict(self.price)
@@ -49,13 +49,13 @@ class Seen:
             sizes = {
                 symbol: size
                 for name, size in compilation.sizes.items()
-                for symbol in self._meant(names.get(name))
+                for symbol in self._matching_symbols(names.get(name))
             }
             for symbol, size in sizes.items():
                 self.note(symbol, size, compilation.seconds)
             self.note_call(sizes)
 
-    def _meant(self, symbol: Symbol | None) -> Sequence[Symbol]:
+    def _matching_symbols(self, symbol: Symbol | None) -> Sequence[Symbol]:
         """Return the given symbols that a symbol of a program stands for, or may."""
         if symbol is None:
             return []
@@ -74,7 +74,7 @@ class Seen:
         if sizes and sizes not in self.calls[-MOST_CALLS:]:
             self.calls = [*self.calls[-MOST_CALLS:], sizes]
 
-    def together(self, one: Symbol, other: Symbol) -> list[tuple[int, int]]:
+    def pairs_seen_together(self, one: Symbol, other: Symbol) -> list[tuple[int, int]]:
         """Return the pairs of two sizes, if neither came again without the other."""
         both = [c for c in self.calls if one in c and other in c]
         pairs = list(dict.fromkeys((c[one], c[other]) for c in both))
@@ -91,23 +91,23 @@ class Seen:
         before.add(size)
         self.last[symbol] = size
 
-    def tied(self, axes: Sequence[Symbol]) -> dict[Symbol, Policy]:
+    def tied_policies(self, axes: Sequence[Symbol]) -> dict[Symbol, Policy]:
         """Return policies for the axes that came together, which share a schedule.
 
         A program for each pair of capacities would cost more than the padding of some
         calls, unless the axes are long.
         """
         one, *others = axes
-        pairs = {other: self.together(one, other) for other in others}
-        ahead = {other: _ahead(sizes) for other, sizes in pairs.items() if sizes}
+        pairs = {other: self.pairs_seen_together(one, other) for other in others}
+        ahead = {other: _mean_lead(sizes) for other, sizes in pairs.items() if sizes}
         if not ahead:
             return {}
         first = min(0, *ahead.values())
         places = {one: 0} | ahead
-        least = min(self.first(s) for s in places)
+        least = min(self.first_capacity(s) for s in places)
         return {s: Tied(minimum=least, ahead=n - first) for s, n in places.items()}
 
-    def first(self, symbol: Symbol) -> int:
+    def first_capacity(self, symbol: Symbol) -> int:
         """Return the first capacity of a size that varies: that of the least one seen.
 
         Compiling for fewer elements would not make any call shorter than it was.
@@ -116,7 +116,7 @@ class Seen:
         return min(Pad().capacity(least), MOST_AT_FIRST)
 
 
-def _ahead(pairs: Sequence[tuple[int, int]]) -> int:
+def _mean_lead(pairs: Sequence[tuple[int, int]]) -> int:
     """Return by how many capacities the second of two sizes is ahead, on average."""
     places = [[Pad().capacity(n).bit_length() for n in pair] for pair in pairs]
     return int(sum(after - before for before, after in places) / len(places))

@@ -30,7 +30,7 @@ from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import ArgumentValues, Signature
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.log import Announcements
-from graphc.runtime.driver.stance import refusing
+from graphc.runtime.driver.stance import forbidding_limit
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad
 
@@ -168,10 +168,12 @@ class Tiers:
                 return jax(*args)
             key = tuple([part(args) for _, part in parts])
             pays = self.costs.pays(key)
-            if not pays or (not self.costs.is_compiled(key) and refusing(announced)):
+            if not pays or (
+                not self.costs.is_compiled(key) and forbidding_limit(announced)
+            ):
                 return self._on_numpy(key, args)
             start = self.clock()
-            result = owned(jax(*args), self._outputs)
+            result = owned_arrays(jax(*args), self._outputs)
             seconds = self.clock() - start
             self._note([name for name, _ in parts], key, seconds, bool(pending))
             return result
@@ -182,7 +184,7 @@ class Tiers:
         if not self._signature.plain.issuperset(map(type, args)):
             args = self._signature.admit(args)
         start = self.clock()
-        result = owned(self._numpy(*args), self._outputs, np.asarray)
+        result = owned_arrays(self._numpy(*args), self._outputs, np.asarray)
         self.costs.on_numpy(key, self.clock() - start)
         self.calls += 1
         return result
@@ -217,7 +219,7 @@ class Tiers:
         )
 
 
-def owned(
+def owned_arrays(
     result: Any, outputs: Outputs, array: Callable[..., object] = np.array
 ) -> object:
     """Return the outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
@@ -229,7 +231,7 @@ def owned(
         return array(result, order="C")
     items = [result[k] for k in outputs.keys] if outputs.kind == "dict" else result
     pairs = zip(items, outputs.parts, strict=True)
-    parts = [owned(r, o, array) for r, o in pairs]
+    parts = [owned_arrays(r, o, array) for r, o in pairs]
     if outputs.kind == "dict":
         return dict(zip(outputs.keys, parts, strict=True))
     return parts if outputs.kind == "list" else tuple(parts)

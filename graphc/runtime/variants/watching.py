@@ -22,30 +22,30 @@ class Watching:
     def __init__(self, make: Callable[[], Watcher]) -> None:
         self._make = make
         self._watcher: Watcher | None = None
-        self._held: list[Compilation] = []
-        self._taken: list[Mapping[str, int]] = []
+        self._held_compilations: list[Compilation] = []
+        self._held_sizes: list[Mapping[str, int]] = []
 
     @property
     def policies(self) -> Mapping[Symbol, Policy]:
         """The policies that sizes have come to."""
-        watcher = self._made()
+        watcher = self._get_watcher()
         return watcher.policies if isinstance(watcher, Adapter) else {}
 
-    def took(self, sizes: Mapping[str, int]) -> None:
+    def record_sizes(self, sizes: Mapping[str, int]) -> None:
         """Record sizes, by name, of calls that another program ran."""
         if isinstance(self._watcher, Adapter):
-            self._watcher.took(sizes)
+            self._watcher.record_sizes(sizes)
         elif self._watcher is None:
-            self._taken.append(dict(sizes))
+            self._held_sizes.append(dict(sizes))
 
     def notice(
         self, new: Sequence[Compilation], prepared: Prepared, calls: int
     ) -> Change | None:
         """Return the program to go on with, and why; None where nothing changes."""
-        self._held += new
+        self._held_compilations += new
         if not prepared.planned and not self._may_vary():
             return None
-        return self._answer(self._made(), prepared, calls)
+        return self._ask_watcher(self._get_watcher(), prepared, calls)
 
     def foresee(
         self, sizes: Mapping[str, int], prepared: Prepared, calls: int
@@ -56,45 +56,47 @@ class Watching:
         """
         if self._watcher is None and not self._may_differ(sizes):
             return None
-        watcher = self._made()
+        watcher = self._get_watcher()
         if not isinstance(watcher, Adapter):
             return None
-        change = self._answer(watcher, prepared, calls) if self._held else None
+        is_held = bool(self._held_compilations)
+        change = self._ask_watcher(watcher, prepared, calls) if is_held else None
         return change or watcher.foresee(sizes, calls, prepared.plan)
 
     def vary(
         self, sizes: Sequence[Mapping[str, int]], prepared: Prepared, calls: int
     ) -> Change | None:
         """Return the program to go on with where all of these sizes are to come."""
-        watcher = self._made()
+        watcher = self._get_watcher()
         if not isinstance(watcher, Adapter):
             return None
-        change = self._answer(watcher, prepared, calls) if self._held else None
+        is_held = bool(self._held_compilations)
+        change = self._ask_watcher(watcher, prepared, calls) if is_held else None
         return change or watcher.vary(sizes, calls, prepared.plan)
 
-    def _answer(
+    def _ask_watcher(
         self, watcher: Watcher, prepared: Prepared, calls: int
     ) -> Change | None:
         """Tell a watcher what was held back, and return its answer."""
-        held, self._held = self._held, []
+        held, self._held_compilations = self._held_compilations, []
         plan = prepared.plan
         sizes = {k: plan.originals.get(s, s) for k, s in prepared.sizes.items()}
         return watcher.notice(held, sizes, calls, plan)
 
     def _may_vary(self) -> bool:
         """Whether a size may have been another number before."""
-        segments = [c.segment for c in self._held]
-        return bool(self._taken) or len(set(segments)) < len(segments)
+        segments = [c.segment for c in self._held_compilations]
+        return bool(self._held_sizes) or len(set(segments)) < len(segments)
 
     def _may_differ(self, sizes: Mapping[str, int]) -> bool:
         """Whether one of these sizes may be another number in what is held."""
-        known = [*self._taken, *(c.sizes for c in self._held)]
+        known = [*self._held_sizes, *(c.sizes for c in self._held_compilations)]
         return any(one.get(name, n) != n for one in known for name, n in sizes.items())
 
-    def _made(self) -> Watcher:
+    def _get_watcher(self) -> Watcher:
         if self._watcher is None:
             self._watcher = self._make()
-            taken, self._taken = self._taken, []
+            taken, self._held_sizes = self._held_sizes, []
             for sizes in taken:
-                self.took(sizes)
+                self.record_sizes(sizes)
         return self._watcher

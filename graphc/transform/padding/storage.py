@@ -7,7 +7,7 @@ from operator import attrgetter
 from graphc.analysis.binding_time import is_known_on_host
 from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
-from graphc.ir.graph.bodies import bodies_in, inner_nodes_and_sizes
+from graphc.ir.graph.bodies import bodies_in, sized_inner_nodes
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
 from graphc.ir.graph.nodes import Guard, Node, Params, Value, divisors_of
 from graphc.ir.graph.op import infer_types
@@ -438,7 +438,7 @@ def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
     first_needs: dict[Guard, Node] = {}
     for node in nodes:
         is_switch = node.primitive is SWITCH
-        inside = [(node, {})] if is_switch else inner_nodes_and_sizes([node])
+        inside = [(node, {})] if is_switch else sized_inner_nodes([node])
         for inner, sizes in inside:
             for guard in (*inner.guards, *map(guard_of_divisor, divisors_of(inner))):
                 first_needs.setdefault(guard_of_sizes(guard, sizes), inner)

@@ -13,7 +13,7 @@ from itertools import product
 
 from graphc.control.print_loops import room_for
 from graphc.errors import GraphError, SourceLocation, graph_error, shortened
-from graphc.ir.graph.bodies import inner_nodes_and_sizes
+from graphc.ir.graph.bodies import sized_inner_nodes
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.integers import integer_or_none
@@ -261,7 +261,7 @@ def _sizes_of_capacities(
         return {}
     stored = plan.padded.stored_as
     loops = plan.loops
-    for _, sizes in inner_nodes_and_sizes([loop.node for loop in loops]):
+    for _, sizes in sized_inner_nodes([loop.node for loop in loops]):
         for inner, outer in sizes.items():
             symbols = symbols_in(outer)
             alone = len(symbols) == 1 and outer is symbol_dim(symbols[0])

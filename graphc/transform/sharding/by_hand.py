@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from graphc.errors import graph_error
-from graphc.ir.graph.bodies import has_bodies, inner_nodes_and_sizes, with_inner_nodes
+from graphc.ir.graph.bodies import has_bodies, sized_inner_nodes, with_inner_nodes
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.params.kinds import Text
@@ -42,7 +42,7 @@ def is_chosen(nodes: Iterable[Node]) -> bool:
 
 def choices(nodes: Iterable[Node]) -> list[Choice]:
     """The shardings that are chosen by hand in nodes, bodies included."""
-    pairs = inner_nodes_and_sizes(nodes)
+    pairs = sized_inner_nodes(nodes)
     return [Choice(n, sizes) for n, sizes in pairs if n.primitive is OP.with_sharding]
 
 

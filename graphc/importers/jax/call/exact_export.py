@@ -21,7 +21,12 @@ from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.types import ConcreteArray, NDArray
 from graphc.runtime.save.export import Contents
-from graphc.runtime.save.exporter import LEAST, ExportedModule, exported, kinds_of
+from graphc.runtime.save.exporter import (
+    LEAST,
+    ExportedModule,
+    export_function,
+    kinds_of,
+)
 from graphc_serving.kinds import DTYPES
 
 if TYPE_CHECKING:
@@ -181,7 +186,7 @@ def _exported(
     """Export the program for some sizes, as a file holds it."""
     structs, count = list(map(_struct, asking.at(sizes))), len(asking.specs)
     run = lambda *arrays: program(arrays[:count], arrays[count:])  # noqa: E731
-    module = exported(jax.jit(run), platforms, (*structs, *constants.structs()))
+    module = export_function(jax.jit(run), platforms, (*structs, *constants.structs()))
     require_dtypes(module.out_avals)
     kinds = map(kinds_of, (module.in_avals, module.out_avals))
     return [0, [], *kinds], bytes(module.serialize())

@@ -52,8 +52,8 @@ from graphc.ir.called_first import called_first
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.tracebacks import hide_own_frames
 from graphc.runtime.cache.whole_files import write_whole
-from graphc.runtime.driver.stance import Refused, lifted, refusing
-from graphc.runtime.save.export import Contents, written
+from graphc.runtime.driver.stance import Refused, forbidding_limit, lift_limits
+from graphc.runtime.save.export import Contents, file_bytes
 from graphc.runtime.save.exporter import platforms_of
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.show.picture import Picture
@@ -211,7 +211,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The program for many sizes that serves a call; None for an exact one."""
         if not family.wants_program(sizes):
             return None
-        limit = refusing(self)
+        limit = forbidding_limit(self)
         if limit is not None:
             try:
                 family.require_ready(sizes, limit)
@@ -255,7 +255,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         GraphError for other names.
         """
         before = len(self.stats().compilations)
-        with lifted(), _sizes_by_name(args):
+        with lift_limits(), _sizes_by_name(args):
             call = self._arguments.call(args, named)
             specs = self._specs_ahead(call)
             ahead = CallsAhead.of(call, specs, self._shapes, sizes or {})
@@ -396,7 +396,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
                     hint = "; arguments follow the path, as in f.export(path, x)"
                     error.args = (f"{error}{hint}",)
                 raise
-        write_whole(path, written(contents, whole if graph else None))
+        write_whole(path, file_bytes(contents, whole if graph else None))
 
     @property
     def source(self) -> ProgramText:

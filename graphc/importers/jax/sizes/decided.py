@@ -14,7 +14,7 @@ from graphc.runtime.variants.decisions import (
     DecidedProgram,
     SavedDecisions,
 )
-from graphc.runtime.variants.seen import MANY, Seen
+from graphc.runtime.variants.seen import MANY, SeenSizes
 from graphc.transform.policies import Pad, Policy
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def schedules_for(
     none. Returns {} after a single call.
     """
     symbols = {name: Symbol(name) for name in pattern.names}
-    seen = Seen(list(symbols.values()))
+    seen = SeenSizes(list(symbols.values()))
     for sizes in (pattern.sizes(call) for call in calls if pattern.has(call)):
         by_symbol = seen.by_symbol(sizes or {})
         seen.note_call(by_symbol)
@@ -95,8 +95,9 @@ def schedules_for(
     if len(seen.calls) < MANY:
         return {}
     if len(symbols) == 1:
-        return {name: Pad(minimum=seen.first(s)) for name, s in symbols.items()}
+        first = seen.first_capacity
+        return {name: Pad(minimum=first(s)) for name, s in symbols.items()}
     longest = max(max(sizes) for sizes in seen.sizes.values())
     is_long = longest > target_of(None, options.backend).costs.cheap
-    tied = {} if is_long else seen.tied(list(symbols.values()))
+    tied = {} if is_long else seen.tied_policies(list(symbols.values()))
     return {symbol.name: policy for symbol, policy in tied.items()}

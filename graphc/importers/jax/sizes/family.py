@@ -330,7 +330,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             self.captured[id(program)] = captured
             for known in self._known_calls():
                 if known != sizes and pattern.has(known):
-                    program.compiled.took(pattern.sizes(known) or {})
+                    program.compiled.record_sizes(pattern.sizes(known) or {})
             self.programs.append(program)
         return program
 

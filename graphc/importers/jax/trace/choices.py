@@ -17,7 +17,7 @@ from graphc.runtime.call.arguments import Backend
 from graphc.runtime.compile import check_options, function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
-from graphc.runtime.variants.decided import starting
+from graphc.runtime.variants.decided import starting_decisions
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.planning.budget import Budget
 from graphc.transform.policies import NAMED, Bound, Policy
@@ -66,7 +66,7 @@ def compiled_by(options: Options, graph: Graph, jit: Jit = "auto") -> Function:
         check=options.check,
         unused="ignore",
         casting="exact",
-        decisions=starting(graph, options.decided),
+        decisions=starting_decisions(graph, options.decided),
         name=options.name,
     )
 
