@@ -14,7 +14,7 @@ from graphc.transform.derivatives.gradients import Disconnected
 Numbers = int | tuple[int, ...]
 WrtT = TypeVar("WrtT")  # a value, or a structure of values
 Derivative = Literal["grad", "value_and_grad", "jacobian", "hessian"]
-_OF_JAX = {"jacobian": "jacrev"}  # names that differ there
+_NAMES_IN_JAX = {"jacobian": "jacrev"}  # names that differ there
 
 
 class Differentiated(Decorated):
@@ -43,17 +43,19 @@ class Differentiated(Decorated):
     def __call__(self, *args: object, **named: object) -> object:
         """Transform the function with JAX, and return the result of calling that."""
         jax = importlib.import_module("jax")
-        how = getattr(jax, _OF_JAX.get(self.derivative, self.derivative))
+        how = getattr(jax, _NAMES_IN_JAX.get(self.derivative, self.derivative))
         function = how(self.function, argnums=self.argnums, has_aux=self.has_aux)
         return function(*args, **named)
 
 
-def _numbers(of: object, wrt: object, argnums: Numbers) -> Numbers | None:
+def _argument_positions(
+    function: object, wrt: object, argnums: Numbers
+) -> Numbers | None:
     """The positions of a function's arguments, which may come second, as in JAX.
 
-    None if `of` is no function, or if `wrt` are values.
+    None if `function` is none, or if `wrt` are values.
     """
-    if not callable(of):
+    if not callable(function):
         return None
     if wrt is None:
         return argnums
@@ -104,7 +106,7 @@ def grad(
     `jax.grad(cost, argnums, has_aux)`; passed to `graphc.jit`, the function's graph is
     differentiated, by the rules here.
     """
-    numbers = _numbers(cost, wrt, argnums)
+    numbers = _argument_positions(cost, wrt, argnums)
     if numbers is not None:
         return Differentiated(cost, numbers, has_aux, "grad")
     return gradients.grad(cost, wrt, disconnected=disconnected)
@@ -140,7 +142,7 @@ def value_and_grad(
     >>> float(value), slope.tolist()
     (5.0, [2.0, 4.0])
     """
-    numbers = _numbers(cost, wrt, argnums)
+    numbers = _argument_positions(cost, wrt, argnums)
     if numbers is not None:
         return Differentiated(cost, numbers, has_aux, "value_and_grad")
     return gradients.value_and_grad(cost, wrt, disconnected=disconnected)
@@ -170,7 +172,7 @@ def jacobian(
 
     For a Python function written for JAX, it is like `jax.jacrev`.
     """
-    numbers = _numbers(outputs, wrt, argnums)
+    numbers = _argument_positions(outputs, wrt, argnums)
     if numbers is not None:
         return Differentiated(outputs, numbers, has_aux, "jacobian")
     return gradients.jacobian(outputs, wrt, disconnected=disconnected)
@@ -193,7 +195,7 @@ def hessian(
 
     For a Python function written for JAX, it is like `jax.hessian`.
     """
-    numbers = _numbers(cost, wrt, argnums)
+    numbers = _argument_positions(cost, wrt, argnums)
     if numbers is not None:
         return Differentiated(cost, numbers, has_aux, "hessian")
     return gradients.hessian(cost, wrt)

@@ -27,7 +27,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def _jax_of(arguments: object) -> ModuleType | None:
+def _jax_if_used(arguments: object) -> ModuleType | None:
     """The module JAX if there are arrays of JAX among the arguments, traced or not."""
     jax = sys.modules.get("jax")
     if jax is None:
@@ -78,7 +78,7 @@ def vmap(
     @wraps(function)
     @hide_own_frames
     def mapped(*args: object, **named: object) -> object:
-        jax = _jax_of((args, named))
+        jax = _jax_if_used((args, named))
         if jax is None:
             return of_values(*args, **named)
         return jax.vmap(function, in_axes, out_axes)(*args, **named)
@@ -106,7 +106,7 @@ def checkpoint(function: Callable[Parameters, Result]) -> Callable[Parameters, R
 
     @wraps(function)
     def recomputed(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
-        jax = _jax_of((args, named))
+        jax = _jax_if_used((args, named))
         if jax is None:
             return of_values(*args, **named)
         return jax.checkpoint(function)(*args, **named)
@@ -140,7 +140,7 @@ def block(function: Callable[Parameters, Result]) -> Callable[Parameters, Result
 
     @wraps(function)
     def marked(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
-        jax = _jax_of((args, named))
+        jax = _jax_if_used((args, named))
         if jax is None:
             return of_values(*args, **named)
         return jax.jit(function)(*args, **named)

@@ -20,7 +20,7 @@ from types import CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Protocol, cast
 
 from graphc.errors import is_user_file
-from graphc.importers.reached import is_users, reached
+from graphc.importers.reached import is_user_module, reachable_objects
 from graphc.ir.forks import RenewedLock
 
 ABSENT = object()  # the content where a dictionary lacks the key
@@ -184,7 +184,7 @@ def _places(
 ) -> Iterator[_Place]:
     """The places from which the user's code takes objects."""
     seen = set[int]()
-    for item in (function, *reached(function)):
+    for item in (function, *reachable_objects(function)):
         if isinstance(item, FunctionType) and is_user_file(item.__code__.co_filename):
             yield from map(_Cell, item.__closure__ or ())
             for position in range(len(item.__defaults__ or ())):
@@ -216,4 +216,4 @@ def _globals_of(item: object) -> dict[Any, object] | None:
     if isinstance(item, FunctionType):
         return item.__globals__ if is_user_file(item.__code__.co_filename) else None
     module = (item if isinstance(item, type) else type(item)).__module__
-    return vars(sys.modules[module]) if is_users(module) else None
+    return vars(sys.modules[module]) if is_user_module(module) else None

@@ -29,25 +29,25 @@ MOST_PARTS = 10_000  # objects that are looked at in each level
 _WITHOUT_PARTS = frozenset([bool, int, float, complex, str, bytes, type(None)])
 
 
-def reached(*roots: object) -> Iterator[object]:
+def reachable_objects(*roots: object) -> Iterator[object]:
     """Yield each object that `roots` can name, directly or not, once."""
     seen = set[int]()
-    for part in chain.from_iterable(spread(*roots)):
+    for part in chain.from_iterable(parts_by_level(*roots)):
         if id(part) not in seen:
             seen.add(id(part))
             yield part
 
 
-def spread(*roots: object) -> Iterator[Sequence[object]]:
+def parts_by_level(*roots: object) -> Iterator[Sequence[object]]:
     """Yield the parts of each root, then the parts of each part, level by level."""
     level = list(roots)
     seen = set[int]()
     for _ in range(MOST_WITHIN):
         next_level: list[object] = []
-        left = MOST_PARTS
+        budget = MOST_PARTS
         for item in level:
-            parts = list(islice(_parts(item), left))
-            left -= len(parts)
+            parts = list(islice(_parts(item), budget))
+            budget -= len(parts)
             yield parts
             for part in parts:
                 if type(part) not in _WITHOUT_PARTS and id(part) not in seen:
@@ -59,7 +59,7 @@ def spread(*roots: object) -> Iterator[Sequence[object]]:
 def _parts(item: object) -> Iterable[object]:
     """The values that a function may read, or that an object holds."""
     if isinstance(item, FunctionType):
-        return _named(item)
+        return _values_named_by(item)
     if isinstance(item, MethodType):
         return (item.__func__, item.__self__)
     if isinstance(item, partial):
@@ -68,7 +68,7 @@ def _parts(item: object) -> Iterable[object]:
         function, more = item._parts()
         return (function, *more)
     if isinstance(item, type):
-        return _of_class(item)
+        return _attributes_of_class(item)
     if isinstance(item, ModuleType):
         return ()
     return [*_items(item), *_fields(item)]
@@ -96,7 +96,7 @@ def _fields(item: object) -> Sequence[object]:
         return ()
     fields = getattr(item, "__dict__", None)
     slotted = [base for base in kind.__mro__ if "__slots__" in vars(base)]
-    slotted = [base for base in slotted if is_users(base.__module__)]
+    slotted = [base for base in slotted if is_user_module(base.__module__)]
     if not slotted and not isinstance(fields, dict):
         return ()
     values = [*fields.values()] if isinstance(fields, dict) else []
@@ -109,12 +109,12 @@ def _fields(item: object) -> Sequence[object]:
     return [kind, *values]  # decorated functions keep the inner one in a field
 
 
-def _of_class(item: type) -> Iterator[object]:
+def _attributes_of_class(item: type) -> Iterator[object]:
     """The attributes of a user's class that may be read, methods included."""
     if type(item) is not type:
         yield type(item)
     for base in item.__mro__:
-        if not is_users(base.__module__):
+        if not is_user_module(base.__module__):
             continue
         for name, attribute in list(vars(base).items()):
             if isinstance(attribute, (staticmethod, classmethod)):
@@ -125,13 +125,13 @@ def _of_class(item: type) -> Iterator[object]:
                 yield attribute
 
 
-def is_users(module: str) -> bool:
+def is_user_module(module: str) -> bool:
     """Whether a module belongs to the user, and not to graphc or a library."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return is_user_file(file) if file else module == "__main__"
 
 
-def _named(function: FunctionType) -> Iterator[object]:
+def _values_named_by(function: FunctionType) -> Iterator[object]:
     """The values that the code of a function can name."""
     for cell in function.__closure__ or ():
         try:
@@ -143,28 +143,28 @@ def _named(function: FunctionType) -> Iterator[object]:
     yield from function.__dict__.values()
     if is_library(function.__code__.co_filename):
         return  # the globals belong to the library
-    names = list(_names(function.__code__))
+    names = list(_global_names(function.__code__))
     for name in names:
         if name in function.__globals__:
             item = function.__globals__[name]
             yield item
-            yield from _of_module(item, names)
+            yield from _attributes_of_module(item, names)
 
 
-def _of_module(item: object, names: Sequence[str]) -> Iterator[object]:
+def _attributes_of_module(item: object, names: Sequence[str]) -> Iterator[object]:
     """The attributes with these names, if `item` is a module of the user's."""
-    if not isinstance(item, ModuleType) or not is_users(item.__name__):
+    if not isinstance(item, ModuleType) or not is_user_module(item.__name__):
         return
     for name in names:
         if name in vars(item):
             part = vars(item)[name]
             yield part
-            yield from _of_module(part, [n for n in names if n != name])
+            yield from _attributes_of_module(part, [n for n in names if n != name])
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def _global_names(code: CodeType) -> Iterator[str]:
     """The names of globals in a code object and in the functions within it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _global_names(constant)

@@ -14,9 +14,9 @@ from graphc.importers.jax.trace.recorder import NoNumbers, Undecided
 from graphc.importers.jax.trace.tracing import (
     Spec,
     SpecShape,
-    imported,
+    import_traced,
     inputs_of,
-    traced,
+    trace_function,
 )
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Value
@@ -75,12 +75,12 @@ def from_jax(function: Callable[..., object], *specs: object) -> Graph:
         return function(*jax.tree.unflatten(form, arguments))
 
     try:
-        trace = traced(flat, traced_specs, recorder=NoNumbers())
+        trace = trace_function(flat, traced_specs, recorder=NoNumbers())
         names = [f"argument_{i}" for i in range(len(leaves))]
         new_inputs = inputs_of(trace, symbols.sizes, names)
         pairs = zip(leaves, new_inputs, strict=True)
         inputs = [leaf if isinstance(leaf, Value) else v for leaf, v in pairs]
-        return imported(trace, symbols.sizes, inputs, sys.maxsize).graph
+        return import_traced(trace, symbols.sizes, inputs, sys.maxsize).graph
     except Unsupported as error:
         problem = f"this function of JAX cannot be read: {error.reason}"
         raise graph_error(problem, op="from_jax", where=error.place) from None

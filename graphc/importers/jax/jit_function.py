@@ -8,16 +8,16 @@ import jax
 from jax.export import is_symbolic_dim
 
 from graphc.errors import GraphError, NoCompileError, graph_error, raise_of_processes
-from graphc.importers.jax.call.exact import Begun
-from graphc.importers.jax.call.exact_export import Asked
-from graphc.importers.jax.call.export import contents, jax_specs
+from graphc.importers.jax.call.exact import CompilationTimes
+from graphc.importers.jax.call.exact_export import ExportRequest
+from graphc.importers.jax.call.export import contents_of_file, jax_specs
 from graphc.importers.jax.call.known_calls import OnLeaves
-from graphc.importers.jax.call.placement import is_typed_by_mesh, why_left
+from graphc.importers.jax.call.placement import is_typed_by_mesh, why_left_to_jax
 from graphc.importers.jax.call.program import JaxProgram
 from graphc.importers.jax.call.report import JitStats, stats_of
 from graphc.importers.jax.call.sized import SizedFunction
 from graphc.importers.jax.call.traced_family import JaxFamily
-from graphc.importers.jax.call.unread import stand_ins
+from graphc.importers.jax.call.unread import leaves_at_other_sizes
 from graphc.importers.jax.call.way_out import tell_way_out
 from graphc.importers.jax.jit_options import JitOptions
 from graphc.importers.jax.read.settings import (
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 GUARDED = "a program for many sizes takes sizes from the host, which is disallowed"
 
 
-def _run_by(jitted: Callable[..., object]) -> Callable[..., tuple[object, None, bool]]:
+def _as_cache_miss(
+    jitted: Callable[..., object],
+) -> Callable[..., tuple[object, None, bool]]:
     """Return a cache-miss function that runs `jitted`, with nothing for JAX to keep."""
     return lambda *args, **named: (jitted(*args, **named), None, False)
 
@@ -69,7 +71,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     ) -> None:
         arguments = Arguments(function, as_jax.static_argnums, as_jax.static_argnames)
         super().__init__(function, arguments, shapes, options)
-        planned = self._planned
+        planned = self._run_for_trace
         named = wraps(function)(lambda *args, **named: planned(*args, **named))
         self._exact = as_jax.jitted(named)
         self._plain = as_jax.jitted(function)
@@ -80,7 +82,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._placements = stance.Placements()
         self._in_a_row = False  # whether JAX dispatched the last call
         self._uncounted = 0  # calls that failed, or that JAX transformed or ran plainly
-        self._begun = Begun()
+        self._compilation_times = CompilationTimes()
         self._choose_routes()
 
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
@@ -88,9 +90,13 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _choose_routes(self) -> None:
         """Let JAX dispatch the calls that are compiled exactly."""
-        self._miss = private_jax.cache_miss(self._exact) or _run_by(self._exact)
-        self._miss_plainly = private_jax.cache_miss(self._plain) or _run_by(self._plain)
-        jax_dispatcher: Any = dispatcher(jax, self._exact, self._missed, self._call)
+        self._miss = private_jax.cache_miss(self._exact) or _as_cache_miss(self._exact)
+        self._miss_plainly = private_jax.cache_miss(self._plain) or _as_cache_miss(
+            self._plain
+        )
+        jax_dispatcher: Any = dispatcher(
+            jax, self._exact, self._run_new_call, self._call
+        )
         self._dispatcher = jax_dispatcher or self._exact  # keeps what is compiled
         self._by_jax = Route(jax_dispatcher or self._call)
         self._by_key = Route(self._call_like_before)
@@ -110,7 +116,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         if runs_plainly():
             self._uncounted += 1
             return self._function(*args, **named)
-        return self._missed(*args, **named)[0]
+        return self._run_new_call(*args, **named)[0]
 
     def _call_like_before(self, /, *args: object, **named: object) -> object:
         """Run a call by the program for many sizes that ran the last one, or by JAX.
@@ -130,7 +136,7 @@ class JitFunction(SizedFunction[JaxFamily]):
                 except FloatingPointError:  # a NaN: JAX finds the user's line
                     pass
                 except GraphError as error:
-                    self._doubt(error, args, named)
+                    self._forget_failed_call(error, args, named)
                     known = None
         if known is None or self._in_a_row:
             self._acquire = self._by_jax.acquire
@@ -145,7 +151,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             self._acquire = self._by_jax.acquire
         return results
 
-    def _doubt(
+    def _forget_failed_call(
         self, error: GraphError, args: tuple[object, ...], named: Mapping[str, object]
     ) -> None:
         """Send calls like one that failed down the slow path, which tells why.
@@ -154,7 +160,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         while none is allowed, or processes differ.
         """
         if isinstance(error, NoCompileError):
-            raise self._refused(error, args, named) from None
+            raise self._error_of_refusal(error, args, named) from None
         raise_of_processes(error)
         self._known.forget(args, named)
 
@@ -165,7 +171,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         if not self._arguments.have_statics and self._known.remember(args, named, run):
             self._acquire = self._by_key.acquire
 
-    def _missed(self, /, *args: object, **named: object) -> Any:
+    def _run_new_call(self, /, *args: object, **named: object) -> Any:
         """Run a call new to JAX; return the results and what JAX may keep of it."""
         if not traces_nothing():
             self._uncounted += 1
@@ -178,18 +184,18 @@ class JitFunction(SizedFunction[JaxFamily]):
             self._known.forget(args, named)
         try:
             with stance.attribute_compilations(self, getattr(self, "__name__", "")):
-                return self._compiled(args, named)
+                return self._run_timed(args, named)
         except (stance.Refused, NoCompileError) as error:
-            raise self._refused(error, args, named) from None
+            raise self._error_of_refusal(error, args, named) from None
         except Exception as error:
             tell_way_out(error)
             drop_own_frames(error)
             raise
 
-    def _compiled(
+    def _run_timed(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> object:
-        """Run a call as `_missed` does, outside of JAX's transformations."""
+        """Run a new call outside of JAX's transformations."""
         leaves = jax.tree.leaves((args, dict(named)))
 
         def sizes() -> tuple[object, ...]:
@@ -197,15 +203,15 @@ class JitFunction(SizedFunction[JaxFamily]):
 
         try:
             self._placements.require(self, sizes, leaves)
-            with self._begun.timed(sizes):
-                answer = self._by_route(args, named)
+            with self._compilation_times.time_call(sizes):
+                answer = self._run_by_route(args, named)
         except BaseException:
             self._uncounted += 1
             raise
         self._placements.note(sizes, leaves)
         return answer
 
-    def _by_route(
+    def _run_by_route(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> object:
         if not self._varies:
@@ -213,12 +219,12 @@ class JitFunction(SizedFunction[JaxFamily]):
                 return self._miss(*args, **named)
             except SizesVary:
                 self._varies = True
-        return self._for_sizes(args, named)
+        return self._run_by_sizes(args, named)
 
-    def _for_sizes(
+    def _run_by_sizes(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> object:
-        """Run a call as `_missed` does, by a program for many sizes if there is one."""
+        """Run a new call, by a program for many sizes if there is one."""
         try:
             call = self._arguments.call(args, named)
             specs = call.specs()
@@ -226,17 +232,17 @@ class JitFunction(SizedFunction[JaxFamily]):
         except TypeError:  # an argument is no array: JAX says which
             return self._miss(*args, **named)
         mesh = self._options.mesh
-        left = next(filter(None, [why_left(x, mesh) for x in call.leaves]), "")
+        left = next(filter(None, [why_left_to_jax(x, mesh) for x in call.leaves]), "")
         if left:
-            family.leave(left)
+            family.leave_to_jax(left)
             return self._miss_plainly(*args, **named)
         try:
-            return self._by_family(family, call, specs, args, named)
+            return self._run_by_family(family, call, specs, args, named)
         except BaseException:
             family.forget(shapes_of(specs))
             raise
 
-    def _by_family(
+    def _run_by_family(
         self,
         family: JaxFamily,
         call: JaxCall,
@@ -244,11 +250,11 @@ class JitFunction(SizedFunction[JaxFamily]):
         args: ArgumentValues,
         named: Mapping[str, object],
     ) -> object:
-        """Run a call of this family as `_for_sizes` does."""
+        """Run a call of this family as `_run_by_sizes` does."""
         sizes = shapes_of(specs)
         program = self._program_at(family, sizes)
         if program is not None:
-            run = self._by_first(family, program, call, specs)
+            run = self._run_of_first(family, program, call, specs)
             run = run or program.runner(call, specs)
             try:
                 results_of_run = run(*call.leaves)
@@ -258,7 +264,7 @@ class JitFunction(SizedFunction[JaxFamily]):
                 return self._miss_plainly(*args, **named)
             except GraphError as error:
                 raise_of_processes(error)
-                family.failed(sizes)
+                family.compile_alone_from_now(sizes)
             else:
                 results = family.results(sizes, results_of_run)
                 self._remember(args, named, run)
@@ -266,14 +272,14 @@ class JitFunction(SizedFunction[JaxFamily]):
         results_of_run, *fast_path = self._miss(*args, **named)
         return family.results(sizes, results_of_run), *fast_path
 
-    def _by_first(
+    def _run_of_first(
         self, family: JaxFamily, program: JaxProgram, call: JaxCall, specs: list[Spec]
     ) -> OnLeaves | None:
         """Return a run of the first program; None if it does not serve this call."""
         first = family.first_for(program, shapes_of(specs))
         if first is None or self._as_jax.donates:
             return None
-        unread = stand_ins(call.leaves, specs, first.sizes)
+        unread = leaves_at_other_sizes(call.leaves, specs, first.sizes)
         if unread is None:
             return None
 
@@ -284,7 +290,7 @@ class JitFunction(SizedFunction[JaxFamily]):
 
         return run
 
-    def _planned(self, /, *args: object, **named: object) -> object:
+    def _run_for_trace(self, /, *args: object, **named: object) -> object:
         """The function for JAX to trace; raises SizesVary if JAX need not trace it.
 
         While JAX looks for a NaN that it was told to report, it runs the function op by
@@ -304,7 +310,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             stance.note_compilation(self)
             if not all(map(is_array, call.leaves)):
                 return self._function(*args, **named)
-            traced = self._begun.timing(lambda: family.trace(sizes))
+            traced = self._compilation_times.trace_timed(lambda: family.trace(sizes))
         except BaseException:
             family.forget(sizes)
             raise
@@ -317,19 +323,21 @@ class JitFunction(SizedFunction[JaxFamily]):
         family.keeps = self._as_jax.donates
         return family
 
-    _contents = staticmethod(contents)
+    _contents = staticmethod(contents_of_file)
 
-    def _asked(self, call: JaxCall) -> Asked:
+    def _export_request(self, call: JaxCall) -> ExportRequest:
         if self._as_jax.reason:
             raise graph_error(self._as_jax.reason, op="export", hint="leave them out")
-        return super()._asked(call)
+        return super()._export_request(call)
 
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
         return jax_specs(call, self._function)
 
-    def _exactly(self, family: JaxFamily, call: JaxCall, specs: list[Spec]) -> None:
+    def _compile_exactly(
+        self, family: JaxFamily, call: JaxCall, specs: list[Spec]
+    ) -> None:
         args, named = call.arguments(call.leaves)
-        with self._begun.timed(lambda: shapes_of(specs)):
+        with self._compilation_times.time_call(lambda: shapes_of(specs)):
             self._exact.lower(*args, **named).compile()
 
     @called_first

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from graphc.errors import check_function
 from graphc.importers.decorated import Decorated
-from graphc.importers.jax.call.exact import Exact, exact
+from graphc.importers.jax.call.exact import Exact, compile_exactly
 from graphc.importers.jax.sizes.pattern import shapes_of
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
@@ -47,7 +47,7 @@ class OptimizedFunction(Decorated):
             form = JaxCall([None] * len(call.leaves), call.form, call.statics)
             subject = Subject(self._function, form, keeps_rules=True)
             names = [f"x{i}" for i in range(len(specs))]
-            self._known[key] = exact(subject, specs, names, self._options)
+            self._known[key] = compile_exactly(subject, specs, names, self._options)
         return self._known[key]([_as_array(leaf) for leaf in call.leaves])
 
     def explain(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
 from graphc.importers.decorated import Decorated
-from graphc.importers.jax.call.program import FunctionRead, read_for, results_of
+from graphc.importers.jax.call.program import FunctionRead, read_for_pattern, results_of
 from graphc.importers.jax.call.report import JitCompilation, JitStats
 from graphc.importers.jax.call.typed import Jitted
 from graphc.importers.jax.decorator import jit
@@ -20,7 +20,7 @@ from graphc.importers.jax.sizes.pattern import (
     LEAST,
     ShapesOfCall,
     SizePattern,
-    generalised,
+    common_pattern,
     shapes_of,
 )
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall, arrays
@@ -181,14 +181,14 @@ class RaggedFunction(Decorated):
         call = examples.calls[0]
         form = JaxCall([None] * len(call.leaves), call.form, call.statics)
         subject = Subject(self._function, form)
-        pattern = generalised(seen)
+        pattern = common_pattern(seen)
         sizes = [n for s in seen for n in (pattern.sizes(s) or {}).values()]
         pattern = replace(pattern, least=min([LEAST, *sizes]))
         names = [f"x{i}" for i in range(len(specs))]
         subject.read(specs)  # raises the function's own errors, as JAX does
         recorder = Recorder(max((pattern.sizes(s) or {} for s in seen), key=_least))
         try:
-            read = read_for(subject, pattern, specs, names, recorder)
+            read = read_for_pattern(subject, pattern, specs, names, recorder)
         except Unsupported as error:
             problem = f"this function of JAX cannot be read: {error.reason}"
             raise graph_error(problem, op="ragged", where=error.place) from None

@@ -6,11 +6,11 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.call.ahead import sizes_of_examples
-from graphc.importers.jax.call.exact_export import Asked
+from graphc.importers.jax.call.exact_export import ExportRequest
 from graphc.importers.jax.call.export import (
     NamedSizes,
-    compiled,
-    small_sizes,
+    compile_for_export,
+    error_for_small_sizes,
     struct_spec,
 )
 from graphc.importers.jax.sizes.pattern import (
@@ -41,49 +41,51 @@ def numpy_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     return [a if b is None else b for a, b in zip(of_examples, specs, strict=True)]
 
 
-def contents(
-    asking: Asked, sizes: NamedSizes, platforms: Sequence[str], graph: bool
+def contents_of_file(
+    request: ExportRequest, sizes: NamedSizes, platforms: Sequence[str], graph: bool
 ) -> tuple[Contents, Graph | None]:
     """Return the contents of a function's file, and its graph if `graph` is set."""
-    known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
-    axis_sizes = {name: n for name, n in known.items() if name in asking.pattern.names}
-    calls = sizes_of_calls(asking.pattern.names, axis_sizes, "export")
-    pattern, trace = _trace(asking, calls)
+    known = sizes_of_examples(request.call, request.pattern) | dict(sizes)
+    axis_sizes = {name: n for name, n in known.items() if name in request.pattern.names}
+    calls = sizes_of_calls(request.pattern.names, axis_sizes, "export")
+    pattern, trace = _trace(request, calls)
     if not pattern.names:
-        known = {k: n for k, n in known.items() if k not in asking.pattern.names}
-    _require_types(asking, trace, calls)
-    f = compiled(trace.checked(asking.options.check), asking.options)
-    file_contents = f.contents(_integers(asking, trace, known) | known, platforms)
-    asking.dress(file_contents, trace.tree)
-    file_contents.inputs = asking.inputs()
+        known = {k: n for k, n in known.items() if k not in request.pattern.names}
+    _require_types(request, trace, calls)
+    f = compile_for_export(trace.checked(request.options.check), request.options)
+    file_contents = f.contents(_integers(request, trace, known) | known, platforms)
+    request.dress(file_contents, trace.tree)
+    file_contents.inputs = request.inputs()
     file_contents.least = pattern.least if pattern.names else 0
     return file_contents, trace.graph if graph else None
 
 
 def _trace(
-    asking: Asked, calls: Sequence[Mapping[str, int]]
+    request: ExportRequest, calls: Sequence[Mapping[str, int]]
 ) -> tuple[SizePattern, NumpyTrace]:
     """Trace the function at named sizes, or at the numbers of a single call.
 
     Returns the pattern too. Raises GraphError if neither way works, and for small sizes
     among others.
     """
-    least = asking.pattern.least
+    least = request.pattern.least
     small = any(n < least for call in calls for n in call.values())
     unlike = [call for call in calls if call != calls[0]]
     if small and unlike:
-        raise small_sizes(least, calls, "export such a size to a file of its own")
-    fixed = SizePattern(tuple(tuple(s.shape) for s in asking.at(calls[0])))
+        raise error_for_small_sizes(
+            least, calls, "export such a size to a file of its own"
+        )
+    fixed = SizePattern(tuple(tuple(s.shape) for s in request.at(calls[0])))
     patterns = (
-        [fixed] if small else [asking.pattern] if unlike else [asking.pattern, fixed]
+        [fixed] if small else [request.pattern] if unlike else [request.pattern, fixed]
     )
     for pattern in patterns[:-1]:
         try:
-            return pattern, _traced(asking, pattern)
+            return pattern, _traced(request, pattern)
         except GraphError:  # from Python code that decides by a size
             continue
     try:
-        return patterns[-1], _traced(asking, patterns[-1])
+        return patterns[-1], _traced(request, patterns[-1])
     except GraphError as error:
         if unlike:
             hint = "export each size to a file of its own, if Python decides by it"
@@ -91,25 +93,27 @@ def _trace(
         raise
 
 
-def _traced(asking: Asked, pattern: SizePattern) -> NumpyTrace:
-    call = asking.subject.call
-    return traced(asking.function, call, pattern, asking.specs, asking.names)
+def _traced(request: ExportRequest, pattern: SizePattern) -> NumpyTrace:
+    call = request.subject.call
+    return traced(request.function, call, pattern, request.specs, request.names)
 
 
 def _require_types(
-    asking: Asked, trace: NumpyTrace, calls: Sequence[Mapping[str, int]]
+    request: ExportRequest, trace: NumpyTrace, calls: Sequence[Mapping[str, int]]
 ) -> None:
     """Raise GraphError if results have different types at the first few sizes."""
     for sizes in calls[:CHECKED]:
-        shapes = shapes_of(asking.at(sizes))
-        if _traced(asking, SizePattern(shapes)).types != trace.types:
+        shapes = shapes_of(request.at(sizes))
+        if _traced(request, SizePattern(shapes)).types != trace.types:
             got = f"different ones for {text_of_sizes(sizes)}"
             problem = "a file holds results of one structure, dtype and rank"
             raise graph_error(problem, op="export", got=got)
 
 
-def _integers(asking: Asked, trace: NumpyTrace, known: NamedSizes) -> dict[str, int]:
+def _integers(
+    request: ExportRequest, trace: NumpyTrace, known: NamedSizes
+) -> dict[str, int]:
     """The integers that are sizes, taken from the examples of arguments."""
     unknown = {s.name for s in trace.graph.argument_symbols} - known.keys()
-    pairs = zip(asking.names, asking.call.leaves, strict=True)
+    pairs = zip(request.names, request.call.leaves, strict=True)
     return {n: int(x) for n, x in pairs if n in unknown and struct_spec(x) is None}

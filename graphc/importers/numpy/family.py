@@ -20,7 +20,7 @@ from graphc.importers.jax.trace.choices import (
     Options,
     compiled_by,
     dims_of,
-    require_names,
+    require_names_of_call,
 )
 from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.importers.jax.trace.tracing import Spec
@@ -60,7 +60,7 @@ class NumpyProgram:
         return self.decisions.described(self.decisions.taken)
 
     @property
-    def asked(self) -> Sequence[Decision]:
+    def questions(self) -> Sequence[Decision]:
         """The questions about sizes whose answers choose this program."""
         return self.decisions.taken
 
@@ -69,7 +69,7 @@ class NumpyProgram:
         """Whether each new size is compared with its own trace: never."""
         return False
 
-    def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
+    def trailing_arguments(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
         """The graph's arguments that follow the leaves in a call: there are none."""
         return []
 
@@ -157,7 +157,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         graph = trace.checked(how.check)
         if pattern.names:  # else only sizes that depend on data have names
             axes = dict.fromkeys(names_in(graph), "") | self.axes_named(pattern)
-            require_names(how.dims, axes)
+            require_names_of_call(how.dims, axes)
         return NumpyProgram(pattern, trace, _compiled(how, graph), how)
 
     def _serves(self, program: NumpyProgram, sizes: ShapesOfCall) -> bool:
@@ -182,11 +182,11 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         except (GraphError, Unsupported, CallersError):
             raise
         except Exception as error:  # of a library that accepts no symbolic size
-            self._require(sizes)
+            self._require_accepted(sizes)
             raise Unsupported(f"{type(error).__name__}: {error}") from error
         self.checked: set[ShapesOfCall] = set()
         for known in (*self.seen, sizes):
-            self._check(program, known)
+            self._require_agreement(program, known)
         return program
 
     def _like(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram | None:
@@ -204,15 +204,15 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
                 return program
         return None
 
-    def looked_at(self, one: NumpyProgram) -> tuple[Function, str]:
+    def function_to_draw(self, one: NumpyProgram) -> tuple[Function, str]:
         """The function that runs a program."""
         return one.compiled, ""
 
-    def _require(self, sizes: ShapesOfCall) -> None:
+    def _require_accepted(self, sizes: ShapesOfCall) -> None:
         """Raise the error that the function itself raises at these sizes, if any."""
         self.alone(sizes)
 
-    def _check(self, program: NumpyProgram, sizes: ShapesOfCall) -> None:
+    def _require_agreement(self, program: NumpyProgram, sizes: ShapesOfCall) -> None:
         """Compare types with a trace at these sizes, where they are Python numbers.
 
         Only types need comparing: code that needs the number of a named size raises an

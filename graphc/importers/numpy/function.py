@@ -15,7 +15,7 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.in_order import in_order
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
-from graphc.importers.numpy.export import contents, numpy_specs
+from graphc.importers.numpy.export import contents_of_file, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
 from graphc.importers.numpy.libraries import tell_names_of_numpy
 from graphc.importers.numpy.traced.arrays import TracedArray
@@ -27,7 +27,7 @@ from graphc.runtime.driver.stance import Refused
 class NumpyFunction(SizedFunction[NumpyFamily]):
     """A function for NumPy that is compiled when it is called; see `jit`."""
 
-    _contents = staticmethod(contents)
+    _contents = staticmethod(contents_of_file)
 
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._arguments, self._shapes, self._options)
@@ -45,7 +45,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         try:
             results = self._results(known, args, named)
         except (Refused, NoCompileError) as error:
-            raise self._refused(error, args, named) from None
+            raise self._error_of_refusal(error, args, named) from None
         except Exception as error:
             tell_names_of_numpy(error)
             drop_own_frames(error)
@@ -119,7 +119,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
             except NoCompileError:
                 raise
             except GraphError:
-                family.failed(sizes)
+                family.compile_alone_from_now(sizes)
             else:
                 results = family.results(sizes, results)
                 return results, program.runner(call, specs)
@@ -130,7 +130,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
         return numpy_specs(call, self._function)
 
-    def _exactly(
+    def _compile_exactly(
         self, family: NumpyFamily, call: JaxCall, specs: list[Spec]
     ) -> NumpyProgram:
         return family.alone(shapes_of(specs))

@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import called_by_user, graph_error, is_user_file
-from graphc.importers.asking import is_in_file_of_user
+from graphc.importers.asking import is_asked_in_user_file
 from graphc.importers.lookups import (
     is_for_identity,
     is_to_call,
     looks_up,
     may_ask,
-    tested,
+    names_tested_by_is,
 )
 from graphc.importers.numpy.traced import in_place
 from graphc.importers.numpy.traced.arrays import (
@@ -46,7 +46,7 @@ from graphc.importers.numpy.traced.raised import of_numpy
 from graphc.importers.numpy.traced.sharing import READ_ONLY
 from graphc.importers.numpy.traced.ufuncs import EqualToPlain, UfuncOfUser
 from graphc.importers.places import replacing
-from graphc.importers.reached import reached
+from graphc.importers.reached import reachable_objects
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
@@ -87,7 +87,7 @@ class _WatchedModule(ModuleType):
             return plain
         asking = sys._getframe(1)
         of_user = name == "isscalar" or isinstance(plain, np.ufunc)
-        if of_user and not is_in_file_of_user(asking):
+        if of_user and not is_asked_in_user_file(asking):
             return plain
         if looks_up(asking, name):
             is_dtype = isinstance(plain, type) and issubclass(plain, np.generic)
@@ -103,7 +103,7 @@ def _is_asked_by_text(asking: FrameType, name: str) -> bool:
     Names that begin with "empty" are excluded: C code called in that line would crash
     with an array that has no memory.
     """
-    is_users = not name.startswith("empty") and is_in_file_of_user(asking)
+    is_users = not name.startswith("empty") and is_asked_in_user_file(asking)
     return is_users and may_ask(asking, name)
 
 
@@ -174,9 +174,11 @@ def names_of_user(function: Callable[..., object]) -> Generator[None]:
 
 def _classes(function: Callable[..., object]) -> dict[str, object]:
     """Replacements for Python's number classes that user code cannot test by `is`."""
-    functions = (f for f in (function, *reached(function)) if type(f) is FunctionType)
+    functions = (
+        f for f in (function, *reachable_objects(function)) if type(f) is FunctionType
+    )
     codes = (f.__code__ for f in functions if is_user_file(f.__code__.co_filename))
-    used = {name for code in codes for name in tested(code)}
+    used = {name for code in codes for name in names_tested_by_is(code)}
     return {name: item for name, item in CLASSES.items() if name not in used}
 
 

@@ -9,14 +9,14 @@ import jax
 
 from graphc.errors import graph_error, standing_at
 from graphc.importers.derivatives import Differentiated
-from graphc.importers.jax.call.alike import alike
+from graphc.importers.jax.call.alike import are_alike
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.sizes.pattern import SizePattern
 from graphc.importers.jax.trace.answers import Answers, answering
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.decisions import Decisions
 from graphc.importers.jax.trace.in_order import in_order
-from graphc.importers.jax.trace.subject import derived, wrt_leaves
+from graphc.importers.jax.trace.subject import derivatives_in_order, wrt_leaves
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.libraries import explaining_libraries
 from graphc.importers.numpy.names import names_of_user, numpy_of_values
@@ -57,7 +57,7 @@ class NumpyTrace:
         facts, other_facts = ({*map(str, x.decisions.taken)} for x in (self, other))
         if self.types != other.types or facts != other_facts:
             return False
-        return alike(self.checked(True), other.checked(True))
+        return are_alike(self.checked(True), other.checked(True))
 
     @property
     def types(self) -> tuple[object, list[tuple[DType, int]]]:
@@ -102,7 +102,7 @@ def traced(
         require_64_bits(nodes)
         if how is not None:
             wrt = [inputs[i] for i in wrt_leaves(call, how)]
-            outputs = derived(how, outputs, wrt)
+            outputs = derivatives_in_order(how, outputs, wrt)
             tree = jax.tree.structure(in_order(_derivatives(how, tree, args)))
     graph_inputs = tuple(inputs)
     unnamed = ("",) * len(outputs)

@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.importers.jax.call.alike import alike
+from graphc.importers.jax.call.alike import are_alike
 from graphc.importers.jax.read import recipe
 
 TABLE = np.arange(100, dtype="float32")
@@ -73,4 +73,4 @@ def test_graphs_are_those_of_rules(name, monkeypatch):
     assert bool(made) == (name not in KNOWN)
     monkeypatch.setattr(recipe, "READ", 10**6)
     by_rules = graph_of(chain(FUNCTIONS[name]))
-    assert alike(own, by_rules)
+    assert are_alike(own, by_rules)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.importers.jax.sizes.pattern import SizePattern, generalised
+from graphc.importers.jax.sizes.pattern import SizePattern, common_pattern
 
 
 def arrays(shapes):
@@ -132,7 +132,7 @@ def test_sizes_beside_an_axis_of_one_element_share_programs(start, words):
     ],
 )
 def test_patterns_of_calls(seen, text):
-    pattern = generalised(seen)
+    pattern = common_pattern(seen)
     assert str(pattern) == text
     assert all(pattern.sizes(shapes) is not None for shapes in seen)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 import graphc
-from graphc.importers.jax.sizes.formulas import Formula, fitted
+from graphc.importers.jax.sizes.formulas import Formula, fit_formula
 from tests.importers.jax.comparing import outcomes_by_jax
 
 SIZES = (4, 5, 3, 12)
@@ -308,7 +308,7 @@ def test_formulas_are_found_by_a_few_samples(data):
     written = Formula(data.draw(numbers), parts)
     sizes = {name: data.draw(st.integers(2, 40)) for name in names}
     samples = [sizes, *({**sizes, k: 2 * n} for k, n in sizes.items())]
-    found = fitted([written.at(s) for s in samples], samples)
+    found = fit_formula([written.at(s) for s in samples], samples)
     other = {name: data.draw(st.integers(2, 40)) for name in names}
     assert found.at(other) == written.at(other)
 
@@ -334,7 +334,7 @@ def test_formulas_are_found_by_a_few_samples(data):
 )
 def test_formulas_of_rounded_sizes_and_of_products(value):
     samples = [{"n": n, "m": m} for n, m in [(4, 5), (8, 5), (4, 10), (7, 3), (9, 9)]]
-    found = fitted([value(**s) for s in samples], samples)
+    found = fit_formula([value(**s) for s in samples], samples)
     for n, m in [(5, 5), (16, 2), (31, 7)]:
         assert found.at({"n": n, "m": m}) == value(n, m)
 
@@ -344,7 +344,7 @@ def test_formulas_of_rounded_sizes_and_of_products(value):
 )
 def test_sums_are_found_where_no_sample_differs_in_one_size_alone(value):
     samples = [{"n": n, "m": m} for n, m in [(6, 12), (6, 24), (2, 3)]]
-    found = fitted([value(**s) for s in samples], samples)
+    found = fit_formula([value(**s) for s in samples], samples)
     assert found.at({"n": 5, "m": 7}) == value(5, 7)
 
 
@@ -354,7 +354,7 @@ def test_sums_are_found_where_no_sample_differs_in_one_size_alone(value):
 def test_sizes_that_no_sample_tells_apart_are_those_of_axes(value):
     """Formulas with division would fit two samples in many ways."""
     samples = [{"n": n, "m": m} for n, m in [(11, 2), (6, 3)]]
-    found = fitted([value(**s) for s in samples], samples)
+    found = fit_formula([value(**s) for s in samples], samples)
     assert found.at({"n": 31, "m": 17}) == value(31, 17)
 
 

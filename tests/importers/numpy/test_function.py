@@ -16,7 +16,7 @@ from scipy.special import expit, logsumexp
 import graphc
 from graphc.importers.numpy.names import _functions, numpy_of_values
 from graphc.importers.numpy.traced.arrays import TracedArray
-from graphc.importers.reached import reached
+from graphc.importers.reached import reachable_objects
 
 TABLE = np.arange(10.0)
 
@@ -222,7 +222,7 @@ def test_options_that_do_not_fit_are_refused():
 
 def test_names_of_numpy_reach_nothing_within_it():
     with numpy_of_values():
-        assert list(reached(lambda: np.zeros(3))) == [np]
+        assert list(reachable_objects(lambda: np.zeros(3))) == [np]
 
 
 @graphc.jit(frontend="numpy", backend="numpy")

@@ -15,7 +15,7 @@ from graphc.errors import (
 )
 from graphc.importers.jax.call.ranges import AlikeSizes
 from graphc.importers.jax.read.jaxprs import is_key
-from graphc.importers.jax.sizes.pattern import SizePattern, shapes_of, solved
+from graphc.importers.jax.sizes.pattern import SizePattern, can_have_values, shapes_of
 from graphc.importers.jax.sizes.programs import ManySizes
 from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
@@ -107,7 +107,7 @@ def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, SizesGiv
                 by_name = sizes if name.isidentifier() else formulas
                 by_name.setdefault(name, n)
     known = {name: n for name, n in sizes.items() if isinstance(n, int)}
-    if formulas and solved(formulas, known):
+    if formulas and can_have_values(formulas, known):
         sizes |= known
     return sizes
 
@@ -132,7 +132,7 @@ class SizesAhead:
         weak = [i for i, (x, s) in pairs if s.weak and not isinstance(x, _NUMBERS)]
         self.weak = tuple(weak)
         plan = self.program.compiled.plan
-        beside = self.program.beside(shapes_of(specs))
+        beside = self.program.trailing_arguments(shapes_of(specs))
         return sizes_of_call(plan, [*call.leaves, *beside])
 
     def sizes_at(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> dict[str, int]:

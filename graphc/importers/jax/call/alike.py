@@ -43,7 +43,7 @@ _NORMALISING = CLEANUP.exact() + row_alone
 _NO_MATTER = {"unroll"}  # params that change no value
 
 
-def alike(a: Graph, b: Graph) -> bool:
+def are_alike(a: Graph, b: Graph) -> bool:
     """Whether two graphs are proved to compute the same from the same inputs.
 
     They are if their outputs are the same nodes, either as they stand or after both are
@@ -58,12 +58,12 @@ def _are_same(a: Graph, b: Graph) -> bool:
     return _RESULTS.of(a.inputs, a.outputs) == _RESULTS.of(b.inputs, b.outputs)
 
 
-class _Results(Structure):
+class _ResultStructure(Structure):
     """The structure that results depend on, once gradients have been taken."""
 
     def params(self, node: Node, reading: GraphReading) -> Hashable:
         """The params of a node; a function that JAX runs counts as described there."""
-        called = _called(node)
+        called = _called_function(node)
         if called is None:
             items = node.params.items()
             return tuple([reading.param(p) for k, p in items if k not in _NO_MATTER])
@@ -83,7 +83,7 @@ class _Results(Structure):
         return "a node" if isinstance(content, Node) else content
 
 
-_RESULTS = _Results()
+_RESULTS = _ResultStructure()
 
 
 def _captured_literals(node: Node) -> dict[int, int]:
@@ -104,7 +104,7 @@ def _captured_literals(node: Node) -> dict[int, int]:
     return {i: i - shift for i in places}
 
 
-def _called(node: Node) -> tuple[JaxFunction, tuple[int, ...]] | None:
+def _called_function(node: Node) -> tuple[JaxFunction, tuple[int, ...]] | None:
     """The function that JAX runs in a node, and the numbers of its sizes; else None."""
     if node.primitive is not FOREIGN:
         return None

@@ -20,13 +20,18 @@ from jax.extend.core import Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
 
 from graphc.errors import GraphError
-from graphc.importers.jax.call.mistaken import is_worked_around, may_be_mistaken
-from graphc.importers.jax.call.program import restored
+from graphc.importers.jax.call.mistaken import is_worked_around, may_be_miscompiled
+from graphc.importers.jax.call.program import as_jax_results
 from graphc.importers.jax.read.jaxprs import equations, is_array_type, words_of
 from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
-from graphc.importers.jax.trace.tracing import Spec, TracedFunction, inputs_of, traced
+from graphc.importers.jax.trace.tracing import (
+    Spec,
+    TracedFunction,
+    inputs_of,
+    trace_function,
+)
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
 from graphc.rewriting.loops.fuse_consumers import HOISTING
@@ -65,7 +70,7 @@ class Exact:
             arrays = [*map(words_of, leaves), *self.captured]
             with jax.enable_x64(True):  # dtypes are those of the trace, not of the mode
                 raw_results = self.rewritten.jax_callable(*arrays)
-            results = restored(raw_results, self.traced)
+            results = as_jax_results(raw_results, self.traced)
         return jax.tree.unflatten(self.traced.tree, results)
 
     @property
@@ -89,14 +94,14 @@ class Exact:
             yield from (f"  run by JAX in it: {reason}" for reason in self.foreign)
 
 
-class Begun(threading.local):
+class CompilationTimes(threading.local):
     """The programs for single sizes that JAX compiles during the call at hand."""
 
     def __init__(self) -> None:
         self.programs: list[tuple[Exact, float]] = []
         self.interrupted: list[Exact] = []
 
-    def timing(self, trace: Callable[[], Exact]) -> Exact:
+    def trace_timed(self, trace: Callable[[], Exact]) -> Exact:
         """Trace a program, whose time runs from here to the end of the call."""
         started = time.perf_counter()
         program = trace()
@@ -104,7 +109,7 @@ class Begun(threading.local):
         return program
 
     @contextmanager
-    def timed(self, sizes: Callable[[], tuple[object, ...]]) -> Generator[None]:
+    def time_call(self, sizes: Callable[[], tuple[object, ...]]) -> Generator[None]:
         """Within the context, time programs of a call at these sizes, unless it fails.
 
         A program of an interrupted call is timed later, since JAX does not trace it
@@ -135,16 +140,16 @@ class Begun(threading.local):
                 program.seconds = time.perf_counter() - started
 
 
-def exact(
+def compile_exactly(
     subject: Subject,
     specs: Sequence[Spec],
     names: Sequence[str],
     options: Options,
 ) -> Exact:
     """Compile a call with arguments of these types."""
-    trace = traced(subject.flat, specs)
+    trace = trace_function(subject.flat, specs)
     here = subject.differentiated is not None
-    if not here and not _may_gain(trace.inner) and not may_be_mistaken(trace.inner):
+    if not here and not _may_gain(trace.inner) and not may_be_miscompiled(trace.inner):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)
@@ -167,7 +172,9 @@ def exact(
     return Exact(trace, rewritten, source.captured, "", source.foreign)
 
 
-def as_graph(subject: Subject, trace: TracedFunction, names: Sequence[str]) -> Function:
+def function_as_graph(
+    subject: Subject, trace: TracedFunction, names: Sequence[str]
+) -> Function:
     """The function of the graph of a trace as it is written; nothing is compiled.
 
     Raises Unsupported or GraphError if there is no such graph.

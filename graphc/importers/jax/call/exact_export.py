@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from graphc.errors import graph_error
-from graphc.importers.jax.call.exact import Exact, exact
+from graphc.importers.jax.call.exact import Exact, compile_exactly
 from graphc.importers.jax.call.structures import parameters_of, structure_of_results
 from graphc.importers.jax.call.way_out import tell_way_out
 from graphc.importers.jax.read.jaxprs import is_key, opened
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExportRequest:
     """A function to export, and the types of its arguments."""
 
     function: Callable[..., Any]
@@ -107,16 +107,16 @@ class SizedProgram:
     @classmethod
     def of(cls, one: Exact, constants: SharedConstants) -> "SizedProgram":
         """Return the program of an exact compilation, sharing its large constants."""
-        return cls(one, list(map(constants.place, _constants(one))))
+        return cls(one, list(map(constants.place, _captured_arrays(one))))
 
     def __call__(
         self, leaves: Sequence[ConcreteArray], shared: Sequence[ConcreteArray]
     ) -> list[ConcreteArray]:
         """Compute the leaves of the results."""
-        pairs = zip(_constants(self.exact), self.places, strict=True)
+        pairs = zip(_captured_arrays(self.exact), self.places, strict=True)
         constants = [c if place is None else shared[place] for c, place in pairs]
         results: list[Any] = jax.tree.leaves(
-            _with_constants(self.exact, constants)(leaves)
+            _with_captured_arrays(self.exact, constants)(leaves)
         )
         return results
 
@@ -126,65 +126,67 @@ class SizedProgram:
         return self.exact.traced.tree
 
 
-def _constants(one: Exact) -> Sequence[ConcreteArray]:
+def _captured_arrays(one: Exact) -> Sequence[ConcreteArray]:
     return one.traced.consts if one.rewritten is None else one.captured
 
 
-def _with_constants(one: Exact, arrays: Sequence[object]) -> Exact:
+def _with_captured_arrays(one: Exact, arrays: Sequence[object]) -> Exact:
     if one.rewritten is not None:
         return replace(one, captured=tuple(arrays))
     inner, _ = opened(one.traced.jaxpr)
     return replace(one, traced=replace(one.traced, jaxpr=ClosedJaxpr(inner, arrays)))
 
 
-def one_by_one(
-    asking: Asked, calls: Sequence[Mapping[str, int]], platforms: Sequence[str]
+def contents_by_size(
+    request: ExportRequest, calls: Sequence[Mapping[str, int]], platforms: Sequence[str]
 ) -> Contents:
     """Return the contents of a file that holds a program for each of the sizes."""
     constants = SharedConstants()
     sized_programs = [
-        SizedProgram.of(_exact(asking, sizes), constants) for sizes in calls
+        SizedProgram.of(_compile_at(request, sizes), constants) for sizes in calls
     ]
     programs: dict[str, ExportedModule] = {}
     for sizes, program in zip(calls, sized_programs, strict=True):
-        entry = _exported(asking, sizes, program, constants, platforms)
+        entry = _export_program(request, sizes, program, constants, platforms)
         _require_alike(sizes, (sized_programs[0], program), (entry, *programs.values()))
         programs[str(entry[0])] = entry
     (_, _, _, outputs), _ = next(iter(programs.values()))
-    first = len(asking.specs) + len(constants.arrays)
+    first = len(request.specs) + len(constants.arrays)
     return Contents(
         jax=jax.__version__,
         platforms=platforms,
         wide=True,
         casting="safe",
-        inputs=asking.inputs(),
+        inputs=request.inputs(),
         structure=structure_of_results(sized_programs[0].tree),
-        served=[[[list(s.shape) for s in asking.at(n)], {}] for n in calls],
+        served=[[[list(s.shape) for s in request.at(n)], {}] for n in calls],
         programs=list(programs.values()),
         steps=[["run", 0, list(range(first)), []]],
         results=list(range(first, first + len(outputs))),
         arguments=constants.arrays,
-        parameters=parameters_of(asking.call, asking.function),
+        parameters=parameters_of(request.call, request.function),
     )
 
 
-def _exact(asking: Asked, sizes: Mapping[str, int]) -> Exact:
+def _compile_at(request: ExportRequest, sizes: Mapping[str, int]) -> Exact:
     try:
-        return exact(asking.subject, asking.at(sizes), asking.names, asking.options)
+        return compile_exactly(
+            request.subject, request.at(sizes), request.names, request.options
+        )
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
         tell_way_out(error)
         raise
 
 
-def _exported(
-    asking: Asked,
+def _export_program(
+    request: ExportRequest,
     sizes: Mapping[str, int],
     program: SizedProgram,
     constants: SharedConstants,
     platforms: Sequence[str],
 ) -> ExportedModule:
     """Export the program for some sizes, as a file holds it."""
-    structs, count = list(map(_struct, asking.at(sizes))), len(asking.specs)
+    structs, count = list(map(_struct, request.at(sizes))), len(request.specs)
     run = lambda *arrays: program(arrays[:count], arrays[count:])  # noqa: E731
     module = export_function(jax.jit(run), platforms, (*structs, *constants.structs()))
     require_dtypes(module.out_avals)

@@ -14,8 +14,12 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.call.ahead import sizes_of_examples
-from graphc.importers.jax.call.exact_export import Asked, one_by_one, require_dtypes
-from graphc.importers.jax.call.program import FunctionRead, read_for
+from graphc.importers.jax.call.exact_export import (
+    ExportRequest,
+    contents_by_size,
+    require_dtypes,
+)
+from graphc.importers.jax.call.program import FunctionRead, read_for_pattern
 from graphc.importers.jax.read.jaxprs import is_key, words_of
 from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -25,7 +29,7 @@ from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.recorder import Recorder
-from graphc.importers.jax.trace.tracing import Imported, Spec, TracedFunction
+from graphc.importers.jax.trace.tracing import ImportedGraph, Spec, TracedFunction
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.replay import substituted
@@ -40,13 +44,13 @@ ONE_BY_ONE = None, "auto", "specialize"  # dims that give each size a program
 _EACH = "each of the sizes that you list then has a program"
 
 
-def asked(
+def export_request(
     called: Callable[..., object],
     call: JaxCall,
     specs: list[Spec],
     shapes: object,
     options: Options,
-) -> Asked:
+) -> ExportRequest:
     """Describe a function to export; sizes are named by its types, or else by `shapes`.
 
     Raises GraphError for arguments of a dtype that a file cannot store.
@@ -61,7 +65,7 @@ def asked(
                 hint=hint if is_key(spec.dtype) else "",
             )
     pattern = pattern_of_specs(specs, shapes, call.form)
-    return Asked(called, call, specs, pattern, options)
+    return ExportRequest(called, call, specs, pattern, options)
 
 
 def struct_spec(leaf: object) -> Spec | None:
@@ -98,52 +102,64 @@ def jax_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     return specs
 
 
-def contents(
-    asking: Asked, sizes: NamedSizes, platforms: Sequence[str], graph: bool
+def contents_of_file(
+    request: ExportRequest, sizes: NamedSizes, platforms: Sequence[str], graph: bool
 ) -> tuple[Contents, Graph | None]:
     """Return the contents of a function's file, and its graph if `graph` is set."""
-    known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
-    calls = sizes_of_calls(asking.pattern.names, known, "export")
+    known = sizes_of_examples(request.call, request.pattern) | dict(sizes)
+    calls = sizes_of_calls(request.pattern.names, known, "export")
     if not calls:
         raise graph_error("there are no sizes", op="export", got=str(sizes))
     whole: Graph | None = None
-    if asking.options.dims not in ONE_BY_ONE:
-        _require_many(asking, calls)
-        whole, tree = graph_of_all(asking, calls, f"dims={asking.options.dims!r}")
-        file_contents = compiled(whole, asking.options).contents(known, platforms)
-        asking.dress(file_contents, tree)
+    if request.options.dims not in ONE_BY_ONE:
+        _require_no_small(request, calls)
+        whole, tree = graph_of_all(request, calls, f"dims={request.options.dims!r}")
+        file_contents = compile_for_export(whole, request.options).contents(
+            known, platforms
+        )
+        request.dress(file_contents, tree)
     else:
-        file_contents = one_by_one(asking, calls, platforms)
+        file_contents = contents_by_size(request, calls, platforms)
         if graph:
-            whole, _ = graph_of_all(asking, _of_many(asking, calls), "graph=True")
-    file_contents.least = asking.pattern.least
+            whole, _ = graph_of_all(
+                request, _sizes_for_one_graph(request, calls), "graph=True"
+            )
+    file_contents.least = request.pattern.least
     return file_contents, whole if graph else None
 
 
-def _has_small(asking: Asked, sizes: Mapping[str, int]) -> bool:
+def _has_small(request: ExportRequest, sizes: Mapping[str, int]) -> bool:
     """Whether a varying axis is too short for the program that serves all sizes."""
-    least = asking.pattern.least
-    varying = asking.pattern.varying(shapes_of(asking.at(sizes)))
+    least = request.pattern.least
+    varying = request.pattern.varying(shapes_of(request.at(sizes)))
     return min(varying, default=least) < least
 
 
-def _require_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> None:
+def _require_no_small(
+    request: ExportRequest, calls: Sequence[Mapping[str, int]]
+) -> None:
     """Raise GraphError if the model would refuse sizes that it is exported for."""
-    small = [sizes for sizes in calls if _has_small(asking, sizes)]
+    small = [sizes for sizes in calls if _has_small(request, sizes)]
     if small:
-        dims = f"dims={asking.options.dims!r}"
-        raise small_sizes(asking.pattern.least, small, f"leave {dims} out: {_EACH}")
+        dims = f"dims={request.options.dims!r}"
+        raise error_for_small_sizes(
+            request.pattern.least, small, f"leave {dims} out: {_EACH}"
+        )
 
 
-def _of_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
+def _sizes_for_one_graph(
+    request: ExportRequest, calls: Sequence[Mapping[str, int]]
+) -> list[dict[str, int]]:
     """The sizes that one graph can serve. Raises GraphError if there are none."""
-    of_many = [dict(sizes) for sizes in calls if not _has_small(asking, sizes)]
+    of_many = [dict(sizes) for sizes in calls if not _has_small(request, sizes)]
     if not of_many:
-        raise small_sizes(asking.pattern.least, calls, "list a larger size, too")
+        raise error_for_small_sizes(
+            request.pattern.least, calls, "list a larger size, too"
+        )
     return of_many
 
 
-def small_sizes(
+def error_for_small_sizes(
     least: int, calls: Iterable[Mapping[str, int]], hint: str
 ) -> GraphError:
     """Return the error for sizes that the program for all sizes cannot serve."""
@@ -153,7 +169,7 @@ def small_sizes(
 
 
 def graph_of_all(
-    asking: Asked, calls: Sequence[Mapping[str, int]], why: str
+    request: ExportRequest, calls: Sequence[Mapping[str, int]], why: str
 ) -> tuple[Graph, object]:
     """Return the graph that serves all sizes, and the structure of its results.
 
@@ -161,47 +177,49 @@ def graph_of_all(
     of them, or cannot be read as a graph.
     """
     try:
-        read = _read(asking, calls[0])
+        read = _read_for_all_sizes(request, calls[0])
     except Unsupported as error:
-        raise _no_graph(why, str(error)) from None
+        raise _no_graph_error(why, str(error)) from None
     decisions = read.decisions
     if decisions.taken or decisions.opaque:
         facts = decisions.described(decisions.taken) or [
             f"a question asked at {decisions.opaque}"
         ]
-        raise _no_graph(why, f"a function that decides by sizes: {facts[0]}")
+        raise _no_graph_error(why, f"a function that decides by sizes: {facts[0]}")
     checked = calls[:CHECKED]
-    traces = [_agreeing(asking, read, sizes, why) for sizes in checked]
-    results = asking.subject.results(traces[-1], asking.at(checked[-1]))
+    traces = [_trace_that_agrees(request, read, sizes, why) for sizes in checked]
+    results = request.subject.results(traces[-1], request.at(checked[-1]))
     outvars = results.inner.outvars
     require_dtypes([v.aval for v in outvars])
-    return with_constants(read.source, len(outvars)), results.tree
+    return with_constant_captures(read.source, len(outvars)), results.tree
 
 
-def _read(asking: Asked, sizes: Mapping[str, int]) -> FunctionRead:
-    words = asking.pattern.axes(asking.names)
-    called = asking.subject, asking.pattern, asking.specs, asking.names
+def _read_for_all_sizes(
+    request: ExportRequest, sizes: Mapping[str, int]
+) -> FunctionRead:
+    words = request.pattern.axes(request.names)
+    called = request.subject, request.pattern, request.specs, request.names
     recorder = Recorder(sizes, words, False)
     try:
-        return read_for(*called, recorder)
+        return read_for_pattern(*called, recorder)
     except Unsupported:
         if not recorder.was_silent:
             raise
-    return read_for(*called, Recorder(sizes, words, True))
+    return read_for_pattern(*called, Recorder(sizes, words, True))
 
 
-def _agreeing(
-    asking: Asked, read: FunctionRead, sizes: Mapping[str, int], why: str
+def _trace_that_agrees(
+    request: ExportRequest, read: FunctionRead, sizes: Mapping[str, int], why: str
 ) -> TracedFunction:
     """Return the trace at these sizes. Raises GraphError if `read` differs from it."""
-    trace = asking.subject.read(asking.at(sizes))
+    trace = request.subject.read(request.at(sizes))
     if not read.agrees(trace, sizes):
         shown = text_of_sizes(sizes)
-        raise _no_graph(why, f"a function that is traced differently for {shown}")
+        raise _no_graph_error(why, f"a function that is traced differently for {shown}")
     return trace
 
 
-def _no_graph(why: str, got: str) -> GraphError:
+def _no_graph_error(why: str, got: str) -> GraphError:
     return graph_error(
         f"{why} needs one program for all sizes",
         op="export",
@@ -210,7 +228,7 @@ def _no_graph(why: str, got: str) -> GraphError:
     )
 
 
-def with_constants(source: Imported, result_count: int) -> Graph:
+def with_constant_captures(source: ImportedGraph, result_count: int) -> Graph:
     """Return a graph of the first `result_count` results, with constant captures."""
     graph, count = source.graph, len(source.graph.inputs) - len(source.captured)
     arrays = [constant(np.asarray(words_of(a))) for a in source.captured]
@@ -220,7 +238,7 @@ def with_constants(source: Imported, result_count: int) -> Graph:
     return Graph(graph.inputs[:count], outputs, names, unnamed)
 
 
-def compiled(graph: Graph, how: Options) -> Function:
+def compile_for_export(graph: Graph, how: Options) -> Function:
     """Compile a graph with the options of `jit`; it accepts what models accept."""
     return function(
         list(graph.inputs),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from types import CodeType, FunctionType
 
 from graphc.errors import SourceLocation, is_library
-from graphc.importers.reached import reached
+from graphc.importers.reached import reachable_objects
 
 _COMPARING = "IS_OP", "COMPARE_OP", "CONTAINS_OP"
 _LOADING = "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"
@@ -19,18 +19,18 @@ _NUMBERS = "LOAD_CONST", "LOAD_SMALL_INT"
 _TYPES_OF_ARRAYS = frozenset({"typeof", "ShapedArray"})
 
 
-def identity_asked(function: Callable[..., object]) -> SourceLocation | None:
+def line_comparing_identity(function: Callable[..., object]) -> SourceLocation | None:
     """The first line that asks so, in any function that `function` names, or None."""
-    for code in dict.fromkeys(_codes(function)):
-        for line in _asking(code):
+    for code in dict.fromkeys(_user_codes(function)):
+        for line in _comparing_lines(code):
             return SourceLocation(code.co_filename, line)
     return None
 
 
-def _codes(function: Callable[..., object]) -> Iterator[CodeType]:
+def _user_codes(function: Callable[..., object]) -> Iterator[CodeType]:
     """The code of the user's functions, and of methods, that `function` reaches."""
     functions, classes = dict[FunctionType, None](), dict[type, None]()
-    for part in (function, *reached(function)):
+    for part in (function, *reachable_objects(function)):
         if isinstance(part, FunctionType):
             functions[part] = None
         elif type(part) not in classes:
@@ -39,18 +39,18 @@ def _codes(function: Callable[..., object]) -> Iterator[CodeType]:
             functions |= {m: None for m in methods if isinstance(m, FunctionType)}
     for code in (item.__code__ for item in functions):
         if not is_library(code.co_filename):
-            yield from _within(code)
+            yield from _nested_codes(code)
 
 
-def _within(code: CodeType) -> Iterator[CodeType]:
+def _nested_codes(code: CodeType) -> Iterator[CodeType]:
     """A code object and the code objects nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _within(constant)
+            yield from _nested_codes(constant)
 
 
-def _asking(code: CodeType) -> Iterator[int]:
+def _comparing_lines(code: CodeType) -> Iterator[int]:
     """The lines that compare with an integer by identity, or compare types."""
     steps = list(dis.get_instructions(code))
     types = _lines_that_load({"type"}, steps) & _lines_that_load({"int"}, steps)

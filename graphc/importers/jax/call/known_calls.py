@@ -67,7 +67,7 @@ class KnownCalls:
         self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
     ) -> bool:
         """Run such calls by `run` from now on; return False if they have no key."""
-        key = _key(args, named)
+        key = _key_of_call(args, named)
         if key is None:
             return False
         if sum(map(len, [*self._tables.values()])) >= MOST_KNOWN:
@@ -77,7 +77,7 @@ class KnownCalls:
 
     def forget(self, args: tuple[object, ...], named: Mapping[str, object]) -> None:
         """Make such calls take the long way again."""
-        self._runs().pop(_key(args, named), None)
+        self._runs().pop(_key_of_call(args, named), None)
 
     def clear(self) -> None:
         """Make all calls take the long way again."""
@@ -85,7 +85,7 @@ class KnownCalls:
         self._newest = None, {}
 
 
-def _key(args: tuple[object, ...], named: Mapping[str, object]) -> Hashable:
+def _key_of_call(args: tuple[object, ...], named: Mapping[str, object]) -> Hashable:
     """The key of a call in its table; None if an argument has no kind."""
     kinds = [*map(_kind, args)]
     if not named and None not in kinds:

@@ -33,7 +33,7 @@ _LARGE = 2048  # XLA computes nothing for these
 _RELAID = copy_p, reshape_p, squeeze_p  # XLA may turn these into no operation
 
 
-def may_be_mistaken(jaxpr: Jaxpr) -> bool:
+def may_be_miscompiled(jaxpr: Jaxpr) -> bool:
     """Whether XLA might miscompile some equations; the graph then tells if it does."""
     if jax.default_backend() != "cpu":
         return False
@@ -48,10 +48,10 @@ def is_worked_around(nodes: Iterable[Node]) -> bool:
     """Whether the text of a graph works around a mistake of XLA in its trace."""
     all_nodes = [*with_inner_nodes(nodes)]
     computes_narrow = wraps(all_nodes)
-    return any(_is_apart(node, computes_narrow) for node in all_nodes)
+    return any(_is_printed_differently(node, computes_narrow) for node in all_nodes)
 
 
-def _is_apart(node: Node, computes_narrow: bool) -> bool:
+def _is_printed_differently(node: Node, computes_narrow: bool) -> bool:
     """Whether graphc prints a node differently from how JAX would trace it."""
     op = node.primitive
     if op is OP.convert:
@@ -88,7 +88,7 @@ def _may_read_what_is_written(
         return reduce(or_, known_bits, 0 if outer.issuperset(arrays) else inner_bits)
 
     for i, eqn in enumerate(eqns):
-        if i in written and all_read([_update(eqn)]) & bits[written[i]]:
+        if i in written and all_read([_written_array(eqn)]) & bits[written[i]]:
             return True
         sources = all_read(eqn.invars)
         read |= {v: sources | bits.get(v, 0) for v in eqn.outvars}
@@ -134,6 +134,6 @@ def _is_write(eqn: JaxprEqn) -> bool:
     return op is dynamic_update_slice_p or op.name.startswith("scatter")
 
 
-def _update(write: JaxprEqn) -> Var | Literal:
+def _written_array(write: JaxprEqn) -> Var | Literal:
     """The array that is written into a part of another."""
     return write.invars[1 if write.primitive is dynamic_update_slice_p else 2]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphc.errors import GraphError
-from graphc.importers.jax.call.report import explained
+from graphc.importers.jax.call.report import explanation_of
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall
@@ -28,7 +28,7 @@ def picture_of(
     programs = [p for family in families for p in _of_family(family, notes)]
     if not programs:
         notes.append("nothing is compiled yet: call it first")
-    about = explained(function, families, False)
+    about = explanation_of(function, families, False)
     return Picture(f"jit of {name}", programs, calls, about, notes)
 
 
@@ -42,17 +42,17 @@ def _of_family(
     if family.exact_because:
         notes.append(f"compiled once for each size: {family.exact_because}")
     for sizes, one in alone[-MOST_ALONE:]:
-        yield from _alone(family, sizes, one, notes)
+        yield from _programs_of_one_size(family, sizes, one, notes)
     for program in family.programs:
-        yield from _for_many(program, family.described(program.pattern.shapes))
+        yield from _for_many(program, family.with_names(program.pattern.shapes))
 
 
-def _alone(
+def _programs_of_one_size(
     family: SizeFamily[Any, Any], sizes: ShapesOfCall, one: object, notes: list[str]
 ) -> Iterator[ShownProgram]:
-    text = f"exactly {family.described(sizes)}"
+    text = f"exactly {family.with_names(sizes)}"
     try:
-        function, why = family.looked_at(one)
+        function, why = family.function_to_draw(one)
     except (Unsupported, GraphError) as error:
         first = str(error).splitlines()[0]
         notes.append(f"compiled {text}, for which there is no graph: {first}")

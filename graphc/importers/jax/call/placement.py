@@ -9,7 +9,7 @@ from graphc.importers.jax.trace.tracing import is_array
 from graphc.transform.sharding.meshes import DeviceMesh
 
 
-def why_left(leaf: object, mesh: DeviceMesh | None = None) -> str:
+def why_left_to_jax(leaf: object, mesh: DeviceMesh | None = None) -> str:
     """Why a call with this argument is left to JAX; "" if graphc can take it.
 
     A program on a mesh accepts arrays wherever they lie.

@@ -12,7 +12,7 @@ import numpy as np
 from jax.extend.core.primitives import convert_element_type_p
 
 from graphc.errors import GraphError, SourceLocation
-from graphc.importers.jax.call.alike import alike
+from graphc.importers.jax.call.alike import are_alike
 from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.structures import in_structure
 from graphc.importers.jax.read.callbacks import sharing
@@ -25,7 +25,7 @@ from graphc.importers.jax.read.unsupported import (
     users_place,
 )
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
-from graphc.importers.jax.sizes.samples import Sample, sampled
+from graphc.importers.jax.sizes.samples import Sample, sample_at
 from graphc.importers.jax.sizes.template import Template
 from graphc.importers.jax.trace.arguments import JaxCall, arrays
 from graphc.importers.jax.trace.choices import Options, compiled_by, dims_of
@@ -34,11 +34,11 @@ from graphc.importers.jax.trace.dimensions import recording
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import (
-    Imported,
+    ImportedGraph,
     Spec,
     TracedFunction,
     inputs_of,
-    retracing,
+    retracer_of,
 )
 from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class OfCall:
+class TraceAtSizes:
     """The template's numbers for the trace of a call, and its results' structure."""
 
     numbers: list[Any]
@@ -71,7 +71,7 @@ class FunctionRead:
 
     subject: Subject
     traced: TracedFunction
-    source: Imported
+    source: ImportedGraph
     decisions: Decisions
     recorder: Recorder
 
@@ -93,7 +93,7 @@ class FunctionRead:
         """
         if self.recorder.is_opaque or other.recorder.is_opaque:
             return False
-        if self.decisions.by_user() != other.decisions.by_user():
+        if self.decisions.facts_by_user() != other.decisions.facts_by_user():
             return False
         sizes = other.decisions.implied_sizes()
         return self._is_alike(other.traced, sizes, sizes, other.recorder)
@@ -112,7 +112,7 @@ class FunctionRead:
         arguments = self.source.graph.inputs[: len(other.inner.invars)]
         names = [v.name for v in arguments]
 
-        def read(trace: TracedFunction, numbers: Mapping[str, Size]) -> Imported:
+        def read(trace: TracedFunction, numbers: Mapping[str, Size]) -> ImportedGraph:
             # Each reading has inputs of its own: bodies take from them what is known
             # outside.
             inputs = inputs_of(other, other_sizes, names)
@@ -126,7 +126,7 @@ class FunctionRead:
             with recording(other_recorder), sharing(*how, verdicts):
                 special = read(other, other_sizes)
             same = _same_arrays(generic.captured, special.captured)
-            return same and alike(generic.graph, special.graph)
+            return same and are_alike(generic.graph, special.graph)
         except (GraphError, Unsupported):
             return False
 
@@ -147,7 +147,7 @@ class JaxProgram:
     traced: TracedFunction  # of the results
     compiled: Function
     template: Template | None = None
-    traces_at_sizes: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
+    traces_at_sizes: dict[ShapesOfCall, "TraceAtSizes"] = field(default_factory=dict)
     checked: set[ShapesOfCall] = field(default_factory=set)
     doubted: bool = False
     other_decisions: list[Decisions] = field(default_factory=list)
@@ -163,7 +163,7 @@ class JaxProgram:
         return self.read.decisions
 
     @property
-    def source(self) -> Imported:
+    def source(self) -> ImportedGraph:
         """The graph that was compiled."""
         return self.read.source
 
@@ -180,7 +180,7 @@ class JaxProgram:
         return self.decisions.opaque
 
     @property
-    def asked(self) -> list[Decision]:
+    def questions(self) -> list[Decision]:
         """The questions about sizes whose answers choose this program."""
         return [
             d for known in (self.decisions, *self.other_decisions) for d in known.taken
@@ -196,7 +196,7 @@ class JaxProgram:
         """The equations that JAX runs inside the program, and why."""
         return self.source.foreign
 
-    def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
+    def trailing_arguments(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
         """The graph's arguments that follow the leaves in a call of these sizes."""
         if self.template is None:
             return [*self.source.captured]
@@ -209,13 +209,13 @@ class JaxProgram:
     def runner(self, call: JaxCall, specs: Sequence[Spec]) -> OnLeaves:
         """Return a function of the leaves that runs calls like this one."""
         sizes, tree = shapes_of(specs), self.traced.tree
-        captured = self.beside(sizes)
+        captured = self.trailing_arguments(sizes)
         if self.template is not None:
             tree = self.traces_at_sizes[sizes].tree
         finish = self._finish(tree)
 
         def by_driver(*inputs: object) -> object:
-            return finish(distinct(self.compiled(*inputs), inputs))
+            return finish(as_distinct_arrays(self.compiled(*inputs), inputs))
 
         inputs = (*arrays(call.leaves, specs), *captured)
         planned = self.compiled.planned_run(inputs, finish, by_driver)
@@ -232,8 +232,10 @@ class JaxProgram:
         Outputs after the results are dropped.
         """
         traced, count = self.traced, len(self.traced.inner.outvars)
-        if any(map(_is_restored, traced.inner.outvars)):
-            return lambda outputs: tree.unflatten(restored(outputs[:count], traced))
+        if any(map(_needs_conversion, traced.inner.outvars)):
+            return lambda outputs: tree.unflatten(
+                as_jax_results(outputs[:count], traced)
+            )
         finish = in_structure(tree)
         if len(self.source.graph.outputs) > count:
             return lambda outputs: finish(outputs[:count])
@@ -260,7 +262,7 @@ class JaxProgram:
                 if self.template.fed or not self.read.agrees(direct, named):
                     return False
                 numbers = []
-            self.traces_at_sizes[sizes] = OfCall(
+            self.traces_at_sizes[sizes] = TraceAtSizes(
                 numbers, subject.results(direct, specs).tree
             )
         return True
@@ -299,7 +301,7 @@ def _same_array(a: object, b: object) -> bool:
     return same_type and x.tobytes() == y.tobytes()
 
 
-def distinct(
+def as_distinct_arrays(
     results: list[ConcreteArray], inputs: Iterable[object]
 ) -> list[ConcreteArray]:
     """Copy results so that each is an array of its own, which its owner may donate."""
@@ -314,29 +316,29 @@ def distinct(
     return copies
 
 
-def restored(
+def as_jax_results(
     results: Sequence[ConcreteArray], function: TracedFunction
 ) -> list[ConcreteArray]:
     """Turn plain arrays into results as JAX returns them: with weak types, and keys."""
     avals = [v.aval for v in function.inner.outvars]
-    return [_restored(x, aval) for x, aval in zip(results, avals, strict=True)]
+    return [_as_jax_result(x, aval) for x, aval in zip(results, avals, strict=True)]
 
 
-def _is_restored(result: Any) -> bool:
+def _needs_conversion(result: Any) -> bool:
     """Whether a result must be converted from a plain array."""
     aval = result.aval
     weak = getattr(aval, "weak_type", False)
     return weak or is_key(aval.dtype) or aval.dtype == jax.dtypes.float0
 
 
-def _restored(x: ConcreteArray, aval: Any) -> Any:
+def _as_jax_result(x: ConcreteArray, aval: Any) -> Any:
     if aval.dtype == jax.dtypes.float0:
         return jnp.zeros(x.shape, jax.dtypes.float0)
     x = array_of(x, aval)
-    return _of_weak_type(x) if getattr(aval, "weak_type", False) else x
+    return _with_weak_type(x) if getattr(aval, "weak_type", False) else x
 
 
-def _of_weak_type(x: ConcreteArray) -> ConcreteArray:
+def _with_weak_type(x: ConcreteArray) -> ConcreteArray:
     """Give an array a weak type, without compiling anything unless it is traced."""
     if not isinstance(x, jax.core.Tracer):
         weak: ConcreteArray | None = private_jax.of_weak_type(x)
@@ -371,7 +373,7 @@ def program_for(
     sibling's sizes too. Raises Unsupported if the function cannot be read so, and
     Pinned if no other sizes are decided alike.
     """
-    read = read_for(subject, pattern, specs, names, recorder)
+    read = read_for_pattern(subject, pattern, specs, names, recorder)
     pinning = read.decisions.pinning(recorder.sizes)
     if pinning:
         raise Pinned(read.decisions.described(pinning))
@@ -380,7 +382,7 @@ def program_for(
             sibling.other_decisions.append(read.decisions)
             return sibling
     results = results_of(read, pattern, specs)
-    executable = compiled(read.source, options, pattern.names)
+    executable = compile_imported(read.source, options, pattern.names)
     covered = [s for s in siblings if s.template is None and read.covers(s.read)]
     others = [one for s in covered for one in (s.decisions, *s.other_decisions)]
     return JaxProgram(pattern, read, results, executable, other_decisions=others)
@@ -394,7 +396,7 @@ def results_of(
     return read.subject.results(read.traced, sized_specs)
 
 
-def read_for(
+def read_for_pattern(
     subject: Subject,
     pattern: SizePattern,
     specs: Sequence[Spec],
@@ -431,7 +433,7 @@ def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
     return {name: Symbol(name, lower=pattern.least) for name in pattern.names}
 
 
-def _bounded(name: str, template: Template, least: int) -> Symbol:
+def _bounded_symbol(name: str, template: Template, least: int) -> Symbol:
     """The symbol of a size, bounded so that no axis in the template is negative."""
     lower, upper = template.bounds(name)
     return Symbol(name, lower=max(least, lower or 0), upper=upper)
@@ -453,13 +455,15 @@ def program_of_samples(
     that asks for the number of a size, if known.
     """
     named_specs = pattern.specs(specs)
-    again = retracing(partial(sampled, subject), named_specs)
+    again = retracer_of(partial(sample_at, subject), named_specs)
     trace = TracedFunction(template.jaxpr, first.trace.tree, again, True, template.fed)
-    known = {name: _bounded(name, template, pattern.least) for name in pattern.names}
+    known = {
+        name: _bounded_symbol(name, template, pattern.least) for name in pattern.names
+    }
     sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
     with reading():
         source = subject.graph(trace, sizes, inputs_of(trace, sizes, names))
-    program = compiled(source, options, pattern.names)
+    program = compile_imported(source, options, pattern.names)
     recorder = Recorder(first.sizes)
     decisions = Decisions(known, opaque=asking)  # opaque, so all traces are compared
     read = FunctionRead(subject, trace, source, decisions, recorder)
@@ -467,7 +471,9 @@ def program_of_samples(
     return JaxProgram(pattern, read, results, program, template)
 
 
-def compiled(source: Imported, options: Options, names: Sequence[str]) -> Function:
+def compile_imported(
+    source: ImportedGraph, options: Options, names: Sequence[str]
+) -> Function:
     """Compile an imported graph whose sizes have these names.
 
     If only one size varies and `dims` says nothing about it, one segment is best: the

@@ -73,7 +73,7 @@ class AlikeSizes:
         parts = [self._parts(name) for name in self.values]
         count = prod(map(len, parts))
         if count > (MOST_COMPARED if self.compares else MOST_TRIED):
-            raise self._too_many(count)
+            raise self._error_of_too_many(count)
         return [dict(zip(self.values, part, strict=True)) for part in product(*parts)]
 
     def examples(self) -> Iterator[dict[str, int]]:
@@ -93,8 +93,8 @@ class AlikeSizes:
             why = "each size is compared with a trace of the function"
             self.each |= dict.fromkeys(self.values, why)
         texts = self.names_of(program)
-        for decision in program.asked:
-            self._take(Question(decision, program), texts)
+        for decision in program.questions:
+            self._add_question(Question(decision, program), texts)
         return before != (len(self.each), sum(map(len, self.asked_of.values())))
 
     def names_of(self, program: ManySizes) -> dict[str, str]:
@@ -110,7 +110,7 @@ class AlikeSizes:
         """The shapes of the arguments at these sizes."""
         return tuple(tuple(_number(n, sizes) for n in s.shape) for s in self.named)
 
-    def _take(self, question: Question, texts: Mapping[str, str]) -> None:
+    def _add_question(self, question: Question, texts: Mapping[str, str]) -> None:
         asked = [texts.get(s.name, s.name) for s in question.decision.symbols]
         in_asked = {name for text in asked for name in names_in(text)}
         names = [name for name in self.values if name in in_asked]
@@ -129,10 +129,10 @@ class AlikeSizes:
             return [[n] for n in self.values[name]]
         parts: dict[Hashable, list[int]] = {}
         for n in self.values[name]:
-            parts.setdefault(self._answers(name, n), []).append(n)
+            parts.setdefault(self._answers_at(name, n), []).append(n)
         return [*parts.values()]
 
-    def _answers(self, name: str, n: int) -> Hashable:
+    def _answers_at(self, name: str, n: int) -> Hashable:
         shapes = self.shapes.get((name, n))
         if shapes is None:
             sizes = {k: numbers[-1] for k, numbers in self.values.items()} | {name: n}
@@ -154,18 +154,18 @@ class AlikeSizes:
         corners = (dict(zip(names, corner, strict=True)) for corner in product(*ends))
         return any(_number(text, corner) < LEAST for corner in corners)
 
-    def _too_many(self, count: int) -> Exception:
+    def _error_of_too_many(self, count: int) -> Exception:
         why = next(iter(self.each.values()), "it treats many sizes differently")
         return graph_error(
             f"{count} calls of these sizes would have to be tried one by one: {why}",
             op="compile",
-            got=_in_words(self.values),
+            got=_ranges_as_text(self.values),
             hint='give shorter ranges, or list the calls, as {"n": [16, 20]}',
         )
 
 
 @dataclass
-class Tried:
+class TriedCalls:
     """The calls tried so far: programs by sizes, and errors by sizes."""
 
     alike: AlikeSizes
@@ -173,7 +173,7 @@ class Tried:
     known: dict[tuple[int, ...], ManySizes | None] = field(default_factory=dict)
     failed: dict[tuple[int, ...], Exception] = field(default_factory=dict)
 
-    def divided(self) -> Iterator[tuple[ManySizes | None, Ways]]:
+    def sizes_with_programs(self) -> Iterator[tuple[ManySizes | None, Ways]]:
         """Yield sizes with their programs; None for sizes that are compiled alone.
 
         Calls that the function refuses are left out if it accepts others. Raises
@@ -183,7 +183,7 @@ class Tried:
         while learns:
             ways = self.alike.ways()
             # Try small sizes last: they may be treated like longer ones.
-            programs = [self._of_samples(one) for one in reversed(ways)][::-1]
+            programs = [self._programs_of_samples(one) for one in reversed(ways)][::-1]
             learns = False
             for program in (p for several in programs for p in several if p):
                 learns |= self.alike.learn(program)
@@ -196,9 +196,9 @@ class Tried:
                 continue
             if several:
                 left -= prod(map(len, one.values()))
-                yield from self._alone(one, left)
+                yield from self._programs_one_by_one(one, left)
 
-    def _of_samples(self, ways: Ways) -> list[ManySizes | None]:
+    def _programs_of_samples(self, ways: Ways) -> list[ManySizes | None]:
         """The programs for the first, middle and last of the sizes in `ways`.
 
         None stands for sizes that are compiled alone.
@@ -206,27 +206,29 @@ class Tried:
         programs: dict[int, ManySizes | None] = {}
         for place in (0.0, 0.5, 1.0):
             sizes = {k: n[int(place * (len(n) - 1))] for k, n in ways.items()}
-            program = self._at(sizes)
+            program = self._program_at(sizes)
             if tuple(sizes.values()) not in self.failed:
                 programs[id(program)] = program
         return [*programs.values()]
 
-    def _alone(self, ways: Ways, left: int) -> Iterator[tuple[ManySizes | None, Ways]]:
+    def _programs_one_by_one(
+        self, ways: Ways, left: int
+    ) -> Iterator[tuple[ManySizes | None, Ways]]:
         if left < 0:
             why = "no program for many sizes covers them, and f.explain() says why"
             raise graph_error(
                 f"more than {MOST_ALONE} calls would be compiled one by one: {why}",
                 op="compile",
-                got=_in_words(ways),
+                got=_ranges_as_text(ways),
                 hint='list the calls that will come, as {"n": [16, 20]}',
             )
         for numbers in product(*ways.values()):
             sizes = dict(zip(ways, numbers, strict=True))
-            program = self._at(sizes)
+            program = self._program_at(sizes)
             if numbers not in self.failed:
                 yield program, {name: [n] for name, n in sizes.items()}
 
-    def _at(self, sizes: SizesByName) -> ManySizes | None:
+    def _program_at(self, sizes: SizesByName) -> ManySizes | None:
         """The program for `sizes`; None if they compile alone or the call fails."""
         key = tuple(sizes.values())
         if key not in self.known:
@@ -262,7 +264,7 @@ def _number(n: int | str, sizes: SizesByName) -> int:
     return sizes[n] if n in sizes else JaxSizes(sizes).number(n)
 
 
-def _in_words(ways: Ways) -> str:
+def _ranges_as_text(ways: Ways) -> str:
     """Show the first and the last size of each name."""
     return ", ".join(
         f"{k} = {n[0]}" + f"...{n[-1]}" * (len(n) > 1) for k, n in ways.items()

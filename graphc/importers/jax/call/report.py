@@ -72,12 +72,12 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
     stats = JitStats(calls)
     for family in families:
         for sizes, one in family.compiled.items():
-            stats.compilations.extend(_of_single(family, sizes, one))
+            stats.compilations.extend(_compilations_of_one(family, sizes, one))
         stats.fallbacks.extend(filter(None, [family.exact_because, *family.left]))
         for program in family.programs:
             program_stats = program.compiled.stats()
             stats.foreign.extend(program.foreign)
-            for fact in (*program.facts, *_opaque(program)):
+            for fact in (*program.facts, *_opaque_question(program)):
                 calls_so_far = stats.decisions.get(fact, 0)
                 stats.decisions[fact] = calls_so_far + program_stats.calls
             stats.changes.extend(program_stats.changes)
@@ -90,18 +90,18 @@ def compilations_for(
 ) -> Iterator[JitCompilation]:
     """The compilations of a program for many sizes."""
     shapes = program.pattern.shapes
-    axes, text = family.names_of_axes(shapes), family.described(shapes)
+    axes, text = family.names_of_axes(shapes), family.with_names(shapes)
     axes |= {f"{name}_capacity": axis for name, axis in axes.items()}
     for one in program.compiled.stats().compilations:
         sizes = {axes.get(name, name): n for name, n in one.sizes.items()}
         yield JitCompilation(one.segment, one.seconds, one.reason, sizes, text)
 
 
-def _of_single(
+def _compilations_of_one(
     family: SizeFamily[ManySizes, OneSize], sizes: ShapesOfCall, program: OneSize
 ) -> Iterator[JitCompilation]:
     """The compilations of a program for a single size."""
-    by_axis, text = family.sizes_by_axis(sizes), f"exactly {family.described(sizes)}"
+    by_axis, text = family.sizes_by_axis(sizes), f"exactly {family.with_names(sizes)}"
     facts = " and ".join(family.pinned.get(sizes, ()))
     why = f"where {facts}" if facts else "first call of these sizes"
     for one in program.compilations():
@@ -109,13 +109,13 @@ def _of_single(
         yield JitCompilation(one.segment, one.seconds, reason, by_axis, text)
 
 
-def _opaque(program: ManySizes) -> list[str]:
+def _opaque_question(program: ManySizes) -> list[str]:
     """The question to a program that is not a fact, with its line; or no question."""
     place = program.opaque
     return [] if place is None else [f"{OPAQUE} of a size ({place})"]
 
 
-def explained(
+def explanation_of(
     function: Callable[..., object],
     families: Iterable[SizeFamily[ManySizes, OneSize]],
     full: bool,
@@ -124,11 +124,13 @@ def explained(
     name = getattr(function, "__name__", "the function")
     lines = [f"jit of {name}"]
     for family in families:
-        lines += _lines(family, full)
+        lines += _lines_of_family(family, full)
     return "\n".join(lines)
 
 
-def _lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
+def _lines_of_family(
+    family: SizeFamily[ManySizes, OneSize], full: bool
+) -> Iterator[str]:
     yield from _exact_lines(family, full)
     if family.exact_because:
         yield f"compiled once for each size: {family.exact_because}"
@@ -136,8 +138,8 @@ def _lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
     for program in family.programs:
         if family.also_for and not program.compiled.stats().compilations:
             continue  # a program that was compiled exactly runs instead
-        shapes = family.described(program.pattern.shapes)
-        yield f"compiled for all sizes of {shapes}{_limits(program)}:"
+        shapes = family.with_names(program.pattern.shapes)
+        yield f"compiled for all sizes of {shapes}{_limits_of_program(program)}:"
         if program.opaque is not None:
             yield f"  each new size is traced and compared, since {program.opaque}"
             yield f"  asks for {OPAQUE} of a size"
@@ -155,7 +157,7 @@ def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator
             f"  also run for sizes {pattern}: nothing reads the sizes that differ"
             for pattern in family.also_for.get(sizes, ())
         ]
-        described, reasons = family.described(sizes), reasons + more
+        described, reasons = family.with_names(sizes), reasons + more
         if reasons or full:
             yield f"compiled exactly for {described}: {first}"
             yield from reasons
@@ -169,14 +171,14 @@ def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator
             yield f"compiled exactly for {others}: {first}"
 
 
-def _limits(program: ManySizes) -> str:
-    calls = _counted(program.compiled)
+def _limits_of_program(program: ManySizes) -> str:
+    calls = _calls_in_words(program.compiled)
     alike = " that are traced alike" if program.opaque is not None else ""
     facts = f" where {', '.join(program.facts)}" if program.facts else ""
     return f"{alike}{facts}, in {calls}" if alike or facts else ""
 
 
-def _counted(compiled: Function) -> str:
+def _calls_in_words(compiled: Function) -> str:
     """The number of calls of a function, in words."""
     return in_number(compiled.stats().calls, "call")
 

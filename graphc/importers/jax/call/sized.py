@@ -25,15 +25,15 @@ from graphc.errors import GraphError, NoCompileError, graph_error
 from graphc.explain.program_text import ProgramText
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
-from graphc.importers.jax.call.exact_export import Asked
-from graphc.importers.jax.call.export import NamedSizes, asked
+from graphc.importers.jax.call.exact_export import ExportRequest
+from graphc.importers.jax.call.export import NamedSizes, export_request
 from graphc.importers.jax.call.known_calls import KnownCalls
 from graphc.importers.jax.call.pictured import picture_of
-from graphc.importers.jax.call.ranges import AlikeSizes, Tried, ways_of_plan
+from graphc.importers.jax.call.ranges import AlikeSizes, TriedCalls, ways_of_plan
 from graphc.importers.jax.call.report import (
     JitCompilation,
     JitStats,
-    explained,
+    explanation_of,
     source_of,
     stats_of,
 )
@@ -63,9 +63,9 @@ from graphc.transform.planning.plan import Plan
 from graphc_serving.packages import needed
 
 ContentsOf = Callable[
-    [Asked, NamedSizes, Sequence[str], bool], tuple[Contents, Graph | None]
+    [ExportRequest, NamedSizes, Sequence[str], bool], tuple[Contents, Graph | None]
 ]
-_ELSEWHERE = {
+_HINTS = {
     "plan": "; f.plans are those of its programs for many sizes",
     "save": "; f.export(path, ...) writes a model, f.source is the text",
     "forecast": "; f.stats() tells what was compiled, after calls",
@@ -75,7 +75,7 @@ FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 
 @contextmanager
-def _sizes_by_name(args: tuple[object, ...]) -> Generator[None]:
+def _hint_on_sizes(args: tuple[object, ...]) -> Generator[None]:
     """Add to errors within how to give sizes, if the last argument looks like sizes."""
     try:
         yield
@@ -95,7 +95,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     Calls that differ only in sizes form one family, and may share a program.
     """
 
-    _contents: ContentsOf  # returns the contents of an exported file
+    _contents_of_file: ContentsOf  # returns the contents of an exported file
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def _family(self, call: JaxCall, specs: list[Spec], sizes: ShapesOfCall) -> FamilyT:
         kind = call.kind(specs)
         try:
-            like = self._like_beside(kind, sizes)
+            like = self._family_with_names(kind, sizes)
             apart = self._has_small_apart or like is not None
             key = kind, small_axes(sizes) if apart else ()
             family = self._families.get(key)
@@ -136,7 +136,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             siblings = [one for (of, _), one in self._families.items() if of == kind]
             family = self._families[key] = self._new_family(form, specs)
             if apart:
-                family.begin_beside(siblings, sizes, like)
+                family.learn_from_siblings(siblings, sizes, like)
         return family
 
     @cached_property
@@ -153,7 +153,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """Whether `dims` has policies by name, though `shapes` names no axes."""
         return self._shapes is None and isinstance(self._options.dims, Mapping)
 
-    def _like_beside(self, kind: Hashable, sizes: ShapesOfCall) -> FamilyT | None:
+    def _family_with_names(self, kind: Hashable, sizes: ShapesOfCall) -> FamilyT | None:
         """The family of longer axes that gives a call with small axes its names."""
         if not self._has_names_in_order or self._options.mesh is not None:
             return None
@@ -167,7 +167,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> NoReturn:
-            elsewhere = _ELSEWHERE.get(name, "")
+            elsewhere = _HINTS.get(name, "")
             message = f"a function of graphc.jit has no attribute {name!r}{elsewhere}"
             raise AttributeError(message, name=name, obj=self)
 
@@ -187,7 +187,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     @hide_own_frames
     def explain(self, full: bool = False) -> str:
         """Describe the compiled programs, their sizes, and the reasons."""
-        return explained(self._function, self._families.values(), full)
+        return explanation_of(self._function, self._families.values(), full)
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -226,7 +226,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         if mesh is not None and mesh.processes:
             withdraw_from(jax, mesh.processes, refused.problem, ())
 
-    def _refused(
+    def _error_of_refusal(
         self,
         error: Refused | NoCompileError,
         args: tuple[object, ...],
@@ -255,21 +255,23 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         GraphError for other names.
         """
         before = len(self.stats().compilations)
-        with lift_limits(), _sizes_by_name(args):
+        with lift_limits(), _hint_on_sizes(args):
             call = self._arguments.call(args, named)
             specs = self._specs_ahead(call)
             ahead = CallsAhead.of(call, specs, self._shapes, sizes or {})
             if ahead.alike is None:
-                programs = self._ahead(ahead.calls)
+                programs = self._programs_ahead(ahead.calls)
             else:
-                programs = self._ahead_in_all_ways(ahead, ahead.alike)
+                programs = self._programs_for_ranges(ahead, ahead.alike)
             for one in programs:
                 one.compile(ahead.others)
             if not programs:
                 ahead.require_no_others()
         return self.stats().compilations[before:]
 
-    def _ahead(self, calls: list[tuple[JaxCall, list[Spec]]]) -> Collection[SizesAhead]:
+    def _programs_ahead(
+        self, calls: list[tuple[JaxCall, list[Spec]]]
+    ) -> Collection[SizesAhead]:
         """Return the programs for calls, with their sizes; JAX compiles its own now."""
         programs: dict[int, SizesAhead] = {}
         families = [self._family(*call, shapes_of(call[1])) for call in calls]
@@ -279,23 +281,25 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
                 family.expect(shapes_of(specs))
         for family, (call, specs) in reversed([*zip(families, calls, strict=True)]):
             program = self._program_at(family, shapes_of(specs))
-            program = program or self._exactly(family, call, specs)
+            program = program or self._compile_exactly(family, call, specs)
             if program is not None:
                 new = SizesAhead(program)
                 programs.setdefault(id(program), new).add(call, specs)
         return programs.values()
 
-    def _ahead_in_all_ways(
+    def _programs_for_ranges(
         self, ahead: CallsAhead, alike: AlikeSizes
     ) -> Collection[SizesAhead]:
-        """Return the programs as `_ahead` does, for all combinations in ranges."""
+        """Return the programs as `_programs_ahead` does, for all of some ranges."""
         for call, specs in map(ahead.at, alike.examples()):
             sizes = shapes_of(specs)
             self._family(call, specs, sizes).expect(sizes, beside=True)
         programs: dict[int, SizesAhead] = {}
         alone: list[dict[str, int]] = []
-        tried = Tried(alike, partial(self._tried, ahead, self._program_of))
-        for program, ways in tried.divided():
+        tried = TriedCalls(
+            alike, partial(self._program_at_named_sizes, ahead, self._program_for_call)
+        )
+        for program, ways in tried.sizes_with_programs():
             if program is None:
                 alone.append({name: n for name, (n,) in ways.items()})
                 continue
@@ -303,7 +307,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             one.several += ways_of_plan(
                 alike, program, ways, partial(one.sizes_at, ahead)
             )
-        exactly = partial(self._tried, ahead, self._exactly)
+        exactly = partial(self._program_at_named_sizes, ahead, self._compile_exactly)
         for by_name in alone:
             program = tried.attempt(exactly, by_name)
             if program is not None:
@@ -313,7 +317,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             tried.require_one(alone)
         return programs.values()
 
-    def _tried(
+    def _program_at_named_sizes(
         self,
         ahead: CallsAhead,
         program_of: Callable[[FamilyT, JaxCall, list[Spec]], ManySizes | None],
@@ -328,7 +332,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             family.forget(shapes_of(specs))
             raise
 
-    def _program_of(
+    def _program_for_call(
         self, family: FamilyT, call: JaxCall, specs: list[Spec]
     ) -> ManySizes | None:
         return self._program_at(family, shapes_of(specs))
@@ -338,10 +342,12 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The types of a call's leaves, where a leaf may itself be a type."""
 
     @abstractmethod
-    def _exactly(self, family: FamilyT, call: JaxCall, specs: list[Spec]) -> Any:
+    def _compile_exactly(
+        self, family: FamilyT, call: JaxCall, specs: list[Spec]
+    ) -> Any:
         """The program for a call of these sizes alone; None if JAX has compiled it."""
 
-    def _asked(self, call: JaxCall) -> Asked:
+    def _export_request(self, call: JaxCall) -> ExportRequest:
         """Return the function and its types to export; raises GraphError if refused."""
         if self._options.backend != "jax":
             hint = 'leave backend="numpy" out'
@@ -352,7 +358,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             hint = "export it without Shard, for one device"
             raise graph_error(problem, op="export", hint=hint)
         specs = self._specs_ahead(call)
-        return asked(self._function, call, specs, self._shapes, self._options)
+        return export_request(self._function, call, specs, self._shapes, self._options)
 
     @hide_own_frames
     def export(
@@ -387,10 +393,10 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         needed("export")
         default_platform = default_export_platform()
         on = platforms_of(platform, platforms, default_platform)
-        with _sizes_by_name(args):
+        with _hint_on_sizes(args):
             try:
-                asking = self._asked(self._arguments.call(args, named))
-                contents, whole = self._contents(asking, sizes or {}, on, graph)
+                asking = self._export_request(self._arguments.call(args, named))
+                contents, whole = self._contents_of_file(asking, sizes or {}, on, graph)
             except TypeError as error:
                 if not args and not named:
                     hint = "; arguments follow the path, as in f.export(path, x)"

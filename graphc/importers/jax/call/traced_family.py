@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from graphc.errors import SourceLocation
-from graphc.importers.jax.call.exact import Exact, as_graph, exact
-from graphc.importers.jax.call.identities import identity_asked
+from graphc.importers.jax.call.exact import Exact, compile_exactly, function_as_graph
+from graphc.importers.jax.call.identities import line_comparing_identity
 from graphc.importers.jax.call.program import (
     JaxProgram,
     Pinned,
@@ -25,7 +25,7 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.sizes.samples import UNLIKE, Sample, Sampling, Unlike
-from graphc.importers.jax.trace.choices import require_names
+from graphc.importers.jax.trace.choices import require_names_of_call
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
@@ -57,22 +57,22 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """The function, taking the leaves of its arguments."""
         return Subject(self.function, self.call)
 
-    def looked_at(self, one: Exact) -> tuple[Function, str]:
+    def function_to_draw(self, one: Exact) -> tuple[Function, str]:
         """The function of a program's graph, and how it relates to what is compiled.
 
         Raises Unsupported, or GraphError, if the trace cannot be read as a graph.
         """
         if one.rewritten is not None:
             return one.rewritten, "rewritten, then compiled by JAX as one"
-        graph = as_graph(self.subject, one.traced, self.names())
+        graph = function_as_graph(self.subject, one.traced, self.names())
         return graph, "JAX compiles its own trace, of which this is the graph"
 
     def trace(self, sizes: ShapesOfCall) -> Exact:
         """Compile one call exactly with JAX, at sizes that are numbers."""
         captured = self.snapshot() if not self.compiled else None
         specs, names = self.specs_at(sizes), self.names()
-        with self.settling():
-            program = exact(self.subject, specs, names, self.options)
+        with self.accepting_changes():
+            program = compile_exactly(self.subject, specs, names, self.options)
         self.compiled[sizes] = program
         if captured is not None:
             self.first = FirstExact(sizes, program, captured.settled())
@@ -86,18 +86,18 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if not first.serves(program, sizes):
             return None
         self.also_for.setdefault(first.sizes, {})[
-            self.described(program.pattern.shapes)
+            self.with_names(program.pattern.shapes)
         ] = None
         return first
 
-    def leave(self, reason: str) -> None:
+    def leave_to_jax(self, reason: str) -> None:
         """Leave a call to JAX, for a reason that is reported once."""
         if reason not in self.left:
             self.left.append(reason)
             self._warn(f"is called so that jax.jit compiles each size: {reason}")
 
     @contextmanager
-    def settling(self) -> Generator[None]:
+    def accepting_changes(self) -> Generator[None]:
         """Accept changes that tracing makes, for the first program as well.
 
         The first program is not traced again after such changes.
@@ -105,7 +105,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         first = self.first
         self.is_like_first = first is not None and first.captured.is_current()
         try:
-            with super().settling():
+            with super().accepting_changes():
                 yield
             if first is not None and self.is_like_first:
                 self.first = replace(first, captured=first.captured.settled())
@@ -119,8 +119,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         finally:
             self.direct = None
 
-    def _fitting(self, sizes: ShapesOfCall) -> JaxProgram | None:
-        program = super()._fitting(sizes)
+    def _find_program(self, sizes: ShapesOfCall) -> JaxProgram | None:
+        program = super()._find_program(sizes)
         if self.keeps and program is not None:
             self.keeps = False
             self._warn(
@@ -129,15 +129,15 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             )
         return program
 
-    def _direct(self, sizes: ShapesOfCall) -> TracedFunction:
+    def _exact_trace(self, sizes: ShapesOfCall) -> TracedFunction:
         """The trace at exactly these sizes, kept for the current call."""
         if self.direct is None or self.direct[0] != sizes:
             self.direct = sizes, self.subject.read(self.specs_at(sizes))
         return self.direct[1]
 
-    def _require(self, sizes: ShapesOfCall) -> None:
+    def _require_accepted(self, sizes: ShapesOfCall) -> None:
         """Raise the error that the function itself raises at these sizes, if any."""
-        self._direct(sizes)
+        self._exact_trace(sizes)
 
     def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
         """Whether a program computes the function at these sizes too.
@@ -165,7 +165,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return False
 
     def _admits(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
-        trace = partial(self._direct, sizes)
+        trace = partial(self._exact_trace, sizes)
         return program.admits(self.subject, sizes, self.specs_at(sizes), trace)
 
     def _is_to_check(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
@@ -184,7 +184,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if first is not None and self.is_like_first:
             known = first.trace_at(sizes, self.subject)
         agrees = known is not None and program.read.agrees(known, named)
-        agrees = agrees or program.read.agrees(self._direct(sizes), named)
+        agrees = agrees or program.read.agrees(self._exact_trace(sizes), named)
         if agrees:
             program.checked.add(sizes)
         return agrees
@@ -199,12 +199,12 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """
         if self.withheld:
             raise Unsupported(self.withheld)
-        require_names(self.options.dims, self.axes_named(pattern))
+        require_names_of_call(self.options.dims, self.axes_named(pattern))
         if self._is_alone(pattern, sizes):
             return None
         reasons: list[Unsupported] = []
         sampled = self.program is not None and self.program.template is not None
-        readings = self._of_symbols, self._of_samples
+        readings = self._program_from_symbols, self._program_from_samples
         for reading in readings[-1:] if sampled else readings:
             try:
                 program = reading(pattern, sizes)
@@ -219,7 +219,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 self.asking = self.asking or error.place
         first = self.shapes is not None and not self.programs
         said = pattern.names if first else []
-        fixed = self._of_fixed_axes(pattern, sizes, said)
+        fixed = self._program_with_fixed_axis(pattern, sizes, said)
         if fixed is None:
             self._leave_if_odd(reasons)
         return fixed
@@ -230,7 +230,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         The first sizes without a counterpart are compiled alone. If no two sizes are
         traced alike, that will not change, and is reported at once.
         """
-        why, last = _joined(reasons), reasons[-1]
+        why, last = _join_reasons(reasons), reasons[-1]
         if not isinstance(last, Unlike) or self.unlike != 1:
             raise why
         if last.everywhere and self.program is None:
@@ -258,10 +258,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """
         if self.shapes is None or self._siblings(sizes):
             return None
-        needed = program.decisions.needed()
-        return self._of_fixed_axes(program.pattern, sizes, needed)
+        needed = program.decisions.names_of_fixed_sizes()
+        return self._program_with_fixed_axis(program.pattern, sizes, needed)
 
-    def _of_fixed_axes(
+    def _program_with_fixed_axis(
         self, pattern: SizePattern, sizes: ShapesOfCall, names: Iterable[str]
     ) -> JaxProgram | None:
         """Return a program with one of the axes `names` fixed, or None.
@@ -271,10 +271,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """
         for name in names:
             size = (pattern.sizes(sizes) or {})[name]
-            if self._takes_another(pattern, sizes, name):
+            if self._accepts_another_size(pattern, sizes, name):
                 continue
             try:
-                program = self._of_symbols(pattern.fixed(name, size), sizes)
+                program = self._program_from_symbols(pattern.fixed(name, size), sizes)
             except (Pinned, Unsupported):
                 continue
             if not self._agrees(program, sizes):
@@ -286,7 +286,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             return program
         return None
 
-    def _takes_another(
+    def _accepts_another_size(
         self, pattern: SizePattern, sizes: ShapesOfCall, name: str
     ) -> bool:
         """Whether the function accepts, for this axis, a size other than the call's."""
@@ -302,7 +302,9 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             return True
         return False
 
-    def _of_symbols(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+    def _program_from_symbols(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> JaxProgram:
         """Return the program read from a trace at symbols.
 
         JAX's own questions about order are answered only if the trace fails without
@@ -310,32 +312,39 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """
         recorder = self._recorder(pattern, sizes, answers_jax=False)
         try:
-            return self._decided(pattern, recorder)
+            return self._program_for_decisions(pattern, recorder)
         except Unsupported:
             if not recorder.was_silent:
                 raise
-        return self._decided(pattern, self._recorder(pattern, sizes, answers_jax=True))
+        return self._program_for_decisions(
+            pattern, self._recorder(pattern, sizes, answers_jax=True)
+        )
 
     def _recorder(
         self, pattern: SizePattern, sizes: ShapesOfCall, answers_jax: bool
     ) -> Recorder:
         words = self.names_of_axes(pattern.shapes)
         recorder = Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
-        place = identity_asked(self.function)
+        place = line_comparing_identity(self.function)
         if place is not None:
             recorder.observe(lambda: place)
         return recorder
 
-    def _decided(self, pattern: SizePattern, recorder: Recorder) -> JaxProgram:
+    def _program_for_decisions(
+        self, pattern: SizePattern, recorder: Recorder
+    ) -> JaxProgram:
         names, options = self.names(), self.options_for(pattern)
-        current = [p for p in self.programs if p.pattern == pattern and self.fits(p)]
+        programs = [p for p in self.programs if p.pattern == pattern]
+        current = list(filter(self.has_same_captures, programs))
         return program_for(
             self.subject, pattern, self.specs, names, options, recorder, current
         )
 
-    def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+    def _program_from_samples(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> JaxProgram:
         """Return the program read from traces at single sizes, this call's included."""
-        trace = self.subject.comparable(self._direct(sizes))
+        trace = self.subject.comparable(self._exact_trace(sizes))
         first = Sample(pattern.sizes(sizes) or {}, trace)
         if self.unlike == MOST_UNLIKE:
             self._tell_unlike()
@@ -370,11 +379,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         when they are called.
         """
         if program.template is not None or program.decisions.opaque is not None:
-            self._check(program, sizes)
+            self._require_agreement(program, sizes)
             return
         for known in dict.fromkeys((*self.seen, sizes)):
             try:
-                self._check(program, known)
+                self._require_agreement(program, known)
             except Unsupported:
                 raise
             except Exception:  # raised by the user's function at these sizes
@@ -382,7 +391,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                     raise
                 self.seen.remove(known)
 
-    def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
+    def _require_agreement(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
         """Raise Unsupported if the program is not what JAX traces for the sizes."""
         named = program.pattern.sizes(sizes) or {}
         if not program.pattern.has(sizes) or not program.holds(named):
@@ -398,7 +407,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             raise Unsupported(reason, program.decisions.opaque)
 
 
-def _joined(reasons: list[Unsupported]) -> Unsupported:
+def _join_reasons(reasons: list[Unsupported]) -> Unsupported:
     """Join the reasons why symbols gave no program, nor traces at several sizes."""
     why, last = str(reasons[0]), reasons[-1]
     if last.reason in why:

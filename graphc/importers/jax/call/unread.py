@@ -53,12 +53,12 @@ class FirstExact:
         if first is None or not pattern.has(self.sizes):
             return False
         differing = {name for name, n in here.items() if first[name] != n}
-        if differing & _read(program) or not self.captured.is_current():
+        if differing & _names_read(program) or not self.captured.is_current():
             return False
         return program.read.agrees(self.compiled.traced, first)
 
 
-def _read(program: JaxProgram) -> set[str]:
+def _names_read(program: JaxProgram) -> set[str]:
     """The names of the sizes that a program computes with."""
     graph = program.source.graph
     symbols = {
@@ -67,7 +67,7 @@ def _read(program: JaxProgram) -> set[str]:
     return {name for name, s in program.decisions.symbols.items() if s in symbols}
 
 
-def stand_ins(
+def leaves_at_other_sizes(
     leaves: Sequence[ConcreteArray], specs: Sequence[Spec], sizes: ShapesOfCall
 ) -> dict[int, object] | None:
     """Arrays of these `sizes` to replace leaves of other shapes, by position.

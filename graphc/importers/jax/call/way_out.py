@@ -92,10 +92,10 @@ def _is_of_sizes(error: Exception) -> bool:
 
 def _is_asked_by_library(error: Exception) -> bool:
     """Whether a library function asks for the number, not the user's own code."""
-    return is_library(_asking(error))
+    return is_library(_asking_file(error))
 
 
-def _asking(error: Exception) -> str:
+def _asking_file(error: Exception) -> str:
     """The file of the code that asks for a traced array's value, or "".
 
     Methods of JAX's arrays such as `__bool__` and `item` have files of their own, which

@@ -41,10 +41,10 @@ def decisions_in(
     families: "Iterable[SizeFamily[ManySizes, OneSize]]",
 ) -> SavedDecisions:
     """The decisions of a function's programs for many sizes."""
-    return SavedDecisions().merged(*map(_of_family, families))
+    return SavedDecisions().merged(*map(_decisions_of_family, families))
 
 
-def _of_family(family: "SizeFamily[ManySizes, OneSize]") -> SavedDecisions:
+def _decisions_of_family(family: "SizeFamily[ManySizes, OneSize]") -> SavedDecisions:
     name, names = name_of(family.function), family.names()
     decided: list[DecidedProgram] = []
     for program in family.programs:

@@ -19,11 +19,11 @@ from graphc.importers.jax.sizes.pattern import (
     ShapesOfCall,
     SizePattern,
     SmallAxes,
-    generalised,
+    common_pattern,
     names_of_sizes,
-    shown,
+    shapes_as_text,
+    sizes_that_vary,
     small_axes,
-    varying,
     with_small_axes,
 )
 from graphc.importers.jax.sizes.programs import ManySizes, OneSize
@@ -37,7 +37,7 @@ from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.choices import (
     CallersError,
     Options,
-    names_said,
+    names_in_shapes,
 )
 from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
@@ -118,9 +118,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """Whether a call of these sizes needs a program for many."""
         if sizes in self.exactly:
             return False
-        if self.shapes is not None and not self.seen and not self._starts_at(sizes):
+        if self.shapes is not None and not self.seen and not self._has_decisions(sizes):
             self.seen.append(sizes)
-        first = not self.seen and not self._starts_at(sizes)
+        first = not self.seen and not self._has_decisions(sizes)
         chosen = not (first or self.refused or self._is_small(sizes))
         if first:
             self.seen.append(sizes)
@@ -128,7 +128,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             self.exactly.add(sizes)
         return chosen
 
-    def _starts_at(self, sizes: ShapesOfCall) -> bool:
+    def _has_decisions(self, sizes: ShapesOfCall) -> bool:
         """Whether saved decisions tell what varies in calls of these sizes."""
         decisions = self.options.decisions
         self.started, policies = known_pattern(
@@ -152,7 +152,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             schedules = schedules_for(pattern, self._known_calls(), self.options)
         return replace(self.options, decided=schedules)
 
-    def begin_beside(
+    def learn_from_siblings(
         self,
         siblings: Sequence["SizeFamily[ManyT, OneT]"],
         sizes: ShapesOfCall,
@@ -183,7 +183,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def _is_small(self, sizes: ShapesOfCall) -> bool:
         """Whether an axis that varies is shorter than programs for many sizes allow."""
         if self.shapes is not None or self.like is not None:
-            pattern = self._said(sizes)
+            pattern = self._given_pattern(sizes)
             if self.small and not pattern.names:
                 return True
             varying_sizes = [
@@ -191,11 +191,11 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
                 *pattern.varying(sizes),
             ]
         else:
-            varying_sizes = varying(sizes, self.seen)
+            varying_sizes = sizes_that_vary(sizes, self.seen)
         least = LEAST if self.program is None else self.program.pattern.least
         return any(n < least for n in varying_sizes)
 
-    def _said(self, sizes: ShapesOfCall) -> SizePattern:
+    def _given_pattern(self, sizes: ShapesOfCall) -> SizePattern:
         """The pattern from `shapes` or `like`, with numbers for small sizes."""
         if self.like is not None and self.like.program is not None:
             pattern = self.like.program.pattern
@@ -224,9 +224,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         pairs = zip(sizes, self.specs, strict=True)
         return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
 
-    def described(self, shapes: Sequence[SpecShape]) -> str:
+    def with_names(self, shapes: Sequence[SpecShape]) -> str:
         """Show the shapes of the arguments, with their names."""
-        return shown(self.names(), shapes)
+        return shapes_as_text(self.names(), shapes)
 
     def names_of_axes(self, shapes: Sequence[SpecShape]) -> dict[str, str]:
         """Map sizes to axes such as `x.shape[0]`; {} if the user named the sizes."""
@@ -245,7 +245,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if self.shapes is None:
             names = names_of_sizes(sum(map(len, pattern.shapes)))
         else:
-            names = names_said(self.shapes)
+            names = names_in_shapes(self.shapes)
         axes = pattern.axes(self.names())
         return axes | {name: "" for name in names if name not in axes}
 
@@ -282,10 +282,10 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if program is not None:
             return program
         try:
-            with self.settling():
-                program = self._fitting(sizes)
+            with self.accepting_changes():
+                program = self._find_program(sizes)
                 if program is not None:
-                    self._check(program, sizes)
+                    self._require_agreement(program, sizes)
             if program is None:
                 self.exactly.add(sizes)
                 return None
@@ -301,11 +301,11 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         else:
             self.served[sizes] = program
             return program
-        self._require(sizes)
+        self._require_accepted(sizes)
         self._refuse(sizes, Unsupported(reason))
         return None
 
-    def _fitting(self, sizes: ShapesOfCall) -> ManyT | None:
+    def _find_program(self, sizes: ShapesOfCall) -> ManyT | None:
         """The program that serves these sizes, perhaps new; None if they are exact.
 
         If the sizes do not fit the last pattern, the new program has a more general
@@ -318,12 +318,12 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if siblings:
             pattern = siblings[0].pattern
         elif self.shapes is not None or self.like is not None:
-            pattern = self._said(sizes)
+            pattern = self._given_pattern(sizes)
         elif self.started is not None and self.started.has(sizes):
             pattern = self.started
         else:
             self.seen.append(sizes)
-            pattern = generalised(self.seen)
+            pattern = common_pattern(self.seen)
         captured = self.snapshot()
         program = self._new_program(pattern, sizes)
         if program is not None and program not in self.programs:
@@ -343,9 +343,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     def _serves(self, program: ManyT, sizes: ShapesOfCall) -> bool:
         """Whether a program serves a call whose shapes fit its pattern."""
-        return self.fits(program)
+        return self.has_same_captures(program)
 
-    def fits(self, program: ManyT) -> bool:
+    def has_same_captures(self, program: ManyT) -> bool:
         """Whether what the function captures is unchanged since a program was made."""
         return self.captured[id(program)].is_current()
 
@@ -354,9 +354,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return Snapshot.of(self.function, *(static for _, static in self.call.statics))
 
     @contextmanager
-    def settling(self) -> Generator[None]:
+    def accepting_changes(self) -> Generator[None]:
         """Accept changes of captures that tracing within makes, such as counts."""
-        stale = {id(p) for p in self.programs if not self.fits(p)}
+        stale = {id(p) for p in self.programs if not self.has_same_captures(p)}
         yield
         for i in {id(p) for p in self.programs} - stale:
             self.captured[i] = self.captured[i].settled()
@@ -369,18 +369,18 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """
 
     @abstractmethod
-    def looked_at(self, one: OneT) -> tuple[Function, str]:
+    def function_to_draw(self, one: OneT) -> tuple[Function, str]:
         """The function of the graph of a program for a single size, and a remark.
 
         Raises Unsupported or GraphError if there is no graph.
         """
 
     @abstractmethod
-    def _require(self, sizes: ShapesOfCall) -> None:
+    def _require_accepted(self, sizes: ShapesOfCall) -> None:
         """Raise the error that the function itself raises at these sizes, if any."""
 
     @abstractmethod
-    def _check(self, program: ManyT, sizes: ShapesOfCall) -> None:
+    def _require_agreement(self, program: ManyT, sizes: ShapesOfCall) -> None:
         """Raise Unsupported if the program differs from the function at some sizes."""
 
     def _is_alone(self, pattern: SizePattern, sizes: ShapesOfCall) -> bool:
@@ -418,7 +418,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         facts = Counter(
             fact
             for known in (program.decisions for program in siblings)
-            for fact in known.described(known.otherwise(named)[:1])
+            for fact in known.described(known.differing(named)[:1])
         )
         why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
         places = [p.opaque for p in siblings if p.opaque is not None]
@@ -453,6 +453,6 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if sizes in self.seen:
             self.seen.remove(sizes)
 
-    def failed(self, sizes: ShapesOfCall) -> None:
+    def compile_alone_from_now(self, sizes: ShapesOfCall) -> None:
         """Compile these sizes exactly from now on, since the program failed on them."""
         self.exactly.add(sizes)

@@ -55,7 +55,7 @@ class Formula:
         return (-(shift // times), None) if times > 0 else (None, shift // -times)
 
 
-def fitted(column: Sequence[int], samples: Sequence[Mapping[str, int]]) -> Formula:
+def fit_formula(column: Sequence[int], samples: Sequence[Mapping[str, int]]) -> Formula:
     """Return the simplest known formula that gives `column` at these sizes.
 
     Raises Unsupported if none is found.
@@ -75,10 +75,10 @@ def _candidates(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
     first, sizes = column[0], samples[0]
-    yield from _linear(column, samples, names)
+    yield from _linear_formulas(column, samples, names)
     for name in names:
-        yield from _in_blocks(name)
-    yield from _of_blocks(column, samples, names)
+        yield from _block_formulas(name)
+    yield from _multiples_of_blocks(column, samples, names)
     for name in names:
         for divisor in (*SMALL_DIVISORS, *BLOCKS):
             small = divisor in SMALL_DIVISORS
@@ -91,7 +91,7 @@ def _candidates(
                 yield replace(base, after=first - base.at(sizes))
     products = [*combinations(names, 2), *((name, name) for name in names)]
     for product in products:
-        yield from _multiples(product, column, samples)
+        yield from _multiples_of_product(product, column, samples)
     for name in names:  # triangular numbers
         for sign in (1, -1):
             base = Formula(0, (((name, name), 1), ((name,), sign)), 2)
@@ -100,27 +100,29 @@ def _candidates(
     yield from _quotients_of_sums(column, samples, names)
 
 
-def _linear(
+def _linear_formulas(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
     """Formulas without division: first the sizes alone, as arguments have them."""
     for name in names:
         yield Formula(0, (((name,), 1),))
-    yield from _sums(column, samples, names)
+    yield from _sums_of_sizes(column, samples, names)
     for name in names:  # for samples that determine no sum
-        yield from _multiples((name,), column, samples)
+        yield from _multiples_of_product((name,), column, samples)
 
 
-def _of_blocks(
+def _multiples_of_blocks(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
     """Multiples of the number of blocks in a size."""
     for blocks_of_size in (
-        blocks_of_size for name in names for blocks_of_size in _in_blocks(name)
+        blocks_of_size for name in names for blocks_of_size in _block_formulas(name)
     ):
         if blocks_of_size.blocks == 1 and not blocks_of_size.modulo:
             yield from (
-                f for f in _scaled(blocks_of_size, column, samples) if not f.after
+                f
+                for f in _multiples_of(blocks_of_size, column, samples)
+                if not f.after
             )
 
 
@@ -133,7 +135,7 @@ def _quotients(
         for name in names if gcd(times, divisor) == 1 else ():
             for shift in range(divisor):
                 quotient = Formula(shift, (((name,), times),), divisor)
-                yield from _scaled(quotient, column, samples)
+                yield from _multiples_of(quotient, column, samples)
 
 
 def _quotients_of_sums(
@@ -155,10 +157,10 @@ def _quotients_of_sums(
         for divisor in SMALL_DIVISORS:
             for shift in range(divisor):
                 quotient = Formula(shift, parts, divisor)
-                yield from _scaled(quotient, column, samples)
+                yield from _multiples_of(quotient, column, samples)
 
 
-def _scaled(
+def _multiples_of(
     formula: Formula, column: Sequence[int], samples: Sequence[Mapping[str, int]]
 ) -> Iterator[Formula]:
     """A multiple of a formula plus a number, if two values determine the factor."""
@@ -172,7 +174,7 @@ def _scaled(
             return
 
 
-def _in_blocks(name: str) -> Iterator[Formula]:
+def _block_formulas(name: str) -> Iterator[Formula]:
     """A size in whole blocks, the number of blocks, or how much is missing or left."""
     size = (((name,), 1),)
     for divisor in (*SMALL_DIVISORS, *BLOCKS):
@@ -183,7 +185,7 @@ def _in_blocks(name: str) -> Iterator[Formula]:
             yield Formula(0, (((name,), times),), divisor, True)
 
 
-def _multiples(
+def _multiples_of_product(
     product: tuple[str, ...],
     column: Sequence[int],
     samples: Sequence[Mapping[str, int]],
@@ -198,7 +200,7 @@ def _multiples(
             return
 
 
-def _sums(
+def _sums_of_sizes(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
     """A sum of multiples of all sizes, plus a number.

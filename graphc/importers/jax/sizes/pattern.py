@@ -43,7 +43,7 @@ class SizePattern:
                 known = by_name if isinstance(n, str) and n.isidentifier() else formulas
                 if (known.setdefault(n, m) if isinstance(n, str) else n) != m:
                     return None
-        return by_name if not formulas or solved(formulas, by_name) else None
+        return by_name if not formulas or can_have_values(formulas, by_name) else None
 
     def has(self, shapes_of_call: ShapesOfCall) -> bool:
         """Whether the shapes of a call fit, with no varying size too small."""
@@ -132,20 +132,22 @@ def _with_number(size: int | str, name: str, number: int) -> int | str:
     return re.sub(rf"\b{name}\b", str(number), size)
 
 
-def solved(formulas: Mapping[str, int], known: dict[str, int]) -> bool:
+def can_have_values(formulas: Mapping[str, int], known: dict[str, int]) -> bool:
     """Whether formulas can have these values; names that follow are put in `known`."""
     left = dict(formulas)
     while left:
         unknown = {text: {*names_in(text)} - {*known} for text in left}
         text = min(left, key=lambda text: len(unknown[text]))
         value, names = left.pop(text), [*unknown[text]]
-        if len(names) > 1 or not _solved(text, value, names, known):
+        if len(names) > 1 or not _can_have_value(text, value, names, known):
             return False
     return True
 
 
-def _solved(text: str, value: int, names: list[str], known: dict[str, int]) -> bool:
-    """Solve one formula as `solved` does; at most one of its names is unknown."""
+def _can_have_value(
+    text: str, value: int, names: list[str], known: dict[str, int]
+) -> bool:
+    """Solve one formula, of whose names at most one is unknown."""
     if names:
         (name,) = names
         at_0, at_1 = (JaxSizes({**known, name: n}).number(text) for n in (0, 1))
@@ -157,7 +159,7 @@ def _solved(text: str, value: int, names: list[str], known: dict[str, int]) -> b
     return JaxSizes(known).number(text) == value
 
 
-def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
+def common_pattern(seen: Sequence[ShapesOfCall]) -> SizePattern:
     """The pattern of several calls: axes that were always equal share a name.
 
     Axes that always differed by the same number or the same factor share one as well:
@@ -168,7 +170,7 @@ def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
         for shapes in zip(*seen, strict=True)
     ]
     vary = dict.fromkeys(c for shape in columns for c in shape if len(set(c)) > 1)
-    related = _related(list(vary))
+    related = _relations(list(vary))
     independent = [c for c in vary if c not in related]
     texts = dict(zip(independent, names_of_sizes(len(independent)), strict=True))
     texts |= {c: how.format(texts[base]) for c, (base, how) in related.items()}
@@ -176,7 +178,7 @@ def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
     return SizePattern(shapes)
 
 
-def _related(columns: list[_Column]) -> dict[_Column, tuple[_Column, str]]:
+def _relations(columns: list[_Column]) -> dict[_Column, tuple[_Column, str]]:
     """Map each column that follows from a smaller one to that one and its relation."""
     relations_by_column: dict[_Column, tuple[_Column, str]] = {}
     bases: list[_Column] = []
@@ -206,7 +208,9 @@ def names_of_sizes(count: int) -> list[str]:
     return [letters[i] if i < len(letters) else f"n{i}" for i in range(count)]
 
 
-def varying(shapes_of_call: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[int]:
+def sizes_that_vary(
+    shapes_of_call: ShapesOfCall, seen: Sequence[ShapesOfCall]
+) -> list[int]:
     """The sizes of a call on those axes where an earlier call differed."""
     varying_sizes = []
     for i, shape in enumerate(shapes_of_call):
@@ -216,13 +220,15 @@ def varying(shapes_of_call: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[
     return varying_sizes
 
 
-def shown(names: Sequence[str], shapes: Sequence[SpecShape]) -> str:
+def shapes_as_text(names: Sequence[str], shapes: Sequence[SpecShape]) -> str:
     """Show the shapes of arguments: `x (n, 3), w (3,)`.
 
     If there are many, only those in which something varies are shown, or else the first
     few and the last.
     """
-    texts = [f"{name} {_tuple(s)}" for name, s in zip(names, shapes, strict=True)]
+    texts = [
+        f"{name} {_tuple_as_text(s)}" for name, s in zip(names, shapes, strict=True)
+    ]
     if len(shapes) > MOST_SHOWN:
         varies = [any(isinstance(n, str) for n in shape) for shape in shapes]
         last = len(shapes) - 1
@@ -233,5 +239,5 @@ def shown(names: Sequence[str], shapes: Sequence[SpecShape]) -> str:
     return ", ".join(texts) or "without arrays"
 
 
-def _tuple(shape: SpecShape) -> str:
+def _tuple_as_text(shape: SpecShape) -> str:
     return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"

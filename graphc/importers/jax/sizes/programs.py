@@ -39,12 +39,12 @@ class ManySizes(Protocol):
         """The line that asks more about a size than facts can tell, or None."""
         ...
 
-    def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
+    def trailing_arguments(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
         """The graph's arguments that follow the leaves in a call of these sizes."""
         ...
 
     @property
-    def asked(self) -> Sequence[Decision]:
+    def questions(self) -> Sequence[Decision]:
         """The questions about sizes whose answers choose this program."""
         ...
 

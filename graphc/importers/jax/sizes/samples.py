@@ -45,7 +45,7 @@ class Sample:
     seen: bool = False
 
 
-def sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
+def sample_at(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
     """Trace the function at these sizes. Raises Unsupported if that fails."""
     try:
         return subject.comparable(subject.read(specs))
@@ -70,7 +70,7 @@ class _Samples:
         if any(sizes == sample.sizes for sample in self.alike):
             return True
         try:
-            trace = sampled(self._subject, [s.at(sizes) for s in self._specs])
+            trace = sample_at(self._subject, [s.at(sizes) for s in self._specs])
         except Unsupported as error:
             self._failed = error
             return False
@@ -118,17 +118,21 @@ class Sampling:
         """
         with reading():
             if self.near_first:
-                return self._near(first) or self._far(first, seen)
+                return self._near_template(first) or self._far_template(first, seen)
             try:
-                far = self._far(first, seen)
+                far = self._far_template(first, seen)
             except Unsupported:
-                near = self._near(first)
+                near = self._near_template(first)
                 if near is None:
                     raise
                 return near
-            return far if self._is_confirmed(far, first) else self._near(first) or far
+            if self._is_confirmed(far, first):
+                return far
+            return self._near_template(first) or far
 
-    def _far(self, first: Sample, seen: Iterable[Mapping[str, int]]) -> Template:
+    def _far_template(
+        self, first: Sample, seen: Iterable[Mapping[str, int]]
+    ) -> Template:
         """Make a template of samples at multiples and at `seen`; each size varies.
 
         Raises Unsupported if no other samples are found, or if sizes follow no formula.
@@ -142,7 +146,7 @@ class Sampling:
             samples.try_at(sizes, seen=True)
         if not all(map(samples.varies, first.sizes)):
             raise samples.why()
-        return _of_most(samples.alike, self.symbols)
+        return _template_of_most(samples.alike, self.symbols)
 
     def _is_confirmed(self, template: Template, first: Sample) -> bool:
         """Whether a template predicts a trace at other sizes, or that trace fails.
@@ -153,12 +157,12 @@ class Sampling:
             return True
         sizes = {name: 3 * n for name, n in first.sizes.items()}
         try:
-            trace = sampled(self.subject, [s.at(sizes) for s in self.specs])
+            trace = sample_at(self.subject, [s.at(sizes) for s in self.specs])
         except Unsupported:
             return True
         return template.describes(trace.jaxpr, sizes)
 
-    def _near(self, first: Sample) -> Template | None:
+    def _near_template(self, first: Sample) -> Template | None:
         """Make a template of samples just above or below, preferring fewer divisions.
 
         Returns None if there are too few samples, or if sizes follow no formula.
@@ -189,7 +193,9 @@ class Sampling:
         return True
 
 
-def _of_most(samples: Sequence[Sample], symbols: Mapping[str, object]) -> Template:
+def _template_of_most(
+    samples: Sequence[Sample], symbols: Mapping[str, object]
+) -> Template:
     """Make a template of all samples, or else of those not from other calls.
 
     Samples of other calls may have different sizes, due to a decision that changes no

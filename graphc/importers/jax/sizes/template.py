@@ -23,7 +23,7 @@ from graphc.importers.jax.read.callbacks import OfEachTrace, whole_identity
 from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.sizes.formulas import Formula, fitted
+from graphc.importers.jax.sizes.formulas import Formula, fit_formula
 from graphc.importers.jax.sizes.pattern import text_of_sizes
 from graphc.ir.types import ConcreteArray, NDArray
 
@@ -146,23 +146,23 @@ class JaxprParts:
             items = [self._param(item, holds_sizes) for item in param]
             named = hasattr(param, "_fields")
             return type(param)(*items) if named else type(param)(items)
-        self.form.append(_shown(param))
+        self.form.append(_param_as_text(param))
         return param
 
 
-def _shown(param: object) -> str:
+def _param_as_text(param: object) -> str:
     """Show a param that holds no sizes so that the text is the same in all traces."""
     if callable(param):
         return f"function {getattr(param, '__qualname__', type(param).__name__)}"
     return str(param)
 
 
-def _apart(jaxpr: "Jaxpr | ClosedJaxpr") -> JaxprParts:
+def _parts_of_jaxpr(jaxpr: "Jaxpr | ClosedJaxpr") -> JaxprParts:
     """Take a jaxpr apart without changing it."""
     return JaxprParts(jaxpr, lambda size: size, lambda _, number: number)
 
 
-class _Places:
+class _StandIns:
     """Stand-ins for numbers that vary: a separate object for each.
 
     `changing` maps the positions of these numbers to the first position with the same
@@ -179,13 +179,13 @@ class _Places:
         if first is None:
             return number
         if first not in self.objects:
-            self.objects[first] = _copied(number)
+            self.objects[first] = _stand_in_for(number)
         return self.objects[first]
 
 
-def _copied(number: ConcreteArray) -> object:
+def _stand_in_for(number: ConcreteArray) -> object:
     literal: Any = Literal
-    if _is_of_user(number):
+    if _is_host_content(number):
         return OfEachTrace()
     if isinstance(number, Literal):
         return literal(number.val, number.aval)
@@ -194,7 +194,7 @@ def _copied(number: ConcreteArray) -> object:
 
 def steps_of(jaxpr: "Jaxpr | ClosedJaxpr") -> list[Hashable]:
     """The steps of a jaxpr: everything except its sizes and numbers."""
-    return _apart(jaxpr).form
+    return _parts_of_jaxpr(jaxpr).form
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Template:
 
         Raises Unsupported if the template does not describe the trace.
         """
-        parts = _apart(jaxpr)
+        parts = _parts_of_jaxpr(jaxpr)
         expected_sizes = [formula.at(sizes) for formula in self.formulas]
         if parts.form != self.parts.form or parts.sizes != expected_sizes:
             shown = text_of_sizes(sizes)
@@ -256,10 +256,10 @@ class Template:
             if _differ(number, like):
                 raise Unsupported("a number that was the same before differs now")
         pairs = zip(dict.fromkeys(self.changing.values()), self.fed, strict=True)
-        return [_fed(parts.numbers[i], place) for i, (place, _) in pairs]
+        return [_input_for(parts.numbers[i], place) for i, (place, _) in pairs]
 
 
-def _fed(number: ConcreteArray, place: object) -> NDArray:
+def _input_for(number: ConcreteArray, place: object) -> NDArray:
     """Turn a number of a trace into the input that stands for it."""
     if isinstance(place, OfEachTrace):
         return np.asarray(place.number_of(number), place.aval.dtype)
@@ -276,19 +276,19 @@ def _array(number: ConcreteArray) -> NDArray:
 def _differ(a: ConcreteArray, b: ConcreteArray) -> bool:
     if a is b:
         return False
-    if _is_of_user(a):
+    if _is_host_content(a):
         identity = whole_identity(a)
         return identity is None or identity != whole_identity(b)
     a, b = _array(a), _array(b)
     return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 differs from -0.0
 
 
-def _is_of_user(number: object) -> bool:
+def _is_host_content(number: object) -> bool:
     """Whether this is a function called on the host, or a text printed there."""
     return callable(number) or isinstance(number, str)
 
 
-def _vary(numbers: Sequence[ConcreteArray]) -> bool:
+def _do_vary(numbers: Sequence[ConcreteArray]) -> bool:
     return any(_differ(numbers[0], other) for other in numbers[1:])
 
 
@@ -302,19 +302,19 @@ def template(
     The jaxprs may differ only in sizes and numbers. Raises Unsupported if sizes follow
     no formula.
     """
-    parts = [_apart(trace) for trace in traces]
+    parts = [_parts_of_jaxpr(trace) for trace in traces]
     first = parts[0]
     columns = list(zip(*(p.sizes for p in parts), strict=True))
-    known = {column: fitted(column, samples) for column in dict.fromkeys(columns)}
+    known = {column: fit_formula(column, samples) for column in dict.fromkeys(columns)}
     formulas = tuple(known[column] for column in columns)
     numbers = list(zip(*(p.numbers for p in parts), strict=True))
     known_first: dict[Hashable, int] = {}
     changing = {
         i: known_first.setdefault(tuple(map(id, same)), i)
         for i, same in enumerate(numbers)
-        if _vary(same)
+        if _do_vary(same)
     }
-    remaining_formulas, places = iter(formulas), _Places(changing)
+    remaining_formulas, places = iter(formulas), _StandIns(changing)
     generic = JaxprParts(
         traces[0], lambda _: next(remaining_formulas).at(symbols), places
     )

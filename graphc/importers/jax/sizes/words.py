@@ -9,7 +9,11 @@ import jax
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.read.sizes import names_in
-from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, solved
+from graphc.importers.jax.sizes.pattern import (
+    ShapesOfCall,
+    SizePattern,
+    can_have_values,
+)
 from graphc.importers.jax.trace.in_order import sorted_places, with_keys_sorted
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
 
@@ -45,7 +49,7 @@ def pattern_of(
     """
     places = sorted_places(form)
     ordered = tuple(argument_shapes[i] for i in places)
-    sizes = _sizes(shapes, _groups(shapes, form), ordered, {})
+    sizes = _sizes_from_words(shapes, _groups(shapes, form), ordered, {})
     by_place = dict(zip(places, sizes, strict=True))
     return SizePattern(tuple(by_place[i] for i in range(len(places))))
 
@@ -77,12 +81,14 @@ def check_results(
     """
     known: dict[str, int] = {}
     ordered = tuple(argument_shapes[i] for i in sorted_places(form))
-    _sizes(shapes, _groups(shapes, form), ordered, known)
+    _sizes_from_words(shapes, _groups(shapes, form), ordered, known)
     before, _, after = shapes.partition(_ARROW)
-    _sizes(shapes, _in_line(after, len(before) + len(_ARROW)), results, known)
+    _sizes_from_words(
+        shapes, _groups_in_line(after, len(before) + len(_ARROW)), results, known
+    )
 
 
-def _sizes(
+def _sizes_from_words(
     shapes: object,
     groups: list[Word],
     array_shapes: ShapesOfCall,
@@ -98,12 +104,12 @@ def _sizes(
         problem = f"it describes {len(groups)} arrays, not {len(array_shapes)}"
         raise _misfit(shapes, problem, *extra)
     pairs = zip(groups, array_shapes, strict=True)
-    words = [_axes(shapes, group, actual) for group, actual in pairs]
+    words = [_words_of_axes(shapes, group, actual) for group, actual in pairs]
     # Formulas are compared once the names are known.
     rows = zip(words, array_shapes, strict=True)
     axes = [axis for row in rows for axis in zip(*row)]  # noqa: B905
     for word, actual in sorted(axes, key=lambda axis: not _is_plain(axis[0].text)):
-        _fit(shapes, word, actual, known)
+        _require_fit(shapes, word, actual, known)
     return tuple(
         tuple(_size(w.text, n) for w, n in zip(row, actual, strict=True))
         for row, actual in zip(words, array_shapes, strict=True)
@@ -114,7 +120,7 @@ def _is_plain(text: str) -> bool:
     return text == "_" or text.isdigit() or text.isidentifier()
 
 
-def _in_line(text: str, before: int) -> list[Word]:
+def _groups_in_line(text: str, before: int) -> list[Word]:
     """The groups of a text that starts `before` characters into the whole."""
     groups, start = [], 1 + before  # after the quotation mark
     for group in text.split(","):
@@ -125,17 +131,17 @@ def _in_line(text: str, before: int) -> list[Word]:
 
 def _groups(shapes: object, form: object) -> list[Word]:
     if isinstance(shapes, str):
-        return _in_line(shapes.partition(_ARROW)[0], 0)
+        return _groups_in_line(shapes.partition(_ARROW)[0], 0)
     leaves, structure = jax.tree.flatten((shapes, {}))
     if structure != with_keys_sorted(form) or not all(
         isinstance(leaf, str) for leaf in leaves
     ):
         problem = "it is not a structure of texts like that of the arguments"
         raise _misfit(shapes, problem)
-    return _in_text(leaves, repr(shapes))
+    return _locate_leaves(leaves, repr(shapes))
 
 
-def _in_text(leaves: list[str], whole: str) -> list[Word]:
+def _locate_leaves(leaves: list[str], whole: str) -> list[Word]:
     """Locate texts, one after another, in the text of the structure that holds them."""
     words, end = [], 0
     for leaf in leaves:
@@ -145,7 +151,9 @@ def _in_text(leaves: list[str], whole: str) -> list[Word]:
     return words
 
 
-def _axes(shapes: object, group: Word, array_shape: tuple[int, ...]) -> list[Word]:
+def _words_of_axes(
+    shapes: object, group: Word, array_shape: tuple[int, ...]
+) -> list[Word]:
     """One word for each axis of an array."""
     words = [] if group.text.strip() == "()" else group.words()
     if words and words[0].text == "...":
@@ -165,10 +173,12 @@ def _size(text: str, actual: int) -> int | str:
     """The size that a word gives to an axis."""
     if text == "_":
         return actual
-    return int(text) if text.isdigit() else formula(text)
+    return int(text) if text.isdigit() else text_as_formula(text)
 
 
-def _fit(shapes: object, word: Word, actual: int, known: dict[str, int]) -> None:
+def _require_fit(
+    shapes: object, word: Word, actual: int, known: dict[str, int]
+) -> None:
     """Raise GraphError if an axis has a different size than its word gives.
 
     `known` holds the sizes of the names so far, and receives new ones.
@@ -177,7 +187,7 @@ def _fit(shapes: object, word: Word, actual: int, known: dict[str, int]) -> None
     if text == "_":
         return
     if not _is_plain(text):
-        _fit_formula(shapes, word, actual, known)
+        _require_formula_fit(shapes, word, actual, known)
         return
     expected = int(text) if text.isdigit() else known.setdefault(text, actual)
     if expected != actual:
@@ -185,15 +195,15 @@ def _fit(shapes: object, word: Word, actual: int, known: dict[str, int]) -> None
         raise _misfit(shapes, f"{so}the axis has the size {actual}", word)
 
 
-def _fit_formula(
+def _require_formula_fit(
     shapes: object, word: Word, actual: int, known: dict[str, int]
 ) -> None:
-    text = formula(word.text)
+    text = text_as_formula(word.text)
     if not text:
         problem = f"{word.text!r} is not a name, a number or a formula like n+1"
         raise _misfit(shapes, problem, word)
     before = dict(known)
-    if solved({text: actual}, known):
+    if can_have_values({text: actual}, known):
         return
     unknown = [name for name in names_in(text) if name not in before]
     if unknown and len(unknown) + text.count("(") > 1:
@@ -204,7 +214,7 @@ def _fit_formula(
     raise _misfit(shapes, f"{so}the axis of {word.text} has the size {actual}", word)
 
 
-def formula(word: str) -> str:
+def text_as_formula(word: str) -> str:
     """Rewrite a word as JAX reads sizes, of names, numbers, + - * and //; else ""."""
     try:
         return _formula(ast.parse(word, mode="eval").body)
@@ -221,12 +231,12 @@ def _formula(node: ast.expr) -> str:
         case ast.BinOp(left, ast.FloorDiv(), ast.Constant(value=int(number))) if number:
             return f"floordiv({_formula(left)}, {number})"
         case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
-            return f"{_inner(left)} {_SIGNS[type(sign)]} {_inner(right)}"
+            return f"{_inner_text(left)} {_SIGNS[type(sign)]} {_inner_text(right)}"
         case _:
             raise ValueError(ast.unparse(node))
 
 
-def _inner(node: ast.expr) -> str:
+def _inner_text(node: ast.expr) -> str:
     text = _formula(node)
     return f"({text})" if " " in text and not text.startswith("floordiv(") else text
 

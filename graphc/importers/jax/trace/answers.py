@@ -41,7 +41,7 @@ class Answers:
         self._numbers = {symbol: sizes[name] for name, symbol in symbols.items()}
         self._taken: dict[_SizeQuestion, Decision] = {}
 
-    def of(self, condition: Value) -> bool | None:
+    def answer(self, condition: Value) -> bool | None:
         """Whether a condition is true in the call; None if that depends on data.
 
         The answer is recorded if it may differ at other sizes.
@@ -114,4 +114,4 @@ def answer_to(condition: object) -> bool | None:
     answers = _ANSWERING.answers
     if answers is None or not isinstance(condition, Value):
         return None
-    return answers.of(condition)
+    return answers.answer(condition)

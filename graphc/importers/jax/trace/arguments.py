@@ -78,8 +78,8 @@ class JaxCall:
         and 1 is not taken for True.
         """
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
-        of_statics = tuple([_beside_equality(static) for _, static in self.statics])
-        in_form = tuple(map(_beside_equality, self._metadata()))
+        of_statics = tuple([_types_and_signs(static) for _, static in self.statics])
+        in_form = tuple(map(_types_and_signs, self._metadata()))
         return of_statics, in_form, self.form, self.statics, types, settings()
 
     def _metadata(self) -> list[object]:
@@ -99,7 +99,7 @@ class JaxCall:
         )
 
 
-def _beside_equality(value: object, within: int = MOST_WITHIN) -> Hashable:
+def _types_and_signs(value: object, within: int = MOST_WITHIN) -> Hashable:
     """The types, and the signs of zeros, that tell apart values comparing equal."""
     kind = type(value)
     if isinstance(value, (float, complex, np.generic)):
@@ -107,13 +107,13 @@ def _beside_equality(value: object, within: int = MOST_WITHIN) -> Hashable:
     if not within:
         return (kind,)
     if isinstance(value, (list, tuple)):
-        return kind, *(_beside_equality(item, within - 1) for item in value)
+        return kind, *(_types_and_signs(item, within - 1) for item in value)
     if isinstance(value, dict):
         items = list(value.items())
-        return kind, frozenset((i[0], _beside_equality(i, within - 1)) for i in items)
+        return kind, frozenset((i[0], _types_and_signs(i, within - 1)) for i in items)
     if is_dataclass(value) and not isinstance(value, type):
         held = [getattr(value, f.name) for f in fields(value) if f.compare]
-        return kind, *(_beside_equality(item, within - 1) for item in held)
+        return kind, *(_types_and_signs(item, within - 1) for item in held)
     return (kind,)
 
 
@@ -173,7 +173,7 @@ class Arguments:
         self._ordered = [p.name for p in _signature(function)] if ordered else None
         positions_of_statics, texts = numbers_of(numbers), texts_of(names)
         positions = (
-            _positions(function)
+            _positions_by_name(function)
             if (positions_of_statics is None) != (texts is None)
             else {}
         )
@@ -193,7 +193,7 @@ class Arguments:
             }
             texts = tuple(n for n, i in positions.items() if i in both)
         self._numbers, self._names = (
-            _from_the_start(function, positions_of_statics),
+            _without_negative(function, positions_of_statics),
             texts or (),
         )
 
@@ -237,7 +237,7 @@ def _counts_parameters() -> bool:
     return is_traced[-1]
 
 
-def _from_the_start(
+def _without_negative(
     function: Callable[..., object], numbers: StaticNumbers
 ) -> StaticNumbers:
     """Replace positions below 0, if the parameters tell what they refer to."""
@@ -268,7 +268,7 @@ def parameter_names(function: Callable[..., object], count: int) -> list[str]:
     return [_name_at(parameters, i) for i in range(count)]
 
 
-def _positions(function: Callable[..., object]) -> dict[str, int]:
+def _positions_by_name(function: Callable[..., object]) -> dict[str, int]:
     """The positions of the parameters of a function, by their names."""
     named = [p.name for p in _parameters(function) if p.kind in _OF_ONE]
     return {name: i for i, name in enumerate(named)}

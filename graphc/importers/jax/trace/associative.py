@@ -22,7 +22,7 @@ from jax import lax
 from jax.extend.core import JaxprEqn, Literal, Var
 
 from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened
-from graphc.importers.jax.trace.replaced import is_of_many, replaced
+from graphc.importers.jax.trace.replaced import needs_same_steps, replace_in_jax
 from graphc.ir.types import JaxArray
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class _Combine:
         return list(each(list(outside), list(before), list(after)))
 
 
-def _running(
+def _running_results(
     combine: _Combine,
     by_loop: Callable[[_Combine, Elements, Elements, Sequence[Elements]], _Rows],
     outside: Elements,
@@ -75,30 +75,32 @@ def _running(
     Pairs are combined first, `halvings` times, as in JAX; a loop scans the remaining
     ones.
     """
-    spare = [lax.stop_gradient(_at(x, jnp.full(1, i, "int32"))) for i in (0, 1)]
+    spare = [lax.stop_gradient(_rows_at(x, jnp.full(1, i, "int32"))) for i in (0, 1)]
     if not halvings:
         return by_loop(combine, outside, x, spare)
     n = x[0].shape[0]
     first = jnp.arange(n // 2, dtype="int32") * 2
-    pairs = combine.of_rows(outside, _at(x, first), _at(x, first + 1))
-    odd = _running(combine, by_loop, outside, pairs, halvings - 1)
+    pairs = combine.of_rows(outside, _rows_at(x, first), _rows_at(x, first + 1))
+    odd = _running_results(combine, by_loop, outside, pairs, halvings - 1)
     index = jnp.arange(n - n // 2, dtype="int32")
-    before, after = _at(odd, jnp.maximum(index - 1, 0)), _at(x, index * 2)
-    even = _joined(combine, outside, spare, index > 0, before, after, after)
+    before, after = _rows_at(odd, jnp.maximum(index - 1, 0)), _rows_at(x, index * 2)
+    even = _combine_some_rows(combine, outside, spare, index > 0, before, after, after)
     place = jnp.arange(n, dtype="int32")
     if halvings == 1:
-        return _where(place % 2 == 1, _at(odd, place // 2), _at(even, place // 2))
+        return _rows_where(
+            place % 2 == 1, _rows_at(odd, place // 2), _rows_at(even, place // 2)
+        )
     # A choice between computed rows would make XLA compute them twice per halving.
-    return _at(list(map(_in_turn, even, _at(odd, index))), place)
+    return _rows_at(list(map(_interleaved, even, _rows_at(odd, index))), place)
 
 
-def _in_turn(even: JaxArray, odd: JaxArray) -> JaxArray:
+def _interleaved(even: JaxArray, odd: JaxArray) -> JaxArray:
     """Interleave the rows of two arrays."""
     pairs = jnp.stack([even, odd], axis=1)
     return pairs.reshape(2 * even.shape[0], *even.shape[1:])
 
 
-def _prefixes(
+def _results_by_loop(
     combine: _Combine, outside: Elements, x: Elements, _: Sequence[Elements]
 ) -> _Rows:
     """All running results, in one loop: up a tree of blocks, then down."""
@@ -107,19 +109,19 @@ def _prefixes(
 
     def step(carry: _Widths) -> _Widths:
         width, rises, now = carry
-        combined = combine.of_rows(outside, _at(now, index - width), now)
+        combined = combine.of_rows(outside, _rows_at(now, index - width), now)
         within = (index + 1) & (2 * width - 1)
         joins = jnp.where(rises, within == 0, (within == width) & (index >= width))
         goes_up = rises & (4 * width <= size)
         falling = jnp.where(rises, width, width // 2)
         width = jnp.where(goes_up, 2 * width, falling)
-        return width, goes_up, _where(joins, combined, now)
+        return width, goes_up, _rows_where(joins, combined, now)
 
     start = jnp.int32(1), jnp.asarray(True), list(x)
     return list(lax.while_loop(lambda carry: carry[0] > 0, step, start)[2])
 
 
-def _by_equations(
+def _results_by_equations(
     combine: _Combine, outside: Elements, x: Elements, spare: Sequence[Elements]
 ) -> list[JaxArray]:
     """Compute the same results as solutions of equations, which can be differentiated.
@@ -137,20 +139,22 @@ def _by_equations(
         place = jnp.arange(2 * n, dtype="int32")
         half = ((place + 1) & -(place + 1)) // 2
         is_whole = (half > 0) & (place + 2 * half < 2 * n)
-        left, right = _at(now, place - half), _at(now, place + half)
-        return _joined(combine, outside, spare, is_whole, left, right, x)
+        left, right = _rows_at(now, place - half), _rows_at(now, place + half)
+        return _combine_some_rows(combine, outside, spare, is_whole, left, right, x)
 
     def results_of(inputs: _Inputs, now: Elements) -> list[JaxArray]:
         outside, blocks, spare = inputs
         index, last = _last_blocks(n)
-        before = _at(now, index - last)
-        return _joined(combine, outside, spare, last <= index, before, blocks, blocks)
+        before = _rows_at(now, index - last)
+        return _combine_some_rows(
+            combine, outside, spare, last <= index, before, blocks, blocks
+        )
 
-    of_elements = _at(x, jnp.arange(2 * n, dtype="int32") // 2)
-    blocks = _solved(blocks_of, n)(([*outside], of_elements, spare))
+    of_elements = _rows_at(x, jnp.arange(2 * n, dtype="int32") // 2)
+    blocks = _fixed_point_of(blocks_of, n)(([*outside], of_elements, spare))
     index, last = _last_blocks(n)
-    own_blocks = _at(blocks, 2 * index - last + 1)
-    return _solved(results_of, n)(([*outside], own_blocks, spare))
+    own_blocks = _rows_at(blocks, 2 * index - last + 1)
+    return _fixed_point_of(results_of, n)(([*outside], own_blocks, spare))
 
 
 def _last_blocks(n: int) -> tuple[JaxArray, JaxArray]:
@@ -159,7 +163,7 @@ def _last_blocks(n: int) -> tuple[JaxArray, JaxArray]:
     return index, (index + 1) & -(index + 1)
 
 
-def _joined(
+def _combine_some_rows(
     combine: _Combine,
     outside: Elements,
     spare: Sequence[Elements],
@@ -173,11 +177,12 @@ def _joined(
     For the latter, two `spare` rows are combined. JAX combines these too, so the
     function accepts their values and has a derivative there.
     """
-    left, right = _where(joins, before, spare[0]), _where(joins, after, spare[1])
-    return _where(joins, combine.of_rows(outside, left, right), alone)
+    left = _rows_where(joins, before, spare[0])
+    right = _rows_where(joins, after, spare[1])
+    return _rows_where(joins, combine.of_rows(outside, left, right), alone)
 
 
-def _solved(
+def _fixed_point_of(
     update: Callable[[_Inputs, Elements], list[JaxArray]], count: int
 ) -> Callable[[_Inputs], list[JaxArray]]:
     """Return a function that finds the fixed point of `update`, from its second input.
@@ -243,24 +248,24 @@ def _floats_of(
     return [v for v, is_float in zip(values, floats, strict=True) if is_float], join
 
 
-def _at(x: Elements, index: JaxArray) -> list[JaxArray]:
+def _rows_at(x: Elements, index: JaxArray) -> list[JaxArray]:
     return [jnp.take(v, index, axis=0, mode="clip") for v in x]
 
 
-def _where(mask: JaxArray, x: Elements, y: Elements) -> list[JaxArray]:
+def _rows_where(mask: JaxArray, x: Elements, y: Elements) -> list[JaxArray]:
     """Choose rows of one or the other by a mask."""
     pairs = zip(x, y, strict=True)
-    return [jnp.where(_rows(mask, v), v, w) for v, w in pairs]
+    return [jnp.where(_mask_like(mask, v), v, w) for v, w in pairs]
 
 
-def _rows(mask: JaxArray, like: JaxArray) -> JaxArray:
+def _mask_like(mask: JaxArray, like: JaxArray) -> JaxArray:
     return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
 
 
 _HALVINGS = 4  # leave so few elements that a loop costs less than the halvings
 
 
-def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], _Rows]:
+def _differentiable_scan(combine: _Combine) -> Callable[[Elements, Elements], _Rows]:
     """Return the function of running results, with a derivative.
 
     Each step of a loop goes over all elements. On their own, such steps are fused and
@@ -269,7 +274,7 @@ def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], _Rows]:
 
     @jax.custom_jvp
     def running(outside: Elements, x: Elements) -> _Rows:
-        return _running(combine, _prefixes, outside, x, 1)
+        return _running_results(combine, _results_by_loop, outside, x, 1)
 
     @running.defjvp
     def _(
@@ -279,14 +284,16 @@ def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], _Rows]:
         halvings = _HALVINGS if has_many else 1  # at least two elements are left
 
         def halved(outside: Elements, x: Elements) -> _Rows:
-            return _running(combine, _by_equations, outside, x, halvings)
+            return _running_results(
+                combine, _results_by_equations, outside, x, halvings
+            )
 
         return jax.jvp(halved, primals, tangents)
 
     return running
 
 
-def _combine(
+def _combine_of_slices(
     fn: Callable[..., object], tree: "PyTreeDef", x: Elements, axis: int
 ) -> _Combine | None:
     """The function of single slices; None if it does not preserve their types."""
@@ -370,36 +377,38 @@ def _size(x: Elements, axis: int) -> object:
     return sizes[0] if alike else None
 
 
-def scanned(
+def scan_associatively(
     fn: Callable[..., object], elems: object, reverse: bool = False, axis: int = 0
 ) -> object:
     """Scan as `jax.lax.associative_scan`, but with the same steps at many sizes."""
     tree: Any
     x, tree = jax.tree.flatten(elems)
     known = callable(fn) and all(isinstance(v, jax.Array) for v in x)
-    if known and is_of_many(_size(x, axis)):
+    if known and needs_same_steps(_size(x, axis)):
         axis %= x[0].ndim
-        combine = _combine(fn, tree, x, axis)
+        combine = _combine_of_slices(fn, tree, x, axis)
         if combine is not None:
-            return tree.unflatten(_of_many(combine, x, reverse))
-    return _BY_JAX(fn, elems, reverse, axis)
+            return tree.unflatten(_scan_along_axis(combine, x, reverse))
+    return _JAX_SCAN(fn, elems, reverse, axis)
 
 
-def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[JaxArray]:
+def _scan_along_axis(combine: _Combine, x: Elements, reverse: bool) -> list[JaxArray]:
     strong = [lax.convert_element_type(v, v.dtype) for v in x]
     rows = [jnp.moveaxis(v, combine.axis, 0) for v in strong]
     rows = [jnp.flip(v, 0) for v in rows] if reverse else rows
     outside = list(opened(combine.jaxpr)[1])
-    combined = _differentiable(combine)(outside, rows)
+    combined = _differentiable_scan(combine)(outside, rows)
     combined = [jnp.flip(v, 0) for v in combined] if reverse else combined
     return [jnp.moveaxis(v, 0, combine.axis) for v in combined]
 
 
-def _instead(
+def _replacement(
     fn: Callable[..., object], elems: object, reverse: "bool" = False, axis: "int" = 0
 ) -> object:
-    ours = __import__("graphc.importers.jax.trace.associative", fromlist=["scanned"])
-    return ours.scanned(fn, elems, reverse, axis)
+    ours = __import__(
+        "graphc.importers.jax.trace.associative", fromlist=["scan_associatively"]
+    )
+    return ours.scan_associatively(fn, elems, reverse, axis)
 
 
-_BY_JAX = replaced(lax.associative_scan, _instead)
+_JAX_SCAN = replace_in_jax(lax.associative_scan, _replacement)

@@ -12,7 +12,7 @@ from weakref import ref
 
 import numpy as np
 
-from graphc.importers.reached import reached, spread
+from graphc.importers.reached import parts_by_level, reachable_objects
 from graphc.ir.types import NDArray
 
 _VALUES = bool, int, str, bytes, type(None)
@@ -52,17 +52,19 @@ class Snapshot:
     @classmethod
     def of(cls, *roots: object) -> "Snapshot":
         """Record the current state of everything that these roots name."""
-        writeable = {id(a): a for a in _arrays(*roots) if a.flags.writeable}
+        writeable = {id(a): a for a in _arrays_named_by(*roots) if a.flags.writeable}
         arrays = tuple(writeable.values())
-        return cls(roots, arrays, tuple([a.copy() for a in arrays]), _marks(*roots))
+        return cls(
+            roots, arrays, tuple([a.copy() for a in arrays]), _marks_of_names(*roots)
+        )
 
     def is_current(self) -> bool:
         """Whether no array was written since, and names mean the same objects."""
-        return self.is_unwritten() and self.marks == _marks(*self.roots)
+        return self.is_unwritten() and self.marks == _marks_of_names(*self.roots)
 
     def is_unwritten(self) -> bool:
         """Whether no array was written since."""
-        return all(map(_same, self.arrays, self.copies))
+        return all(map(_same_contents, self.arrays, self.copies))
 
     def settled(self) -> "Snapshot":
         """The same snapshot, accepting names that changed while tracing.
@@ -70,10 +72,10 @@ class Snapshot:
         A count of traces, for example, is no change: the program was made from all the
         rest.
         """
-        return replace(self, marks=_marks(*self.roots))
+        return replace(self, marks=_marks_of_names(*self.roots))
 
 
-def _same(array: NDArray, copy: NDArray) -> bool:
+def _same_contents(array: NDArray, copy: NDArray) -> bool:
     return array.shape == copy.shape and np.array_equal(_bytes(array), _bytes(copy))
 
 
@@ -81,16 +83,16 @@ def _bytes(array: NDArray) -> NDArray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _arrays(*roots: object) -> Iterator[NDArray]:
+def _arrays_named_by(*roots: object) -> Iterator[NDArray]:
     """The arrays that a function names, also through other functions and objects."""
-    for part in reached(*roots):
+    for part in reachable_objects(*roots):
         if isinstance(part, np.ndarray) and part.dtype != object:
             yield part
 
 
-def _marks(*roots: object) -> Marks:
+def _marks_of_names(*roots: object) -> Marks:
     """A mark for each name: the value, the number of items, or the object itself."""
-    return tuple([_mark(part) for parts in spread(*roots) for part in parts])
+    return tuple([_mark(part) for parts in parts_by_level(*roots) for part in parts])
 
 
 def _mark(part: object) -> object:

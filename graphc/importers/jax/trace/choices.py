@@ -103,7 +103,7 @@ def check_choices(options: Options, shapes: object, counts: bool) -> None:
     their own, shown by its graph.
     """
     check_options("jit", options.backend, options.rewrites, options.dims)
-    names = names_said(shapes)
+    names = names_in_shapes(shapes)
     if options.mesh is not None and shapes is None:
         raise graph_error(
             "sizes are sharded by their names, and no axis has a name",
@@ -114,15 +114,15 @@ def check_choices(options: Options, shapes: object, counts: bool) -> None:
     policies = options.dims if isinstance(options.dims, Mapping) else {}
     for key, policy in policies.items():
         if not isinstance(key, str):
-            raise _unknown(key, "the name of a size, as text", _NAMES)
+            raise _unknown_name_error(key, "the name of a size, as text", _NAMES)
         if isinstance(NAMED.get(policy, policy), Bound) and not counts:
             problem = f"Bound() is for sizes that depend on data, not {key}"
             raise graph_error(problem, op="jit", hint="use Pad()")
     if shapes is not None and not counts:
-        require_known(options.dims, dict.fromkeys(names, ""))
+        require_known_names(options.dims, dict.fromkeys(names, ""))
 
 
-def names_said(shapes: object) -> list[str]:
+def names_in_shapes(shapes: object) -> list[str]:
     """The names of sizes in `shapes`. Raises GraphError if `shapes` is not text."""
     leaves = jax.tree.leaves(shapes)
     if not all(isinstance(leaf, str) for leaf in leaves):
@@ -136,15 +136,15 @@ def names_said(shapes: object) -> list[str]:
     return [name for name in dict.fromkeys(words) if name != "_"]
 
 
-def require_names(dims: object, axes: Mapping[str, str]) -> None:
-    """Do what `require_known` does for a call: raise CallersError."""
+def require_names_of_call(dims: object, axes: Mapping[str, str]) -> None:
+    """Do what `require_known_names` does for a call: raise CallersError."""
     try:
-        require_known(dims, axes)
+        require_known_names(dims, axes)
     except GraphError as error:
         raise CallersError(error) from None
 
 
-def require_known(dims: object, axes: Mapping[str, str]) -> None:
+def require_known_names(dims: object, axes: Mapping[str, str]) -> None:
     """Raise GraphError if `dims` names sizes other than those of these axes."""
     names = dims.sizes if isinstance(dims, Budget) else dims
     for key in names if isinstance(names, Mapping) else ():
@@ -155,7 +155,9 @@ def require_known(dims: object, axes: Mapping[str, str]) -> None:
             expected = (
                 f"one of {', '.join(axes_and_places)}" if axes_and_places else "no name"
             )
-            raise _unknown(key, expected, _NAMES, misspelled(key, list(axes)))
+            raise _unknown_name_error(
+                key, expected, _NAMES, misspelled(key, list(axes))
+            )
 
 
 def dims_of(dims: object, names: Container[str]) -> object:
@@ -168,7 +170,9 @@ def dims_of(dims: object, names: Container[str]) -> object:
     return {k: p for k, p in dims.items() if k.removesuffix(CAPACITY) in names}
 
 
-def _unknown(key: object, expected: str, hint: str, meant: str = "") -> GraphError:
+def _unknown_name_error(
+    key: object, expected: str, hint: str, meant: str = ""
+) -> GraphError:
     return graph_error(
         f"`dims` names a size that the function does not have{meant}",
         op="jit",

@@ -11,17 +11,17 @@ from jax import lax
 from jax.extend.core.primitives import conv_general_dilated_p
 
 from graphc.importers.jax.trace.dimensions import DIMENSION
-from graphc.importers.jax.trace.replaced import replaced
+from graphc.importers.jax.trace.replaced import replace_in_jax
 from graphc.ir.types import JaxArray
 
 _CANONICAL = tuple, type(None)  # precisions as derivatives pass them
 
 
-def convolved(lhs: JaxArray, rhs: JaxArray, **named: Any) -> JaxArray:
+def convolve(lhs: JaxArray, rhs: JaxArray, **named: Any) -> JaxArray:
     """Convolve with the arguments of JAX's function; paddings may be formulas."""
     padding, numbers = named["padding"], named["dimension_numbers"]
     if not _has_formulas(padding) or not isinstance(named["precision"], _CANONICAL):
-        result: JaxArray = _BY_JAX(lhs, rhs, **named)
+        result: JaxArray = _JAX_CONVOLUTION(lhs, rhs, **named)
         return result
     once = (1,) * (lhs.ndim - 2)
     named |= {
@@ -46,7 +46,7 @@ def _point(count: SupportsIndex) -> SupportsIndex:
     return count if isinstance(count, DIMENSION) else operator.index(count)
 
 
-def _instead(
+def _replacement(
     lhs: "object",
     rhs: "object",
     window_strides: "object",
@@ -61,8 +61,8 @@ def _instead(
     out_sharding: "object" = None,
 ) -> "object":
     return __import__(
-        "graphc.importers.jax.trace.convolutions", fromlist=["convolved"]
-    ).convolved(**locals())
+        "graphc.importers.jax.trace.convolutions", fromlist=["convolve"]
+    ).convolve(**locals())
 
 
-_BY_JAX = replaced(lax.conv_general_dilated, _instead)
+_JAX_CONVOLUTION = replace_in_jax(lax.conv_general_dilated, _replacement)

@@ -51,7 +51,7 @@ class Decision:
         sides = [side for side in (self.left, self.right) if isinstance(side, Dim)]
         return list(dict.fromkeys(s for side in sides for s in side.symbols))
 
-    def pinned_by(self) -> Symbol | None:
+    def symbol_pinned(self) -> Symbol | None:
         """The symbol that the answer restricts to a single number, or None."""
         difference = self.left - self.right
         if self.relation != "==" or not self.answer or not isinstance(difference, Dim):
@@ -91,9 +91,9 @@ class Decisions:
 
     def hold(self, sizes: Mapping[str, int]) -> bool:
         """Whether all decisions have the same answers for these sizes, by name."""
-        return not self.otherwise(sizes)
+        return not self.differing(sizes)
 
-    def otherwise(self, sizes: Mapping[str, int]) -> list[Decision]:
+    def differing(self, sizes: Mapping[str, int]) -> list[Decision]:
         """The decisions that have a different answer for these sizes."""
         numbers = self._numbers(sizes)
         return [d for d in self.taken if not d.holds(numbers)]
@@ -108,11 +108,11 @@ class Decisions:
             d if d.holds(numbers) else replace(d, answer=not d.answer)
             for d in self.taken
         ]
-        pinned = {d.pinned_by(): d for d in facts}
+        pinned = {d.symbol_pinned(): d for d in facts}
         pinned.pop(None, None)
         return list(pinned.values()) if len(pinned) == len(self.symbols) else []
 
-    def by_user(self) -> set[str]:
+    def facts_by_user(self) -> set[str]:
         """The facts that the user's code asks for, as text."""
         return {str(decision) for decision in self.taken if decision.by_user}
 
@@ -130,9 +130,9 @@ class Decisions:
                     break
         return {name: implied[symbol] for name, symbol in self.symbols.items()}
 
-    def needed(self) -> list[str]:
+    def names_of_fixed_sizes(self) -> list[str]:
         """The names of the sizes for which JAX accepts a single number."""
-        pinned = {d.pinned_by() for d in self.taken if not d.by_user}
+        pinned = {d.symbol_pinned() for d in self.taken if not d.by_user}
         return [name for name, symbol in self.symbols.items() if symbol in pinned]
 
     def described(self, decisions: Iterable[Decision]) -> list[str]:

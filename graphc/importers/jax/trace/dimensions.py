@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graphc.errors import NOWHERE
-from graphc.importers.asking import is_users
+from graphc.importers.asking import is_asked_by_user
 from graphc.importers.jax.trace.decisions import Relation
 from graphc.importers.jax.trace.recorder import (
     RECORDING,
@@ -88,7 +88,7 @@ def _attribute(size: object, name: str) -> object:
     if name == "__class__" or name in _OF_INTEGERS:
         recorder = recorder_of(size)
         frame = sys._getframe(1)
-        if recorder is not None and is_users(frame):
+        if recorder is not None and is_asked_by_user(frame):
             module = frame.f_globals.get("__name__", "").partition(".")[0]
             direct = module not in sys.stdlib_module_names
             if name in _OF_INTEGERS or not (direct or module in _ASKING_FOR_USERS):
@@ -114,7 +114,7 @@ def _is_written(frame: FrameType) -> bool:
     return frame.f_code.co_name not in _EQUALITIES and _compares(frame)
 
 
-def _is_of_cache(frame: FrameType) -> bool:
+def _is_asked_by_cache(frame: FrameType) -> bool:
     """Whether C code asks for a comparison, for the keys of a cache.
 
     Caches compare keys whose hashes collide; that happens by chance and decides
@@ -136,10 +136,10 @@ _OF_HOLDERS = frozenset({"__eq__", "__ne__", "__hash__", "<genexpr>", "<listcomp
 _OF_TEXTS = frozenset({"__str__", "__repr__", "__format__", "str_short"})
 
 
-def _asking(frame: FrameType) -> FrameType:
+def _asking_frame(frame: FrameType) -> FrameType:
     """The frame that asks: the user's if it asks an object that holds sizes."""
     asking: FrameType | None = frame
-    while asking is not None and not is_users(asking):
+    while asking is not None and not is_asked_by_user(asking):
         if asking.f_code.co_name not in _OF_HOLDERS:
             return frame
         asking = asking.f_back
@@ -149,7 +149,7 @@ def _asking(frame: FrameType) -> FrameType:
 def _asks_for_text(frame: FrameType) -> bool:
     """Whether the user's code asks for the text of an object that holds sizes."""
     entered, asking = frame, frame.f_back
-    while asking is not None and not is_users(asking):
+    while asking is not None and not is_asked_by_user(asking):
         entered, asking = asking, asking.f_back
     return asking is not None and entered.f_code.co_name in _OF_TEXTS
 
@@ -163,8 +163,8 @@ class _MethodCall:
     frame: FrameType
 
     @property
-    def is_users(self) -> bool:
-        return is_users(self.frame)
+    def is_from_user(self) -> bool:
+        return is_asked_by_user(self.frame)
 
     def answer(self, left: object, relation: Relation, right: object) -> bool:
         return self.recorder.answer(left, relation, right, self.frame)
@@ -173,7 +173,9 @@ class _MethodCall:
 _Answer = Callable[..., Any]  # takes a _MethodCall and the method's arguments
 
 
-def _watched(original: Callable[..., object], answer: _Answer) -> Callable[..., object]:
+def _answered_if_watched(
+    original: Callable[..., object], answer: _Answer
+) -> Callable[..., object]:
     """Wrap a method of dimensions so that a recorder answers, if one watches."""
 
     def method(self: object, *args: object) -> object:
@@ -182,7 +184,7 @@ def _watched(original: Callable[..., object], answer: _Answer) -> Callable[..., 
             return original(self, *args)
         THREAD.is_answering = True
         try:
-            call = _MethodCall(recorder, original, _asking(sys._getframe(1)))
+            call = _MethodCall(recorder, original, _asking_frame(sys._getframe(1)))
             return answer(call, self, *args)
         finally:
             THREAD.is_answering = False
@@ -197,7 +199,7 @@ def _is_comparable(call: _MethodCall, other: object) -> bool:
     return isinstance(other, Integral)
 
 
-def _whole(number: Any) -> object:
+def _equal_integer(number: Any) -> object:
     """The integer that equals a number of another type, or None."""
     if isinstance(number, Complex):
         if number.imag != 0:
@@ -217,20 +219,20 @@ def _equals(call: _MethodCall, size: object, other: object) -> object:
     if size is other or _EQUAL(size, other):
         return True
     if isinstance(other, Number) and not isinstance(other, Integral):
-        other = _whole(other)
+        other = _equal_integer(other)
         if other is None:
             return False
     if _is_comparable(call, other):
-        if call.is_users or _is_written(call.frame):
+        if call.is_from_user or _is_written(call.frame):
             return call.answer(size, "==", other)
-        if not _is_of_cache(call.frame):
+        if not _is_asked_by_cache(call.frame):
             call.recorder.differ(size, other)
         return False
     if isinstance(other, DIMENSION):  # another trace's, as scopes tell
-        if call.is_users:
+        if call.is_from_user:
             call.recorder.observe()
         return False
-    return NotImplemented if call.is_users else False  # for an array, for example
+    return NotImplemented if call.is_from_user else False  # for an array, for example
 
 
 def _differs(call: _MethodCall, size: object, other: object) -> object:
@@ -238,7 +240,7 @@ def _differs(call: _MethodCall, size: object, other: object) -> object:
     return answer if answer is NotImplemented else not answer
 
 
-def _order(compare: Callable[..., bool], swapped: bool, negated: bool) -> _Answer:
+def _comparison(compare: Callable[..., bool], swapped: bool, negated: bool) -> _Answer:
     """Answer a comparison such as `>=`, with its sides swapped, or negated, or both."""
 
     def answer(call: _MethodCall, size: object, other: object) -> object:
@@ -249,12 +251,12 @@ def _order(compare: Callable[..., bool], swapped: bool, negated: bool) -> _Answe
             # n >= 2.5 is n >= 3, and 2.5 >= n is 2 >= n.
             other = math.floor(number) if swapped else math.ceil(number)
         if not _is_comparable(call, other):
-            by_user = not isinstance(other, DIMENSION) and call.is_users
+            by_user = not isinstance(other, DIMENSION) and call.is_from_user
             return NotImplemented if by_user else call.original(size, other)
         try:
             return call.original(size, other)
         except Exception:  # the symbols leave it open
-            if not (call.recorder.answers_jax or call.is_users):
+            if not (call.recorder.answers_jax or call.is_from_user):
                 call.recorder.was_silent = True
                 raise
         left, right = (other, size) if swapped else (size, other)
@@ -268,7 +270,7 @@ def _division(reflected: bool) -> _Answer:
 
     def answer(call: _MethodCall, size: object, other: object) -> object:
         divisor = size if reflected else other
-        asks = isinstance(divisor, DIMENSION) and call.is_users
+        asks = isinstance(divisor, DIMENSION) and call.is_from_user
         asks = asks and call.recorder.knows(divisor) and _may_be_zero(divisor)
         if asks and call.answer(divisor, "==", 0):
             raise ZeroDivisionError("integer division or modulo by zero")
@@ -292,30 +294,30 @@ def _is_true(call: _MethodCall, size: object) -> bool:
     return not call.answer(size, "==", 0)
 
 
-def _written(call: _MethodCall, size: object, *args: Any) -> object:
+def _text_of(call: _MethodCall, size: object, *args: Any) -> object:
     """The text of a size; for the user's code, the text of its number."""
-    by_user = call.is_users or _asks_for_text(call.frame)
+    by_user = call.is_from_user or _asks_for_text(call.frame)
     if not (by_user and call.recorder.sizes):
         return call.original(size, *args)
     call.recorder.observe()
     return format(call.recorder.number(size), *args)
 
 
-def _opaque(call: _MethodCall, size: object, *args: object) -> object:
+def _number_of(call: _MethodCall, size: object, *args: object) -> object:
     """The number of a size, as JAX gives it: the user may do anything with it."""
-    if call.is_users:
+    if call.is_from_user:
         call.recorder.observe()
     return call.original(size, *args)
 
 
-def _hashed(call: _MethodCall, size: object) -> object:
+def _hash_of(call: _MethodCall, size: object) -> object:
     """The hash of a size, by which the user's code may find anything."""
-    if call.is_users:
+    if call.is_from_user:
         call.recorder.observe(tells=False)
     return call.original(size)
 
 
-def _itself(_: object, size: object, *args: object) -> object:
+def _size_itself(_: object, size: object, *args: object) -> object:
     return size
 
 
@@ -381,15 +383,15 @@ def _refusal(kind: str) -> Callable[..., object]:
 _ANSWERS: dict[str, _Answer] = {
     "__eq__": _equals,
     "__ne__": _differs,
-    "__ge__": _order(operator.ge, swapped=False, negated=False),
-    "__lt__": _order(operator.lt, swapped=False, negated=True),
-    "__le__": _order(operator.le, swapped=True, negated=False),
-    "__gt__": _order(operator.gt, swapped=True, negated=True),
-    "__hash__": _hashed,
-    "__int__": _opaque,
-    "__str__": _written,
-    "__repr__": _written,
-    "__deepcopy__": _itself,
+    "__ge__": _comparison(operator.ge, swapped=False, negated=False),
+    "__lt__": _comparison(operator.lt, swapped=False, negated=True),
+    "__le__": _comparison(operator.le, swapped=True, negated=False),
+    "__gt__": _comparison(operator.gt, swapped=True, negated=True),
+    "__hash__": _hash_of,
+    "__int__": _number_of,
+    "__str__": _text_of,
+    "__repr__": _text_of,
+    "__deepcopy__": _size_itself,
     "__jax_array__": _as_array,
 }
 for _name in ("floordiv", "mod", "divmod", "truediv"):
@@ -398,20 +400,20 @@ for _name in ("floordiv", "mod", "divmod", "truediv"):
             _ANSWERS[f"__{_side}{_name}__"] = _division(reflected=_side == "r")
 _ABSENT: dict[str, tuple[Callable[..., Any], _Answer]] = {
     "__bool__": (lambda _: True, _is_true),
-    "__float__": (_refusal("a number"), _opaque),
-    "__complex__": (_refusal("a number"), _opaque),
-    "__index__": (_refusal("an integer"), _opaque),
-    "__round__": (_refusal("a number"), _opaque),
-    "__abs__": (_refusal("a number"), _opaque),
-    "__pos__": (_refusal("a number"), _itself),
-    "__invert__": (_refusal("an integer"), _opaque),
-    "__format__": (object.__format__, _written),
-    "__reduce_ex__": (object.__reduce_ex__, _opaque),
-    "__copy__": (lambda size: size, _itself),
+    "__float__": (_refusal("a number"), _number_of),
+    "__complex__": (_refusal("a number"), _number_of),
+    "__index__": (_refusal("an integer"), _number_of),
+    "__round__": (_refusal("a number"), _number_of),
+    "__abs__": (_refusal("a number"), _number_of),
+    "__pos__": (_refusal("a number"), _size_itself),
+    "__invert__": (_refusal("an integer"), _number_of),
+    "__format__": (object.__format__, _text_of),
+    "__reduce_ex__": (object.__reduce_ex__, _number_of),
+    "__copy__": (lambda size: size, _size_itself),
 }
 for _name in ("and", "or", "xor", "lshift", "rshift"):
     for _side in ("", "r"):
-        _ABSENT[f"__{_side}{_name}__"] = (lambda *_: NotImplemented, _opaque)
+        _ABSENT[f"__{_side}{_name}__"] = (lambda *_: NotImplemented, _number_of)
 
 
 def _watch_dimensions() -> bool:
@@ -423,9 +425,11 @@ def _watch_dimensions() -> bool:
     if not methods.keys() >= _ANSWERS.keys():
         return False
     for name, answer in _ANSWERS.items():
-        setattr(DIMENSION, name, _watched(methods[name], answer))
+        setattr(DIMENSION, name, _answered_if_watched(methods[name], answer))
     for name, (original, answer) in _ABSENT.items():
-        setattr(DIMENSION, name, _watched(methods.get(name, original), answer))
+        setattr(
+            DIMENSION, name, _answered_if_watched(methods.get(name, original), answer)
+        )
     return True
 
 

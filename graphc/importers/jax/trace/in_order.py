@@ -34,7 +34,7 @@ def in_order(tree: object) -> object:
     leaves, form = jax.tree.flatten(tree, is_leaf=_is_plain)
     if not any(map(_is_plain, leaves)):
         return tree
-    return jax.tree.unflatten(form, map(_kept, leaves))
+    return jax.tree.unflatten(form, map(_node_in_order, leaves))
 
 
 def keywords_in_order(
@@ -81,7 +81,7 @@ def _is_plain(node: object) -> bool:
     return type(node) in _PLAIN
 
 
-def _kept(node: object) -> object:
+def _node_in_order(node: object) -> object:
     """The node itself, or, for a plain dict, one that keeps its order."""
     if isinstance(node, defaultdict) and _is_plain(node):
         items = {key: in_order(item) for key, item in node.items()}
@@ -95,11 +95,11 @@ def _with_keys(node: Mapping[Hashable, object]) -> list[tuple[object, object]]:
     return [(jax.tree_util.DictKey(key), item) for key, item in node.items()]
 
 
-def _plain(keys: _Keys, items: Iterable[object]) -> dict[Hashable, object]:
+def _plain_dict(keys: _Keys, items: Iterable[object]) -> dict[Hashable, object]:
     return dict(zip(keys, items, strict=True))
 
 
-def _plain_by_default(
+def _plain_defaultdict(
     how: _Default, items: Iterable[object]
 ) -> defaultdict[Hashable, object]:
     factory, keys = how
@@ -109,12 +109,12 @@ def _plain_by_default(
 jax.tree_util.register_pytree_with_keys(
     InOrder,
     lambda node: (_with_keys(node), tuple(node)),
-    _plain,  # type: ignore[arg-type]  # the class stays within the structure
+    _plain_dict,  # type: ignore[arg-type]  # the class stays within the structure
     lambda node: (tuple(node.values()), tuple(node)),
 )
 jax.tree_util.register_pytree_with_keys(
     InOrderByDefault,
     lambda node: (_with_keys(node), (node.default_factory, tuple(node))),
-    _plain_by_default,  # type: ignore[arg-type]
+    _plain_defaultdict,  # type: ignore[arg-type]
     lambda node: (tuple(node.values()), (node.default_factory, tuple(node))),
 )

@@ -15,33 +15,33 @@ from jax import lax
 from jax.extend.core.primitives import reduce_prod_p
 from jax.interpreters import ad
 
-from graphc.importers.jax.trace.replaced import is_of_many
+from graphc.importers.jax.trace.replaced import needs_same_steps
 from graphc.ir.types import JaxArray
 
 ProductAndSlope = tuple[JaxArray, JaxArray]
 
 
-def _sloped(
+def _product_and_slope(
     primals: Sequence[Any], tangents: Sequence[Any], **params: Any
 ) -> ProductAndSlope:
     """A product and its tangent, with the same steps for all sizes of such a trace."""
     (x,), (slopes,), axes = primals, tangents, params["axes"]
-    if not any(is_of_many(x.shape[axis]) for axis in axes):
-        result: ProductAndSlope = _BY_JAX(primals, tangents, **params)
+    if not any(needs_same_steps(x.shape[axis]) for axis in axes):
+        result: ProductAndSlope = _JAX_RULE(primals, tangents, **params)
         return result
     other_axes = [axis for axis in range(x.ndim) if axis not in axes]
     shape = prod(x.shape[a] for a in axes), *(x.shape[a] for a in other_axes)
     rows, row_slopes = (
         jnp.reshape(jnp.transpose(v, (*axes, *other_axes)), shape) for v in (x, slopes)
     )
-    others = _before(rows) * jnp.flip(_before(jnp.flip(rows, 0)), 0)
+    others = _products_before(rows) * jnp.flip(_products_before(jnp.flip(rows, 0)), 0)
     return reduce_prod_p.bind(x, **params), jnp.sum(others * row_slopes, 0)
 
 
-def _before(rows: JaxArray) -> JaxArray:
+def _products_before(rows: JaxArray) -> JaxArray:
     """The product of all rows before each row."""
     return lax.cumprod(jnp.concatenate([jnp.ones_like(rows[:1]), rows[:-1]]))
 
 
-_BY_JAX = ad.primitive_jvps[reduce_prod_p]
-ad.primitive_jvps[reduce_prod_p] = _sloped
+_JAX_RULE = ad.primitive_jvps[reduce_prod_p]
+ad.primitive_jvps[reduce_prod_p] = _product_and_slope

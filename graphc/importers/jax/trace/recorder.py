@@ -12,7 +12,7 @@ from typing import Any
 import jax.export
 
 from graphc.errors import SourceLocation, user_place
-from graphc.importers.asking import is_users
+from graphc.importers.asking import is_asked_by_user
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.trace.decisions import Decision, Decisions, Relation
 from graphc.ir.sizes.dims import equal, less_equal, symbol_dim
@@ -68,7 +68,7 @@ class Recorder:
             answer = number == 0 if relation == "==" else number >= 0
             self._answers[question] = answer
             if jax.export.is_symbolic_dim(difference):
-                self._open[question] = user_place(), is_users(frame)
+                self._open[question] = user_place(), is_asked_by_user(frame)
         return answer
 
     def holds(self, larger: object, smaller: object, frame: FrameType) -> bool:
@@ -141,7 +141,7 @@ class NoNumbers(Recorder):
         self, left: object, relation: Relation, right: object, frame: FrameType
     ) -> bool:
         """The answer that holds for all sizes. Raises Undecided if there is none."""
-        if not is_users(frame) or _never_equal(left, right):
+        if not is_asked_by_user(frame) or _never_equal(left, right):
             return False
         raise Undecided(f"{left} {relation} {right}", user_place())
 

@@ -22,7 +22,7 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     outside = [*inner.invars, *inner.constvars, *inner.outvars]
     within = [v for eqn in equations(inner) for v in eqn.outvars]
     discharge = private_jax.discharge_state()
-    if discharge is None or _are_arrays(within) or not _are_arrays(outside):
+    if discharge is None or _are_all_arrays(within) or not _are_all_arrays(outside):
         return jaxpr
     try:
         pure: ClosedJaxpr = discharge(jaxpr)
@@ -31,5 +31,5 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     return pure
 
 
-def _are_arrays(atoms: Iterable[Any]) -> bool:
+def _are_all_arrays(atoms: Iterable[Any]) -> bool:
     return all(is_array_type(atom.aval) for atom in atoms)

@@ -14,14 +14,14 @@ from graphc.importers.jax.trace.dimensions import DIMENSION
 from graphc.importers.jax.trace.recorder import recorder_of
 
 
-def is_of_many(size: object) -> bool:
+def needs_same_steps(size: object) -> bool:
     """Whether the steps for this size must be the same as for others."""
     if isinstance(size, DIMENSION):
         return is_for_many_sizes() or recorder_of(size) is not None
     return type(size) is int and size > 1 and is_for_many_sizes()
 
 
-def replaced(public: Any, instead: Any) -> Callable[..., Any]:
+def replace_in_jax(public: Any, instead: Any) -> Callable[..., Any]:
     """Make JAX's function run `instead`, and return a copy of the original.
 
     The code of the function is replaced, so that this works under whatever name the

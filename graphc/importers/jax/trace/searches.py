@@ -9,19 +9,19 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from graphc.importers.jax.trace.replaced import is_of_many, replaced
+from graphc.importers.jax.trace.replaced import needs_same_steps, replace_in_jax
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.types import JaxArray
 from graphc_serving import private_jax
 
 
-def searched(
+def search_sorted(
     table: JaxArray, queries: JaxArray, side: str, dtype: DTypeLike, unrolled: bool
 ) -> JaxArray:
     """The positions of queries in a sorted table, by the same steps for all sizes."""
     is_complex = jnp.issubdtype(table.dtype, jnp.complexfloating)
-    if is_complex or not is_of_many(table.shape[0]):
-        places: JaxArray = _BY_JAX(table, queries, side, dtype, unrolled)
+    if is_complex or not needs_same_steps(table.shape[0]):
+        places: JaxArray = _JAX_SEARCH(table, queries, side, dtype, unrolled)
         return places
     size = jnp.asarray(table.shape[0], "int32")
     halvings = jnp.sum(size >> jnp.arange(31, dtype="int32") > 0, dtype="int32")
@@ -43,11 +43,11 @@ def _is_before(x: JaxArray, y: JaxArray, *, or_equal: bool) -> JaxArray:
     return (x <= y if or_equal else x < y) | is_last
 
 
-def _instead(
+def _replacement(
     sorted_arr: "Any", query: "Any", side: "Any", dtype: "Any", unrolled: "Any"
 ) -> "Any":
-    ours = __import__("graphc.importers.jax.trace.searches", fromlist=["searched"])
-    return ours.searched(sorted_arr, query, side, dtype, unrolled)
+    ours = __import__("graphc.importers.jax.trace.searches", fromlist=["search_sorted"])
+    return ours.search_sorted(sorted_arr, query, side, dtype, unrolled)
 
 
-_BY_JAX = replaced(private_jax.search_by_halves(), _instead)
+_JAX_SEARCH = replace_in_jax(private_jax.search_by_halves(), _replacement)

@@ -14,11 +14,11 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.tracing import (
-    Imported,
+    ImportedGraph,
     Spec,
     TracedFunction,
-    imported,
-    traced,
+    import_traced,
+    trace_function,
 )
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size
@@ -40,7 +40,7 @@ class Subject:
     @cached_property
     def flat(self) -> Callable[..., object]:
         """The function, taking the leaves."""
-        return self._of_leaves(self.function)
+        return self._function_of_leaves(self.function)
 
     def read(
         self,
@@ -50,9 +50,9 @@ class Subject:
     ) -> TracedFunction:
         """Trace what the graph is made of; for a gradient, the original function."""
         how = self.differentiated
-        read = self.flat if how is None else self._of_leaves(how.function)
+        read = self.flat if how is None else self._function_of_leaves(how.function)
         with for_many_sizes():
-            return traced(read, specs, least, recorder)
+            return trace_function(read, specs, least, recorder)
 
     def comparable(self, trace: TracedFunction) -> TracedFunction:
         """A trace at numbers in which every size is in a known place."""
@@ -62,7 +62,7 @@ class Subject:
 
     def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
         """The trace that gives the results, at sizes that are numbers."""
-        return traced(self.flat, specs) if self.differentiated else read
+        return trace_function(self.flat, specs) if self.differentiated else read
 
     @property
     def differentiated(self) -> Differentiated | None:
@@ -70,7 +70,9 @@ class Subject:
         is_gradient = isinstance(self.function, Differentiated)
         return self.function if is_gradient else None  # type: ignore[return-value]
 
-    def _of_leaves(self, function: Callable[..., object]) -> Callable[..., object]:
+    def _function_of_leaves(
+        self, function: Callable[..., object]
+    ) -> Callable[..., object]:
         """Make a function of leaves that JAX reports by the user's line and names."""
 
         def flat(*leaves: object) -> object:
@@ -85,18 +87,20 @@ class Subject:
 
     def graph(
         self, read: TracedFunction, sizes: Mapping[str, Size], inputs: Sequence[Value]
-    ) -> Imported:
+    ) -> ImportedGraph:
         """Read the graph for these inputs. Raises Unsupported if that is impossible."""
         how = self.differentiated
         if how is None:
             keeps_rules = self.keeps_rules
-            return imported(read, sizes, inputs, keeps_rules=keeps_rules, may_act=True)
-        source = imported(read, sizes, inputs, differentiates=True)
+            return import_traced(
+                read, sizes, inputs, keeps_rules=keeps_rules, may_act=True
+            )
+        source = import_traced(read, sizes, inputs, differentiates=True)
         primal = source.graph
         wrt = [inputs[i] for i in wrt_leaves(self.call, how)]
         if not all(is_inexact(v.dtype) for v in wrt):
             raise Unsupported("derivatives are taken with respect to floats")
-        outputs = derived(how, primal.outputs, wrt)
+        outputs = derivatives_in_order(how, primal.outputs, wrt)
         unnamed = ("",) * len(outputs)
         graph = Graph(primal.inputs, tuple(outputs), primal.input_names, unnamed)
         return replace(source, graph=graph)
@@ -117,7 +121,7 @@ def wrt_leaves(call: JaxCall, how: Differentiated) -> list[int]:
     return [leaf for i in positions for leaf in range(ends[i] - counts[i], ends[i])]
 
 
-def derived(
+def derivatives_in_order(
     how: Differentiated, outputs: Sequence[Value], wrt: list[Value]
 ) -> list[Value]:
     """The derivatives of the outputs, in the order of JAX."""

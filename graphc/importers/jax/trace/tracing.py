@@ -120,7 +120,7 @@ class TracedFunction:
         return [getattr(aval, "weak_type", False) for aval in avals]
 
 
-def traced(
+def trace_function(
     function: Callable[..., object],
     specs: Sequence[Spec],
     least: int | None = None,
@@ -145,11 +145,11 @@ def traced(
 
     with watch:
         jaxpr = without_references(jax.make_jaxpr(recorded)(*types))
-    again = retracing(partial(traced, function), specs)
+    again = retracer_of(partial(trace_function, function), specs)
     return TracedFunction(jaxpr, trees[-1], again)
 
 
-def retracing(
+def retracer_of(
     trace: Callable[[Sequence[Spec]], TracedFunction], specs: Sequence[Spec]
 ) -> Callable[[Mapping[str, int]], object]:
     """Return a function that gives the jaxpr at numbers, under the current settings."""
@@ -184,7 +184,7 @@ def symbols_of(texts: list[str], least: int | None) -> dict[str, object]:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedGraph:
     """A graph, and the arrays to pass after the arguments as its inputs."""
 
     graph: Graph
@@ -203,7 +203,7 @@ def inputs_of(
     return [variable(name, type) for name, type in zip(names, types, strict=True)]
 
 
-def imported(
+def import_traced(
     function: TracedFunction,
     sizes: Mapping[str, Size],
     inputs: Sequence[Value],
@@ -211,7 +211,7 @@ def imported(
     differentiates: bool = False,
     keeps_rules: bool = False,
     may_act: bool = False,
-) -> Imported:
+) -> ImportedGraph:
     """Read the graph of a traced function, with `sizes` for JAX's symbols.
 
     Captured arrays with more than `most` elements become inputs. If `differentiates` is
@@ -250,7 +250,7 @@ def imported(
     unnamed = ("",) * len(outputs)
     graph = Graph(all_inputs, tuple(outputs), names, unnamed)
     foreign = tuple(dict.fromkeys(reader.foreign))
-    return Imported(graph, tuple(arrays), foreign, acts)
+    return ImportedGraph(graph, tuple(arrays), foreign, acts)
 
 
 def _listed(effects: Iterable[object]) -> str:

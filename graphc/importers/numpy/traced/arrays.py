@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.asking import is_in_file_of_user
+from graphc.importers.asking import is_asked_in_user_file
 from graphc.importers.numpy.traced.asked import (
     is_number,
     number_by,
@@ -82,7 +82,7 @@ class TracedArray:
 
         @property
         def __class__(self) -> type:  # which `isinstance` asks for
-            if not is_in_file_of_user(sys._getframe(1)):
+            if not is_asked_in_user_file(sys._getframe(1)):
                 return TracedArray
             return number_class(self.content) if self._is_number else np.ndarray
 

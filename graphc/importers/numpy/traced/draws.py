@@ -21,7 +21,7 @@ from graphc.errors import (
     user_place,
 )
 from graphc.importers.numpy.traced.memory import is_tracing
-from graphc.importers.reached import reached
+from graphc.importers.reached import reachable_objects
 
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
 _PROBLEM = "random numbers would be drawn once, while the function is traced"
@@ -89,7 +89,7 @@ def defined_at(function: Callable[..., object]) -> SourceLocation:
 
 def _sources(function: Callable[..., object]) -> Iterator[RandomSource]:
     """The sources of random numbers that a function and its helpers can name."""
-    for item in (_GLOBAL_STATE, *reached(function)):
+    for item in (_GLOBAL_STATE, *reachable_objects(function)):
         if isinstance(item, _GENERATOR):
             yield item.bit_generator
         elif isinstance(item, _STATES):

@@ -15,7 +15,7 @@ from weakref import WeakSet, ref
 import numpy as np
 
 from graphc.errors import ErrorKind, graph_error, standing_at
-from graphc.importers.asking import is_in_file_of_user
+from graphc.importers.asking import is_asked_in_user_file
 from graphc.importers.lookups import looks_up, may_ask
 from graphc.importers.numpy.traced.asked import is_number, number_class
 from graphc.ir.graph.build import SIZE_OP, as_value, cast, shape_text
@@ -144,7 +144,7 @@ def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:
     AttributeError would make `hasattr` say no.
     """
     absent = AttributeError(f"a TracedArray has no attribute {name!r}")
-    by_user = is_in_file_of_user(asking)
+    by_user = is_asked_in_user_file(asking)
     if name in OF_MEMORY:
         of_c = name in OF_C and not (looks_up(asking, name) or may_ask(asking, name))
         if of_c or not by_user:
