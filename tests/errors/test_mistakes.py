@@ -348,7 +348,7 @@ def overfull(v):
 def test_a_mistake_within_keeps_the_frames_below_the_users(monkeypatch):
     """Frames above, from the call to the user's function, are still removed."""
 
-    monkeypatch.setattr("graphc.importers.numpy.traced.in_place.called", None)
+    monkeypatch.setattr("graphc.importers.numpy.traced.in_place.call_on_arrays", None)
     with pytest.raises(TypeError) as caught:
         numpy_jit(lambda v: v.sort())(ones(3))
     files = [f.filename for f in traceback.extract_tb(caught.value.__traceback__)]

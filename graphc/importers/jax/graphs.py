@@ -109,7 +109,7 @@ class _Symbols:
 
     def _name(self, symbol: Symbol) -> str:
         if symbol not in self._names:
-            name = next(n for n in _numbered(symbol.name) if n not in self.sizes)
+            name = next(n for n in _with_number(symbol.name) if n not in self.sizes)
             self._names[symbol] = name
             self.sizes[name] = symbol_dim(symbol)
         return self._names[symbol]
@@ -127,7 +127,7 @@ class _Symbols:
 _FUNCTIONS = ("floordiv", "mod", "max", "min")
 
 
-def _numbered(name: str) -> Iterator[str]:
+def _with_number(name: str) -> Iterator[str]:
     yield name
     number = 1
     while True:

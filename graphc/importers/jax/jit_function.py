@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 GUARDED = "a program for many sizes takes sizes from the host, which is disallowed"
 
 
-def _as_cache_miss(
+def _miss_of(
     jitted: Callable[..., object],
 ) -> Callable[..., tuple[object, None, bool]]:
     """Return a cache-miss function that runs `jitted`, with nothing for JAX to keep."""
@@ -90,8 +90,8 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _choose_routes(self) -> None:
         """Let JAX dispatch the calls that are compiled exactly."""
-        self._miss = private_jax.cache_miss(self._exact) or _as_cache_miss(self._exact)
-        self._miss_plainly = private_jax.cache_miss(self._plain) or _as_cache_miss(
+        self._miss = private_jax.cache_miss(self._exact) or _miss_of(self._exact)
+        self._miss_plainly = private_jax.cache_miss(self._plain) or _miss_of(
             self._plain
         )
         jax_dispatcher: Any = dispatcher(

@@ -22,7 +22,7 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.family import CHECKED
-from graphc.importers.numpy.tracing import NumpyTrace, traced
+from graphc.importers.numpy.tracing import NumpyTrace, trace_function
 from graphc.ir.graph.nodes import Graph
 from graphc.runtime.save.export import Contents
 from graphc.transform.planning.forecast import sizes_of_calls
@@ -95,7 +95,7 @@ def _trace(
 
 def _traced(request: ExportRequest, pattern: SizePattern) -> NumpyTrace:
     call = request.subject.call
-    return traced(request.function, call, pattern, request.specs, request.names)
+    return trace_function(request.function, call, pattern, request.specs, request.names)
 
 
 def _require_types(

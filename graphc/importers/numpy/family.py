@@ -25,7 +25,7 @@ from graphc.importers.jax.trace.choices import (
 from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
-from graphc.importers.numpy.tracing import NumpyTrace, traced
+from graphc.importers.numpy.tracing import NumpyTrace, trace_function
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray
 from graphc.runtime.driver.log import Compilation
@@ -150,7 +150,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         """Trace the function for a pattern, with decisions as for these sizes."""
         subject = self.function, self.call, pattern, self.specs, self.names()
         named = None if sizes is None else pattern.sizes(sizes)
-        return traced(*subject, named, self.names_of_axes(pattern.shapes))
+        return trace_function(*subject, named, self.names_of_axes(pattern.shapes))
 
     def _program(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram:
         how = self.options_for(pattern)

@@ -44,12 +44,12 @@ def explaining_libraries() -> Generator[None]:
         text = "\n".join(map(str, _with_causes(error)))
         refused = isinstance(error.__cause__, GraphError) and _WRITING in text
         if refused or _WRITING_FLAT in text:
-            place, _ = _blamed(error.__traceback__)
+            place, _ = _place_and_library(error.__traceback__)
             with standing_at(place):
                 raise graph_error(INTO_OUTSIDE, op="index", hint=OWN_ARRAY) from error
         if _OF_JAX in text or not _INTERNAL.search(text):
             raise
-        place, library = _blamed(error.__traceback__)
+        place, library = _place_and_library(error.__traceback__)
         of_jax = library.startswith("jax.")  # a later error tells what to write
         if of_jax or (not library and "TracedArray" not in text):
             raise
@@ -66,7 +66,7 @@ def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _blamed(trace: TracebackType | None) -> tuple[SourceLocation, str]:
+def _place_and_library(trace: TracebackType | None) -> tuple[SourceLocation, str]:
     """The user's innermost line, and the library function that it called."""
     place, library = SourceLocation("<unknown>", 0), ""
     for frame, line in walk_tb(trace):
@@ -85,13 +85,13 @@ def tell_names_of_numpy(error: Exception) -> None:
     """Add what to write to the error of a JAX function that got a traced array."""
     if not isinstance(error, TypeError) or TracedArray.__name__ not in str(error):
         return
-    name, meant = next(_calls(error), ("a function of JAX", ""))
+    name, meant = next(_jax_functions_called(error), ("a function of JAX", ""))
     problem = f'{name} takes no arrays that are traced with frontend="numpy"'
     hint = f"write {meant}" if meant else _REST
     error.args = (f"{error}\n\n{problem}: {hint}", *error.args[1:])
 
 
-def _calls(error: Exception) -> Iterator[tuple[str, str]]:
+def _jax_functions_called(error: Exception) -> Iterator[tuple[str, str]]:
     """The JAX functions in the user's expression that raised."""
     innermost, step = None, error.__traceback__
     while step is not None:
@@ -99,7 +99,7 @@ def _calls(error: Exception) -> Iterator[tuple[str, str]]:
             innermost = step
         step = step.tb_next
     if innermost is not None:
-        yield from _of_jax(innermost.tb_frame, _expression(innermost))
+        yield from _jax_functions_in(innermost.tb_frame, _expression(innermost))
 
 
 def _expression(step: TracebackType) -> str:
@@ -110,7 +110,7 @@ def _expression(step: TracebackType) -> str:
     return line[start : end if first == last else None]
 
 
-def _of_jax(frame: FrameType, line: str) -> Iterator[tuple[str, str]]:
+def _jax_functions_in(frame: FrameType, line: str) -> Iterator[tuple[str, str]]:
     """The JAX functions that a line names, and what to write instead of each."""
     known = {**frame.f_globals, **frame.f_locals}
     for text in _DOTTED.findall(line):
@@ -120,10 +120,10 @@ def _of_jax(frame: FrameType, line: str) -> Iterator[tuple[str, str]]:
             path = member.__name__ if isinstance(member, ModuleType) else ""
             member = getattr(member, part, None)
         if callable(member) and f"{path}.".startswith("jax."):
-            yield text, _meant(f"{path}.{parts[-1]}".split(".")[1:])
+            yield text, _equivalent_of(f"{path}.{parts[-1]}".split(".")[1:])
 
 
-def _meant(path: list[str]) -> str:
+def _equivalent_of(path: list[str]) -> str:
     """The function of NumPy or graphc that does the same as one of JAX; "" if none."""
     space, *names = path
     member: Any = np

@@ -33,16 +33,24 @@ from graphc.importers.numpy.traced import in_place
 from graphc.importers.numpy.traced.arrays import (
     NUMBER,
     TracedArray,
+    as_traced,
     content_of,
     holds_arrays,
-    wrapped,
 )
 from graphc.importers.numpy.traced.draws import RandomNames
 from graphc.importers.numpy.traced.grids import Grid, Joining
-from graphc.importers.numpy.traced.memory import Memory, is_symbolic, python_fitting
+from graphc.importers.numpy.traced.memory import (
+    Memory,
+    cast_python_integers,
+    is_symbolic,
+)
 from graphc.importers.numpy.traced.own import NAMES, SAME_RESULTS
-from graphc.importers.numpy.traced.python_numbers import BUILTINS, CLASSES, OF_MATH
-from graphc.importers.numpy.traced.raised import of_numpy
+from graphc.importers.numpy.traced.python_numbers import (
+    BUILTINS,
+    CLASSES,
+    MATH_FUNCTIONS,
+)
+from graphc.importers.numpy.traced.raised import call_with_numpy_errors
 from graphc.importers.numpy.traced.sharing import READ_ONLY
 from graphc.importers.numpy.traced.ufuncs import EqualToPlain, UfuncOfUser
 from graphc.importers.places import replacing
@@ -115,40 +123,42 @@ def numpy_of_values() -> Generator[None]:
     """
     token, depth = object(), _TRACING.depth
     try:
-        _enter(token)
+        _begin_watching(token)
         _TRACING.depth = depth + 1
-        with default_float("float64"), words_of_numpy(), _fourier_of_scipy():
+        with default_float("float64"), words_of_numpy(), _watch_scipy_fft():
             yield
     finally:
         _TRACING.depth = depth
-        _leave(token)
+        _end_watching(token)
 
 
-def _enter(token: object) -> None:
+def _begin_watching(token: object) -> None:
     with _LOCK:
         _tracers.add(token)
         if not _replaced:
-            _replaced.update({name: _of_values(f) for name, f in _functions()})
             _replaced.update(
-                r_=Joining(np.r_, _made_by_user), c_=Joining(np.c_, _made_by_user, True)
+                {name: _accepting_values(f) for name, f in _functions_of_numpy()}
             )
             _replaced.update(
-                mgrid=Grid(np.mgrid, _made_by_user), ogrid=Grid(np.ogrid, _made_by_user)
+                r_=Joining(np.r_, _as_writeable), c_=Joining(np.c_, _as_writeable, True)
+            )
+            _replaced.update(
+                mgrid=Grid(np.mgrid, _as_writeable), ogrid=Grid(np.ogrid, _as_writeable)
             )
             _replaced.update(_ufuncs())
             _replaced.update(_dtypes())
             _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
             frequencies = np.fft.fftfreq, np.fft.rfftfreq
-            of_sizes = {f.__name__: _of_points(f) for f in frequencies}
-            _replaced["fft"] = _NamesOf(np.fft, of_sizes)
+            of_sizes = {f.__name__: _accepting_points(f) for f in frequencies}
+            _replaced["fft"] = _ModuleOfUser(np.fft, of_sizes)
             _replaced["nditer"] = _nditer
             _replaced["isscalar"] = _isscalar
         # Modules allow this, which pyright does not know.
         np.__class__ = _WatchedModule  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _leave(token: object) -> None:
+def _end_watching(token: object) -> None:
     with _LOCK:
         _tracers.discard(token)
         if not _tracers:
@@ -165,9 +175,9 @@ def names_of_user(function: Callable[..., object]) -> Generator[None]:
     """
     members = ((vars(np)[name], item) for name, item in _replaced.items())
     taking = {id(f): item for f, item in members if not isinstance(f, _ASKING)}
-    taking |= {id(member): item for member, item in _of_scipy()}
-    taking |= {id(getattr(math, name)): item for name, item in OF_MATH.items()}
-    taking[id(math)] = _NamesOf(math, OF_MATH)
+    taking |= {id(member): item for member, item in _scipy_replacements()}
+    taking |= {id(getattr(math, name)): item for name, item in MATH_FUNCTIONS.items()}
+    taking[id(math)] = _ModuleOfUser(math, MATH_FUNCTIONS)
     with replacing(function, taking, {"len": _len, **BUILTINS, **_classes(function)}):
         yield
 
@@ -192,7 +202,7 @@ def _len(items: Sized, /) -> object:
 _len.__name__ = "len"
 
 
-def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
+def _functions_of_numpy() -> Iterator[tuple[str, Callable[..., object]]]:
     """The NumPy functions that exist for values too; ufuncs ask their arguments."""
     for name, member in vars(np).items():
         plain = hasattr(member, "__name__") and not isinstance(member, (np.ufunc, type))
@@ -209,7 +219,7 @@ def _ufuncs() -> Iterator[tuple[str, UfuncOfUser]]:
     """NumPy's ufuncs as the user gets them, which make arrays that can be written."""
     for name, member in vars(np).items():
         if isinstance(member, np.ufunc):
-            yield name, UfuncOfUser(member, _made_by_user)
+            yield name, UfuncOfUser(member, _as_writeable)
 
 
 def _dtypes() -> Iterator[tuple[str, Callable[[object], object]]]:
@@ -226,14 +236,15 @@ def _casting_to(kind: type) -> Callable[[object], object]:
         content = content_of(number)
         if not _TRACING.depth or not is_symbolic(content):
             result = kind(content)
-            return _made_by_user(result) if called_by_user() else result
+            return _as_writeable(result) if called_by_user() else result
         dtype = np.dtype(kind)
-        return wrapped(FUNCTIONS["asarray"](python_fitting(content, dtype), dtype))
+        number = cast_python_integers(content, dtype)
+        return as_traced(FUNCTIONS["asarray"](number, dtype))
 
     return cast
 
 
-def _of_values(function: Callable[..., object]) -> Callable[..., object]:
+def _accepting_values(function: Callable[..., object]) -> Callable[..., object]:
     """Wrap a NumPy function so that graphc computes for symbolic arguments.
 
     Arrays that users make get a memory of ours, since values may be written there.
@@ -251,20 +262,19 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
             if makes_arrays and isinstance(items, (list, tuple)):
                 dtype: Any = options.get("dtype", others[0] if others else None)
                 target = None if dtype is None else np.dtype(dtype)
-                args = (_with_arrays(items, target), *others)
+                args = (_numbers_as_arrays(items, target), *others)
             in_rows = name in ORDERED and options.pop("order", "C") == "C"
-            result = of_numpy(function, args, options)
+            result = call_with_numpy_errors(function, args, options)
             if in_rows:
                 result.memory.ordered = True
             return result
         if holds_arrays([*args, *options.values()]):
-            return of_numpy(function, args, options)
+            return call_with_numpy_errors(function, args, options)
         result = function(*args, **options)
         if name.startswith("empty"):
             result = np.zeros_like(result)
-        return (
-            _written_later(result, args, options, name) if called_by_user() else result
-        )
+        by_user = called_by_user()
+        return _as_traced_arrays(result, args, options, name) if by_user else result
 
     asked.__code__ = asked.__code__.replace(co_name=name)  # the name shown in errors
     kind = type(name, (EqualToPlain,), {"__call__": asked})
@@ -272,7 +282,7 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     return update_wrapper(of_user, function)
 
 
-class _NamesOf:
+class _ModuleOfUser:
     """A module as the user sees it, with some members replaced."""
 
     def __init__(self, module: ModuleType, members: Mapping[str, object]) -> None:
@@ -282,25 +292,25 @@ class _NamesOf:
         return self._members.get(name) or getattr(self._module, name)
 
 
-def _of_scipy() -> list[tuple[object, object]]:
+def _scipy_replacements() -> list[tuple[object, object]]:
     """SciPy's non-ufuncs and modules, each with a replacement that accepts values."""
     special = sys.modules.get("scipy.special")
     if special is None:
         return []
     if not _functions_of_scipy:
         plain = [getattr(special, name) for name in OF_SPECIAL]
-        taking = {f.__name__: _of_values(f) for f in plain}
-        module = _NamesOf(special, taking)
+        taking = {f.__name__: _accepting_values(f) for f in plain}
+        module = _ModuleOfUser(special, taking)
         _functions_of_scipy.extend(zip(plain, taking.values(), strict=True))
         root = sys.modules["scipy"]
         _functions_of_scipy.append((special, module))
-        _functions_of_scipy.append((root, _NamesOf(root, {"special": module})))
+        _functions_of_scipy.append((root, _ModuleOfUser(root, {"special": module})))
     return _functions_of_scipy
 
 
-def _of_points(function: Callable[..., object]) -> Callable[..., object]:
+def _accepting_points(function: Callable[..., object]) -> Callable[..., object]:
     """Wrap a function of frequencies, which divides by the number of points."""
-    frequencies = _of_values(function)
+    frequencies = _accepting_values(function)
 
     @wraps(function)
     def asked(n: object, *args: object, **options: object) -> object:
@@ -326,7 +336,7 @@ class _FourierOfScipy:
             return NotImplemented
         plain, named = content_of(args), content_of(options)
         if not is_symbolic([*plain, *named.values()]):
-            return _made_by_user(method(*plain, **named))
+            return _as_writeable(method(*plain, **named))
         name = method.__name__
         namesake = getattr(np.fft, name, None)
         if namesake is None:
@@ -339,21 +349,21 @@ class _FourierOfScipy:
             taken.pop(about_memory, None)
         if array.dtype == np.float16:  # NumPy would return float16
             array = array.astype(np.float32)
-        return of_numpy(namesake, (array,), taken)
+        return call_with_numpy_errors(namesake, (array,), taken)
 
 
-def _fourier_of_scipy() -> AbstractContextManager[object]:
+def _watch_scipy_fft() -> AbstractContextManager[object]:
     """Within, `scipy.fft` accepts traced arrays, if it has been imported."""
     module = sys.modules.get("scipy.fft")
     return nullcontext() if module is None else module.set_backend(_FourierOfScipy)
 
 
-def _made_by_user(result: object) -> object:
+def _as_writeable(result: object) -> object:
     """Make new arrays writeable by user code while a function is traced."""
-    return _written_later(result, (), {}, "") if _TRACING.depth else result
+    return _as_traced_arrays(result, (), {}, "") if _TRACING.depth else result
 
 
-def _written_later(
+def _as_traced_arrays(
     result: object, args: tuple[object, ...], options: Mapping[str, object], name: str
 ) -> object:
     """Turn arrays for user code into ours, since values may be written there.
@@ -362,7 +372,7 @@ def _written_later(
     read-only.
     """
     if isinstance(result, (list, tuple)):
-        items = [_written_later(item, args, options, name) for item in result]
+        items = [_as_traced_arrays(item, args, options, name) for item in result]
         if name in SAME_RESULTS:
             items = items[:1] * len(items)
         return getattr(result, "_make", type(result))(items)
@@ -376,13 +386,13 @@ def _written_later(
     return TracedArray(Memory(result, fixed, ordered))
 
 
-def _with_arrays(items: object, dtype: DType | None) -> object:
+def _numbers_as_arrays(items: object, dtype: DType | None) -> object:
     """Turn numbers in nested lists into arrays, whose dtypes NumPy's lists have."""
     if isinstance(items, (list, tuple)):
-        return [_with_arrays(item, dtype) for item in items]
+        return [_numbers_as_arrays(item, dtype) for item in items]
     number = content_of(items)
     if dtype is not None:
-        number = python_fitting(number, dtype)
+        number = cast_python_integers(number, dtype)
     return strong(as_value(number))
 
 

@@ -20,7 +20,7 @@ from graphc.importers.jax.trace.subject import derivatives_in_order, wrt_leaves
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.libraries import explaining_libraries
 from graphc.importers.numpy.names import names_of_user, numpy_of_values
-from graphc.importers.numpy.traced.arrays import argument
+from graphc.importers.numpy.traced.arrays import array_of_argument
 from graphc.importers.numpy.traced.asked import needing_numbers
 from graphc.importers.numpy.traced.draws import defined_at, no_draws
 from graphc.importers.numpy.traced.long_integers import require_64_bits
@@ -65,7 +65,7 @@ class NumpyTrace:
         return self.tree, [(v.dtype, v.type.rank) for v in self.graph.outputs]
 
 
-def traced(
+def trace_function(
     function: Callable[..., object],
     call: JaxCall,
     pattern: SizePattern,
@@ -83,7 +83,7 @@ def traced(
     symbols = {name: Symbol(name, lower=pattern.least) for name in pattern.names}
     answers = None if sizes is None else Answers(symbols, sizes, words)
     inputs = inputs_of(pattern, symbols, specs, names)
-    args, named = call.arguments(list(map(argument, inputs)))
+    args, named = call.arguments(list(map(array_of_argument, inputs)))
     how = function if isinstance(function, Differentiated) else None
     called = how.function if how else function
     with numpy_of_values(), needing_numbers(), values_computed() as values:
@@ -96,7 +96,7 @@ def traced(
             results = called(*args, **named)
         leaves, tree = jax.tree.flatten(in_order(results))
         with standing_at(defined_at(called)):
-            outputs = [_output(leaf) for leaf in leaves]
+            outputs = [_output_of_leaf(leaf) for leaf in leaves]
         nodes = ancestors([*outputs, *values])
         require_python_fits(nodes)
         require_64_bits(nodes)
@@ -111,7 +111,7 @@ def traced(
     return NumpyTrace(graph, tree, find_unread_nodes(graph, values), decisions)
 
 
-def _output(leaf: object) -> Value:
+def _output_of_leaf(leaf: object) -> Value:
     if isinstance(leaf, (str, bytes)):
         problem = "the function returns text, but results must be arrays or numbers"
         hint = "return it without the text, or print with gt.debug_print"

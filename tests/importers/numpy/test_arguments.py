@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.importers.numpy.names import _functions
+from graphc.importers.numpy.names import _functions_of_numpy
 from tests.importers.numpy.test_function import same
 from tests.newest_numpy import IS_OLD
 
@@ -47,7 +47,7 @@ def by_names(name, function):
     return call
 
 
-BY_NAMES = {name: by_names(name, f) for name, f in sorted(_functions())}
+BY_NAMES = {name: by_names(name, f) for name, f in sorted(_functions_of_numpy())}
 BY_NAMES = {name: call for name, call in BY_NAMES.items() if call is not None}
 
 

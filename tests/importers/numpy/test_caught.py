@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.importers.numpy.traced.raised import _raised
+from graphc.importers.numpy.traced.raised import _error_of_numpy
 
 KINDS = {
     "reshape": (ValueError, lambda x: x.reshape(3, -1).sum(0)[:2]),
@@ -97,8 +97,10 @@ def test_an_error_of_data_is_none_that_a_function_catches():
 def test_a_matrix_that_no_stand_in_is_has_no_error():
     """No stand-in is positive definite, but the argument may be."""
     square, tall = (gt.tensor("x", "float64", shape) for shape in [(2, 2), (2, 3)])
-    assert _raised(np.linalg.cholesky, [square], {}) is None
-    assert isinstance(_raised(np.linalg.cholesky, [tall], {}), np.linalg.LinAlgError)
+    assert _error_of_numpy(np.linalg.cholesky, [square], {}) is None
+    assert isinstance(
+        _error_of_numpy(np.linalg.cholesky, [tall], {}), np.linalg.LinAlgError
+    )
 
 
 def test_errors_of_floating_point_are_not_asked_for():

@@ -14,7 +14,7 @@ from scipy import special
 from scipy.special import expit, logsumexp
 
 import graphc
-from graphc.importers.numpy.names import _functions, numpy_of_values
+from graphc.importers.numpy.names import _functions_of_numpy, numpy_of_values
 from graphc.importers.numpy.traced.arrays import TracedArray
 from graphc.importers.reached import reachable_objects
 
@@ -171,7 +171,7 @@ def test_transformations_of_jax_see_the_program():
 
 def test_numpy_is_as_it_was():
     def names():
-        return type(np), {name: vars(np)[name] for name, _ in _functions()}
+        return type(np), {name: vars(np)[name] for name, _ in _functions_of_numpy()}
 
     before = names()
     with numpy_of_values(), numpy_of_values():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.importers.numpy.names import _functions
+from graphc.importers.numpy.names import _functions_of_numpy
 from tests.importers.numpy.test_function import same, some
 from tests.newest_numpy import IS_OLD
 
@@ -240,7 +240,7 @@ def written_after(function, others, in_trace):
 
 
 @pytest.mark.parametrize("in_trace", [True, False], ids=["symbolic", "known"])
-@pytest.mark.parametrize("name", sorted(name for name, _ in _functions()))
+@pytest.mark.parametrize("name", sorted(name for name, _ in _functions_of_numpy()))
 def test_what_each_function_shares_is_that_of_numpy_or_told(name, in_trace):
     if name in UNKNOWN or (IS_OLD and name == "fix"):
         pytest.skip("its elements are any numbers, or it takes no arrays")

@@ -13,7 +13,7 @@ from graphc.errors import graph_error
 from graphc.importers.jax.call.exact import Exact, compile_exactly
 from graphc.importers.jax.call.structures import parameters_of, structure_of_results
 from graphc.importers.jax.call.way_out import tell_way_out
-from graphc.importers.jax.read.jaxprs import is_key, opened
+from graphc.importers.jax.read.jaxprs import is_key, open_jaxpr
 from graphc.importers.jax.sizes.pattern import SizePattern, text_of_sizes
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import Options
@@ -133,7 +133,7 @@ def _captured_arrays(one: Exact) -> Sequence[ConcreteArray]:
 def _with_captured_arrays(one: Exact, arrays: Sequence[object]) -> Exact:
     if one.rewritten is not None:
         return replace(one, captured=tuple(arrays))
-    inner, _ = opened(one.traced.jaxpr)
+    inner, _ = open_jaxpr(one.traced.jaxpr)
     return replace(one, traced=replace(one.traced, jaxpr=ClosedJaxpr(inner, arrays)))
 
 

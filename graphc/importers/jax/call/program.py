@@ -20,8 +20,8 @@ from graphc.importers.jax.read.jaxprs import array_of, is_key, words_of
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import (
     Unsupported,
-    raised,
     reading,
+    text_of_error,
     users_place,
 )
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
@@ -425,7 +425,7 @@ def read_for_pattern(
 
 
 def _untraceable(pattern: SizePattern, error: Exception) -> Unsupported:
-    reason = f"it cannot be traced at sizes {pattern}: {raised(error)}"
+    reason = f"it cannot be traced at sizes {pattern}: {text_of_error(error)}"
     return Unsupported(reason, users_place(error) if str(error) else None)
 
 

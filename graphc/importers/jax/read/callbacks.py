@@ -93,8 +93,8 @@ def sharing(
 def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """Call a Python function on arrays of their true sizes."""
     callback = eqn.params["callback"]
-    function = _host_function(eqn, callback, _on_arrays_of_jax(callback))
-    numbers = _number_of(eqn, callback)
+    function = _host_function(eqn, callback, _taking_arrays_of_jax(callback))
+    numbers = _input_for_number(eqn, callback)
     return host_call(function, [*numbers, *inputs], [t.shape for t in eqn.results])
 
 
@@ -103,8 +103,10 @@ def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 def _callback_that_acts(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """Call a Python function that has effects besides its results."""
     callback = eqn.params["callback"]
-    numbers = _number_of(eqn, callback)
-    return _acting(eqn, callback, _on_arrays_of_jax(callback), [*numbers, *inputs])
+    numbers = _input_for_number(eqn, callback)
+    return _call_with_effects(
+        eqn, callback, _taking_arrays_of_jax(callback), [*numbers, *inputs]
+    )
 
 
 @PRIMITIVES.define("debug_print", called="fmt")
@@ -118,13 +120,15 @@ def _debug_print(eqn: Equation, *inputs: Value) -> Sequence[Value]:
         results: Sequence[Any] = primitive.impl(*arrays, **of_call)
         return results
 
-    if isinstance(text, OfEachTrace):
-        return _acting(eqn, text, of_trace, [*_number_of(eqn, text), *inputs])
+    if isinstance(text, FunctionsByTrace):
+        return _call_with_effects(
+            eqn, text, of_trace, [*_input_for_number(eqn, text), *inputs]
+        )
     shown = tuple(sorted(params.items()))
-    return _acting(eqn, shown, partial(primitive.impl, **params), inputs)
+    return _call_with_effects(eqn, shown, partial(primitive.impl, **params), inputs)
 
 
-def _acting(
+def _call_with_effects(
     eqn: Equation,
     content: object,
     call: Callable[..., Sequence[Any]],
@@ -140,7 +144,7 @@ def _acting(
     function = replace(computing, dtypes=(token.dtype, *computing.dtypes), acts=True)
     shapes = [t.shape for t in (token.type, *eqn.results)]
     new, *results = host_call(function, [token, *inputs], shapes)
-    eqn.go_on([new])
+    eqn.set_token([new])
     return results
 
 
@@ -164,22 +168,22 @@ def _host_function(
     return HostFunction(name, tuple(t.dtype for t in eqn.results), identity, call)
 
 
-def _number_of(eqn: Equation, callback: object) -> list[Value]:
+def _input_for_number(eqn: Equation, callback: object) -> list[Value]:
     """The input that tells which trace's function to call, if traces differ in it."""
-    of_trace = isinstance(callback, OfEachTrace)
+    of_trace = isinstance(callback, FunctionsByTrace)
     return [eqn.reader.fed[id(callback)]] if of_trace else []
 
 
 def _identity_here(content: object, is_sampled: bool) -> Hashable | None:
     """A key of an equation's function if it is the same at all sizes, else None."""
-    if isinstance(content, OfEachTrace):
+    if isinstance(content, FunctionsByTrace):
         return content
     if is_sampled:  # other traces must hold the same
         return whole_identity(content)
     return _THREAD.sharing.identity(content)
 
 
-class OfEachTrace:
+class FunctionsByTrace:
     """The functions, or texts, at one place in several traces of a function, by number.
 
     A call passes the number of its function before the arrays.
@@ -204,7 +208,7 @@ class OfEachTrace:
         return self[number](*arrays)
 
 
-def _on_arrays_of_jax(function: Any) -> Callable[..., Sequence[Any]]:
+def _taking_arrays_of_jax(function: Any) -> Callable[..., Sequence[Any]]:
     """Wrap an equation's function, which expects arrays of JAX.
 
     Numbers in the function are as wide as where it was traced, whatever the surrounding
@@ -216,12 +220,12 @@ def _on_arrays_of_jax(function: Any) -> Callable[..., Sequence[Any]]:
         device = jax.local_devices(backend="cpu")[0]
         with jax.default_device(device), jax.enable_x64(wide):
             results = function(*(jax.device_put(x, device) for x in arrays))
-            return [*map(_canonical, results)]
+            return [*map(_as_canonical, results)]
 
     return called
 
 
-def _canonical(result: object) -> ConcreteArray:
+def _as_canonical(result: object) -> ConcreteArray:
     array = np.asarray(result)
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 
@@ -252,7 +256,7 @@ def _identity(item: object, depth: int, whole: bool) -> Hashable:
         return type(item), repr(item)
     if isinstance(item, CodeType):
         return item
-    if isinstance(item, (type, ModuleType)) or _is_of_module(item):
+    if isinstance(item, (type, ModuleType)) or _is_named_by_module(item):
         return id(item)
     if not depth:
         raise _Unknown
@@ -267,7 +271,7 @@ def _identity(item: object, depth: int, whole: bool) -> Hashable:
 def _parts(item: Any) -> Sequence[Any] | None:
     """The parts that make up an object; None if they are unknown."""
     if isinstance(item, FunctionType):
-        return _of_function(item)
+        return _parts_of_function(item)
     if isinstance(item, MethodType):
         return item.__func__, item.__self__
     if isinstance(item, BuiltinFunctionType):
@@ -283,7 +287,7 @@ def _parts(item: Any) -> Sequence[Any] | None:
     return None
 
 
-def _of_function(function: FunctionType) -> Sequence[object] | None:
+def _parts_of_function(function: FunctionType) -> Sequence[object] | None:
     try:
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
     except ValueError:  # a cell is still empty
@@ -293,7 +297,7 @@ def _of_function(function: FunctionType) -> Sequence[object] | None:
     return function.__code__, *cells, *defaults
 
 
-def _is_of_module(item: object) -> bool:
+def _is_named_by_module(item: object) -> bool:
     """Whether a module holds the object by name, so that no trace created it."""
     of_numpy = "numpy" * isinstance(item, np.ufunc)  # ufuncs name no module before 2.2
     module = sys.modules.get(getattr(item, "__module__", None) or of_numpy)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import JaxprEqn
 
-from graphc.importers.jax.read.jaxprs import bound, opened
+from graphc.importers.jax.read.jaxprs import apply_equation, open_jaxpr
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import ONE_DEVICE, PRIMITIVES
 from graphc.importers.jax.read.settings import for_many_sizes
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
 
 
-def called_of(param: str) -> Callable[..., list[Value]]:
+def rule_for_call(param: str) -> Callable[..., list[Value]]:
     """Return the rule of a primitive that calls the jaxpr in a param."""
 
     def rule(eqn: Equation, *inputs: Value) -> list[Value]:
@@ -39,14 +39,14 @@ _SIGNBIT = ["bitcast_convert_type", "shift_right_arithmetic", "convert_element_t
 @PRIMITIVES.define("jit")
 def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
     """Read the called function; `signbit`, which JAX reads from bits, is an op here."""
-    inner, _ = opened(eqn.params["jaxpr"])
+    inner, _ = open_jaxpr(eqn.params["jaxpr"])
     primitives = [e.primitive.name for e in inner.eqns]
     if eqn.params["name"] == "signbit" and primitives == _SIGNBIT:
         return [F.signbit(*inputs)]
     return eqn.body(eqn.params["jaxpr"], inputs)
 
 
-PRIMITIVES.define("closed_call", "core_call", "eval_jaxpr")(called_of("call_jaxpr"))
+PRIMITIVES.define("closed_call", "core_call", "eval_jaxpr")(rule_for_call("call_jaxpr"))
 
 
 @PRIMITIVES.define("composite")
@@ -86,7 +86,7 @@ def with_own_rule(
     """Return `results`, with the derivative of the equation itself if one is needed."""
     if not eqn.reader.differentiates:
         return results
-    eqn.need_own_functions()
+    eqn.require_own_functions()
 
     def rule(
         arguments: list[Value],
@@ -94,12 +94,12 @@ def with_own_rule(
         needed: list[bool],
         _: SizeTuple,
     ) -> list[Value | None]:
-        return _pulled_back(eqn, arguments, cotangents)
+        return _pull_back(eqn, arguments, cotangents)
 
     return with_gradient_rule(results, inputs, rule, eqn.eqn.primitive.name)
 
 
-def _pulled_back(
+def _pull_back(
     eqn: Equation, arguments: Sequence[Value], cotangents: Sequence[Value]
 ) -> list[Value | None]:
     """The cotangents of an equation's inputs, as JAX computes them."""
@@ -108,7 +108,7 @@ def _pulled_back(
     def pull(
         inputs: Sequence[ConcreteArray], slopes: Sequence[ConcreteArray]
     ) -> list[ConcreteArray]:
-        results, pulled = jax.vjp(_applied(eqn), *inputs)
+        results, pulled = jax.vjp(_function_applying(eqn), *inputs)
         pairs = zip(slopes, results, strict=True)
         float_slopes = [g if _is_float(r) else _no_cotangent(r) for g, r in pairs]
         return [g for g, keep in zip(pulled(float_slopes), floats, strict=True) if keep]
@@ -124,11 +124,11 @@ def _pulled_back(
     return [next(pulled) if keep else None for keep in floats]
 
 
-def _applied(eqn: Equation) -> Callable[..., list[Any]]:
+def _function_applying(eqn: Equation) -> Callable[..., list[Any]]:
     """Return a function that applies an equation, including its rules."""
 
     def function(*inputs: object) -> list[object]:
-        return bound(eqn.eqn, inputs)
+        return apply_equation(eqn.eqn, inputs)
 
     return function
 
@@ -186,7 +186,7 @@ def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 @PRIMITIVES.define("call_hi_primitive")
 def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
     """Read the primitives into which JAX expands this one."""
-    eqn.need_own_functions()
+    eqn.require_own_functions()
     return eqn.body(expansion_of(eqn.eqn), inputs)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from graphc.importers.jax.read.jaxprs import opened
+from graphc.importers.jax.read.jaxprs import open_jaxpr
 from graphc.importers.jax.read.reader import Equation, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -38,7 +38,7 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
         reverse=eqn.params["reverse"],
         unroll=_unroll(eqn),
     )
-    eqn.go_on(ends[:first])
+    eqn.set_token(ends[:first])
     return [*ends[first:], *stacked]
 
 
@@ -61,7 +61,7 @@ def _parts_of_scan(eqn: Equation) -> tuple[int, int]:
     version: a sequence has one axis more than its elements, and a carry has the same
     rank inside and outside.
     """
-    inner, _ = opened(eqn.params["jaxpr"])
+    inner, _ = open_jaxpr(eqn.params["jaxpr"])
     results = zip(eqn.eqn.outvars, inner.outvars, strict=True)
     carries = sum(_rank(a) == _rank(b) for a, b in results)
     operands = zip(eqn.eqn.invars, inner.invars, strict=True)
@@ -84,7 +84,7 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
     first = params["cond_nconsts"]
     second = first + params["body_nconsts"]
     tested, used, init = inputs[:first], inputs[first:second], inputs[second:]
-    if opened(params["cond_jaxpr"])[0].effects:
+    if open_jaxpr(params["cond_jaxpr"])[0].effects:
         return _while_its_condition_acts(eqn, tested, used, init)
     token = eqn.token()
 
@@ -104,11 +104,11 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
         if not keep.type.rank:
             return after
         pairs = list(zip(after, carry, strict=True))[len(token) :]
-        chosen = [F.where(_before(keep, new), new, old) for new, old in pairs]
+        chosen = [F.where(_expanded_like(keep, new), new, old) for new, old in pairs]
         return [*after[: len(token)], *chosen]
 
     last_carry: list[Value] = F.while_loop(goes_on, step, [*token, *init])
-    eqn.go_on(last_carry[: len(token)])
+    eqn.set_token(last_carry[: len(token)])
     return last_carry[len(token) :]
 
 
@@ -139,11 +139,11 @@ def _while_its_condition_acts(
 
     start = tested_after(eqn.token(), init)
     last_carry: list[Value] = F.while_loop(lambda carry: carry[1], step, start)
-    eqn.go_on(last_carry[:1])
+    eqn.set_token(last_carry[:1])
     return last_carry[2:]
 
 
-def _before(keep: Value, like: Value) -> Value:
+def _expanded_like(keep: Value, like: Value) -> Value:
     """`keep` with axes of size 1 appended, up to the rank of `like`."""
     new = tuple(range(keep.type.rank, like.type.rank))
     return F.expand_dims(keep, new) if new else keep
@@ -160,5 +160,5 @@ def _cond(eqn: Equation, index: Value, *inputs: Value) -> list[Value]:
     token = eqn.token()
     branches = [lambda b=body: eqn.body_after(token, b, inputs) for body in bodies]
     results: list[Value] = F.switch(number, branches)
-    eqn.go_on(results[: len(token)])
+    eqn.set_token(results[: len(token)])
     return results[len(token) :]

@@ -97,7 +97,7 @@ def _reduce_precision(eqn: Equation, x: Value) -> Value:
     return x
 
 
-def _extreme(
+def _extreme_rule(
     of_reals: Callable[..., Value], precedes: Callable[..., Value]
 ) -> Callable[..., Value]:
     """Return a rule for the larger or the smaller of two numbers.
@@ -117,8 +117,8 @@ def _extreme(
     return rule
 
 
-PRIMITIVES.define("max")(_extreme(F.maximum, F.greater))
-PRIMITIVES.define("min")(_extreme(F.minimum, F.less))
+PRIMITIVES.define("max")(_extreme_rule(F.maximum, F.greater))
+PRIMITIVES.define("min")(_extreme_rule(F.minimum, F.less))
 
 
 @PRIMITIVES.define("sign")
@@ -128,15 +128,15 @@ def _sign(_: Equation, x: Value) -> Value:
         return F.sign(x)
     modulus = F.absolute(x)
     direction = F._from_parts(F.real(x) / modulus, F.imag(x) / modulus)
-    return F.where(F.equal(modulus, _like(0, modulus)), x, direction)
+    return F.where(F.equal(modulus, _constant_like(0, modulus)), x, direction)
 
 
 @PRIMITIVES.define("add", "add_any")
 def _add(_: Equation, x: Value, y: Value) -> Value:
     """The sum; adding the integer 0 is left out."""
     if is_integer(x.dtype):
-        x, y = (y, x) if _is(x, 0) else (x, y)
-        return _stretched(x, y) if _is(y, 0) else F.add(x, y)
+        x, y = (y, x) if _is_known_as(x, 0) else (x, y)
+        return _stretched(x, y) if _is_known_as(y, 0) else F.add(x, y)
     return F.add(x, y)
 
 
@@ -144,12 +144,12 @@ def _add(_: Equation, x: Value, y: Value) -> Value:
 def _mul(_: Equation, x: Value, y: Value) -> Value:
     """The product; multiplying by the integer 1 is left out."""
     if is_integer(x.dtype):
-        x, y = (y, x) if _is(x, 1) else (x, y)
-        return _stretched(x, y) if _is(y, 1) else F.multiply(x, y)
+        x, y = (y, x) if _is_known_as(x, 1) else (x, y)
+        return _stretched(x, y) if _is_known_as(y, 1) else F.multiply(x, y)
     return F.multiply(x, y)
 
 
-def _is(x: Value, number: int) -> bool:
+def _is_known_as(x: Value, number: int) -> bool:
     literal = literal_of(x)
     return literal is not None and bool((literal == number).all())
 
@@ -158,7 +158,7 @@ def _stretched(x: Value, y: Value) -> Value:
     return F.broadcast_to(x, y.type.shape) if y.type.rank > x.type.rank else x
 
 
-def _comparison(
+def _comparison_rule(
     function: Callable[..., Value], proof: Callable[[Size, Size], bool | None]
 ) -> Callable[..., Value]:
     """Return a rule that answers at once for two sizes whose order is known."""
@@ -171,59 +171,65 @@ def _comparison(
     return rule
 
 
-def _no(answer: bool | None) -> bool | None:
+def _negated(answer: bool | None) -> bool | None:
     return None if answer is None else not answer
 
 
-_equal = _comparison(F.equal, equal)
-_differ = _comparison(F.not_equal, lambda a, b: _no(equal(a, b)))
+_equal = _comparison_rule(F.equal, equal)
+_differ = _comparison_rule(F.not_equal, lambda a, b: _negated(equal(a, b)))
 
 
 @PRIMITIVES.define("eq")
 def _eq(eqn: Equation, x: Value, y: Value) -> Value:
     """Whether elements are equal; keys are equal if both of their words are."""
-    return F.all(F.equal(x, y), axis=-1) if eqn.of_keys else _equal(eqn, x, y)
+    return F.all(F.equal(x, y), axis=-1) if eqn.takes_keys else _equal(eqn, x, y)
 
 
 @PRIMITIVES.define("ne")
 def _ne(eqn: Equation, x: Value, y: Value) -> Value:
     """Whether elements differ."""
-    return F.any(F.not_equal(x, y), axis=-1) if eqn.of_keys else _differ(eqn, x, y)
+    return F.any(F.not_equal(x, y), axis=-1) if eqn.takes_keys else _differ(eqn, x, y)
 
 
-PRIMITIVES.define("le")(_comparison(F.less_equal, less_equal))
-PRIMITIVES.define("ge")(_comparison(F.greater_equal, lambda a, b: less_equal(b, a)))
-PRIMITIVES.define("gt")(_comparison(F.greater, lambda a, b: _no(less_equal(a, b))))
-PRIMITIVES.define("lt")(_comparison(F.less, lambda a, b: _no(less_equal(b, a))))
+PRIMITIVES.define("le")(_comparison_rule(F.less_equal, less_equal))
+PRIMITIVES.define("ge")(
+    _comparison_rule(F.greater_equal, lambda a, b: less_equal(b, a))
+)
+PRIMITIVES.define("gt")(
+    _comparison_rule(F.greater, lambda a, b: _negated(less_equal(a, b)))
+)
+PRIMITIVES.define("lt")(
+    _comparison_rule(F.less, lambda a, b: _negated(less_equal(b, a)))
+)
 
 
 @PRIMITIVES.define("lt_to")
 def _lt_to(_: Equation, x: Value, y: Value) -> Value:
     """Whether x is less in the total order: -NaN, numbers with -0 before 0, NaN."""
-    return _before(x, y)
+    return _precedes(x, y)
 
 
 @PRIMITIVES.define("le_to")
 def _le_to(_: Equation, x: Value, y: Value) -> Value:
     """Whether x is less or equal in the total order."""
-    return F.logical_not(_before(y, x))
+    return F.logical_not(_precedes(y, x))
 
 
 @PRIMITIVES.define("eq_to")
 def _eq_to(_: Equation, x: Value, y: Value) -> Value:
     """Whether x and y are equal in the total order."""
-    return F.logical_not(F.logical_or(_before(x, y), _before(y, x)))
+    return F.logical_not(F.logical_or(_precedes(x, y), _precedes(y, x)))
 
 
-def _before(x: Value, y: Value) -> Value:
+def _precedes(x: Value, y: Value) -> Value:
     if not is_inexact(x.dtype):
         return F.less(x, y)
-    one, other = _rank(x), _rank(y)
+    one, other = _nan_rank(x), _nan_rank(y)
     zeros = F.logical_and(F.equal(x, y), F.greater(F.signbit(x), F.signbit(y)))
     return F.logical_or(F.less(one, other), F.logical_or(F.less(x, y), zeros))
 
 
-def _rank(x: Value) -> Value:
+def _nan_rank(x: Value) -> Value:
     """-1 for a NaN with its sign bit set, 1 for another NaN, 0 for numbers."""
     sign = F.where(F.signbit(x), as_value(np.int8(-1)), as_value(np.int8(1)))
     return F.where(F.isnan(x), sign, as_value(np.int8(0)))
@@ -235,11 +241,11 @@ def _div(_: Equation, x: Value, y: Value) -> Value:
     if is_inexact(x.dtype):
         return F.true_divide(x, y)
     quotient = F.floor_divide(x - F.fmod(x, y), y)
-    ones = F.invert(_like(0, y))
+    ones = F.invert(_constant_like(0, y))
     return (
         quotient
         if _is_not_zero(y)
-        else F.where(F.equal(y, _like(0, y)), ones, quotient)
+        else F.where(F.equal(y, _constant_like(0, y)), ones, quotient)
     )
 
 
@@ -249,7 +255,7 @@ def _rem(_: Equation, x: Value, y: Value) -> Value:
     remainder = F.fmod(x, y)
     if is_inexact(x.dtype) or _is_not_zero(y):
         return remainder
-    return F.where(F.equal(y, _like(0, y)), x, remainder)
+    return F.where(F.equal(y, _constant_like(0, y)), x, remainder)
 
 
 def _is_not_zero(x: Value) -> bool:
@@ -290,8 +296,8 @@ def _rsqrt(_: Equation, x: Value) -> Value:
     if x.dtype.kind != "c":
         return F.true_divide(number_constant(1, x.dtype), F.sqrt(x))
     modulus = F.absolute(x)
-    size = F.true_divide(_like(1, modulus), F.sqrt(modulus))
-    angle = F.multiply(F.arctan2(F.imag(x), F.real(x)), _like(-0.5, modulus))
+    size = F.true_divide(_constant_like(1, modulus), F.sqrt(modulus))
+    angle = F.multiply(F.arctan2(F.imag(x), F.real(x)), _constant_like(-0.5, modulus))
     return F._from_parts(F.multiply(size, F.cos(angle)), F.multiply(size, F.sin(angle)))
 
 
@@ -328,12 +334,13 @@ def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
     of_words = range(which.type.rank, selected.type.rank) if which.type.rank else ()
     which = F.expand_dims(which, tuple(of_words)) if of_words else which
     for i, case in enumerate(cases[1:], 1):
-        chosen = which if which.dtype == BOOL else F.equal(which, _like(i, which))
+        is_bool = which.dtype == BOOL
+        chosen = which if is_bool else F.equal(which, _constant_like(i, which))
         selected = F.where(chosen, case, selected)
     return selected
 
 
-def _like(number: float, x: Value) -> Value:
+def _constant_like(number: float, x: Value) -> Value:
     return number_constant(number, x.dtype)
 
 
@@ -342,7 +349,7 @@ def _convert(eqn: Equation, x: Value) -> Value:
     """Convert to another dtype; complex numbers lose their imaginary part."""
     dtype = eqn.result.dtype
     if x.dtype.kind == "c" and dtype.kind != "c":
-        x = F.not_equal(x, _like(0, x)) if dtype == BOOL else F.real(x)
+        x = F.not_equal(x, _constant_like(0, x)) if dtype == BOOL else F.real(x)
     return cast(x, dtype)
 
 
@@ -353,11 +360,11 @@ def _shift(eqn: Equation, x: Value, by: Value) -> Value:
     if name == "shift_left":
         return F.left_shift(x, by)
     kind = "i" if name == "shift_right_arithmetic" else "u"
-    shifted = F.right_shift(_as_kind(kind, x), _as_kind(kind, by))
+    shifted = F.right_shift(_with_signs_as(kind, x), _with_signs_as(kind, by))
     return cast(shifted, x.dtype)
 
 
-def _as_kind(kind: str, x: Value) -> Value:
+def _with_signs_as(kind: str, x: Value) -> Value:
     """Reinterpret integers as signed or unsigned, with the same bits."""
     return cast(x, np.dtype(f"{kind}{x.dtype.itemsize}"))
 
@@ -365,16 +372,16 @@ def _as_kind(kind: str, x: Value) -> Value:
 @PRIMITIVES.define("population_count")
 def _population_count(_: Equation, x: Value) -> Value:
     """The number of bits that are set."""
-    return cast(F.bitwise_count(_as_kind("u", x)), x.dtype)
+    return cast(F.bitwise_count(_with_signs_as("u", x)), x.dtype)
 
 
 @PRIMITIVES.define("clz")
 def _clz(_: Equation, x: Value) -> Value:
     """The number of leading zero bits."""
-    bits, width = _as_kind("u", x), 8 * x.dtype.itemsize
+    bits, width = _with_signs_as("u", x), 8 * x.dtype.itemsize
     step = 1
     while step < width:  # sets all bits after the first that is set
-        bits = F.bitwise_or(bits, F.right_shift(bits, _like(step, bits)))
+        bits = F.bitwise_or(bits, F.right_shift(bits, _constant_like(step, bits)))
         step *= 2
     return cast(F.bitwise_count(F.invert(bits)), x.dtype)
 

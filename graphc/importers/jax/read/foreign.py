@@ -15,7 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import JaxprEqn
 
-from graphc.importers.jax.read.jaxprs import array_of, bound, equations, words_of
+from graphc.importers.jax.read.jaxprs import (
+    apply_equation,
+    array_of,
+    equations,
+    words_of,
+)
 from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.types import ConcreteArray, TensorType, is_inexact
@@ -44,7 +49,7 @@ class JaxFunction(ForeignFunction):
 
     def described(self, sizes: Sequence[int]) -> Hashable:
         """Everything that identifies it at these sizes: equals compute the same."""
-        return _text(self.equation(sizes))
+        return _equation_text(self.equation(sizes))
 
     def on_host(self, sizes: Sequence[int], arrays: Sequence[object]) -> list[Any]:
         """Compute the results as arrays of NumPy."""
@@ -150,7 +155,7 @@ class EquationAt(JaxFunction):
         pairs = zip(arrays, eqn.invars, strict=True)
         with jax.enable_x64(self.wide):
             operands = [array_of(x, atom.aval) for x, atom in pairs]
-            return [words_of(x) for x in bound(eqn, operands)]
+            return [words_of(x) for x in apply_equation(eqn, operands)]
 
 
 @dataclass(frozen=True)
@@ -162,7 +167,7 @@ class Origin:
     trace: Callable[[Mapping[str, int]], Any]  # traces at sizes that are numbers
     sampled: bool  # whether its params hold functions of the first of several traces
 
-    def foreign(self, eqn: JaxprEqn, results: Sequence[TensorType]) -> EquationAt:
+    def make_function(self, eqn: JaxprEqn, results: Sequence[TensorType]) -> EquationAt:
         """Make a function of an equation.
 
         Raises Unsupported if the equation has side effects, or cannot be found in a
@@ -174,13 +179,13 @@ class Origin:
         dtypes, ranks = tuple(t.dtype for t in results), tuple(t.rank for t in results)
         wide = is_wide()
         find = (lambda _: eqn) if name in _BY_ELEMENT else self._finder(eqn)
-        return EquationAt(name, dtypes, ranks, _text(eqn), find, wide)
+        return EquationAt(name, dtypes, ranks, _equation_text(eqn), find, wide)
 
     def _finder(self, eqn: JaxprEqn) -> Callable[[tuple[int, ...]], JaxprEqn]:
         if not self.names:
             return lambda _: eqn
         name = eqn.primitive.name
-        alike = _named(self.jaxpr, name)
+        alike = _equations_named(self.jaxpr, name)
         position = next((i for i, e in enumerate(alike) if e is eqn), None)
         if position is None:
             problem = "it is not found in traces at sizes that are numbers"
@@ -200,14 +205,14 @@ class Origin:
 
     def _at(self, name: str, sizes: tuple[int, ...]) -> list[JaxprEqn]:
         numbers = dict(zip(self.names, sizes, strict=True))
-        return _named(self.trace(numbers), name)
+        return _equations_named(self.trace(numbers), name)
 
 
-def _named(jaxpr: "Jaxpr | ClosedJaxpr", name: str) -> list[JaxprEqn]:
+def _equations_named(jaxpr: "Jaxpr | ClosedJaxpr", name: str) -> list[JaxprEqn]:
     return [eqn for eqn in equations(jaxpr) if eqn.primitive.name == name]
 
 
-def _text(eqn: JaxprEqn) -> str:
+def _equation_text(eqn: JaxprEqn) -> str:
     """Everything that makes up an equation except its inputs, as text."""
     params = ", ".join(f"{k}={v}" for k, v in sorted(eqn.params.items()))
     return _ADDRESS.sub("", f"{eqn.primitive.name}({params})")

@@ -19,10 +19,10 @@ from jax import lax
 from jax.lax import GatherScatterMode
 
 from graphc.importers.jax.read.calls import struct_of
-from graphc.importers.jax.read.jaxprs import opened
+from graphc.importers.jax.read.jaxprs import open_jaxpr
 from graphc.importers.jax.read.reader import KEY_WORDS, Equation, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
-from graphc.importers.jax.read.structural import part
+from graphc.importers.jax.read.structural import slice_of_axes
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value, cast, number_constant
 from graphc.ir.graph.nodes import Value, known_sizes, origins
@@ -114,7 +114,7 @@ class Indexing:
         if axis in self.batching:
             at = self.along[self.batching.index(axis)]
             positions = F.arange(F.size_value(self.indices.type.shape[at]))
-            return _on_axis(positions, at, self.points)
+            return _along_axis(positions, at, self.points)
         if axis not in self.starts:
             return cast(as_value(0), INT64)
         return F.take(self.indices, self.starts.index(axis), axis=-1)
@@ -144,35 +144,38 @@ class Indexing:
             start = self.start(axis)
             if axis in self.starts:
                 last = F.size_value(self.x.type.shape[axis] - self.sizes[axis])
-                wide = cast(start, INT64) if start.dtype.kind == "i" else _wide(start)
-                start = F.clip(wide, _like(0, wide), cast(as_value(last), wide.dtype))
+                signed = start.dtype.kind == "i"
+                wide = cast(start, INT64) if signed else _widened(start)
+                start = F.clip(
+                    wide, _constant_like(0, wide), cast(as_value(last), wide.dtype)
+                )
                 held.append(F.equal(wide, start))
             if axis in windows:
                 at = self.points + windows.index(axis)
                 steps = F.arange(F.size_value(self.sizes[axis]), dtype="int64")
-                start = _on_axis_after(start, rank) + _on_axis(steps, at, rank)
+                start = _with_axes_appended(start, rank) + _along_axis(steps, at, rank)
             else:
-                start = _on_axis_after(start, rank)
+                start = _with_axes_appended(start, rank)
             arrays.append(start)
         inside = reduce(F.logical_and, held) if held and mode is DROPPED else None
         return Places(tuple(axes), tuple(arrays), self.shape, windows, inside)
 
 
-def _like(number: int, x: Value) -> Value:
+def _constant_like(number: int, x: Value) -> Value:
     return number_constant(number, x.dtype)
 
 
-def _wide(index: Value) -> Value:
+def _widened(index: Value) -> Value:
     """Widen an index, if needed, to a dtype that can hold the size of an axis."""
     return cast(index, INT64) if index.dtype.itemsize < 4 else index
 
 
-def _on_axis(x: Value, axis: int, rank: int) -> Value:
+def _along_axis(x: Value, axis: int, rank: int) -> Value:
     """A vector along one of `rank` axes."""
     return F.expand_dims(x, tuple(a for a in range(rank) if a != axis))
 
 
-def _on_axis_after(x: Value, rank: int) -> Value:
+def _with_axes_appended(x: Value, rank: int) -> Value:
     """`x` with axes of size 1 appended, up to `rank`; a scalar stays a scalar."""
     missing = range(x.type.rank, rank)
     return F.expand_dims(x, tuple(missing)) if x.type.rank and missing else x
@@ -183,7 +186,7 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     """Read windows of an array at given positions."""
     numbers = eqn.params["dimension_numbers"]
     sizes, offsets = eqn.shape("slice_sizes"), numbers.offset_dims
-    if eqn.of_keys:
+    if eqn.takes_keys:
         sizes, offsets = (*sizes, KEY_WORDS), (*offsets, eqn.result.rank - 1)
     batching = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     dropped = numbers.collapsed_slice_dims
@@ -193,34 +196,36 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     mode, known = eqn.params["mode"], indexing.known()
     if known is not None:
         limits = [start + size for start, size in zip(known, sizes, strict=True)]
-        windows = part(x, known, limits, [1] * x.type.rank)
+        windows = slice_of_axes(x, known, limits, [1] * x.type.rank)
         return F.squeeze(windows, tuple(dropped)) if dropped else windows
     # `x[i]` promises that i is inside; if it is not, JAX reads the nearest element.
     places = indexing.places(CLIP if mode is PROMISED else mode)
-    windows = _read(x, places)
+    windows = _read_places(x, places)
     held, missing = places.held, windows
     if mode is PROMISED and eqn.reader.differentiates and is_inexact(x.dtype):
         # JAX lets no gradient flow there, either.
         held, missing = indexing.places(DROPPED).held, F.stop_gradient(windows)
     elif held is not None:
-        missing = _missing(windows.dtype, eqn.params["fill_value"])
+        missing = _fill_element(windows.dtype, eqn.params["fill_value"])
     if held is not None:
-        windows = F.where(_on_axis_after(held, windows.type.rank), windows, missing)
-    return F.transpose(windows, _order(indexing, places, offsets, x.type.rank))
+        windows = F.where(
+            _with_axes_appended(held, windows.type.rank), windows, missing
+        )
+    return F.transpose(windows, _axes_of_result(indexing, places, offsets, x.type.rank))
 
 
-def _read(x: Value, places: Places) -> Value:
+def _read_places(x: Value, places: Places) -> Value:
     """Read elements; their axes are those of points, then windows, then the others."""
     if not places.axes:
         return F.broadcast_to(x, (*places.shape, *x.type.shape)) if places.shape else x
     ordered = F.transpose(x, places.front(x.type.rank))
     front = tuple(range(len(places.axes)))
-    arrays = _spread(places)
+    arrays = _broadcast_places(places)
     inside = (True,) * len(front)
     return F._gather(ordered, *arrays, axes=front, inside=inside)
 
 
-def _spread(places: Places) -> list[Value]:
+def _broadcast_places(places: Places) -> list[Value]:
     """The arrays of positions, broadcast so that together they cover every point.
 
     The first is extended to all axes if the others leave a point axis out.
@@ -237,7 +242,7 @@ def _spread(places: Places) -> list[Value]:
     return [first, *others]
 
 
-def _missing(dtype: DType, fill: object) -> Value:
+def _fill_element(dtype: DType, fill: object) -> Value:
     """The element read at a position outside: NaN, an extreme integer, or True."""
     if fill is None and is_inexact(dtype):
         fill = float("nan")
@@ -247,7 +252,7 @@ def _missing(dtype: DType, fill: object) -> Value:
     return as_value(np.asarray(True if fill is None else fill, dtype))
 
 
-def _order(
+def _axes_of_result(
     indexing: Indexing, places: Places, offsets: Sequence[int], rank: int
 ) -> tuple[int, ...]:
     """The position of each axis of the result in the array that was read."""
@@ -268,42 +273,43 @@ def _dynamic_slice(eqn: Equation, x: Value, *starts: Value) -> Value:
     starts = starts[: x.type.rank]
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         if not equal(size, x.type.shape[axis]):
-            x = _window(x, start, axis, size)
+            x = _window_of(x, start, axis, size)
     return x
 
 
-def _window(x: Value, start: Value, axis: int, size: Size) -> Value:
+def _window_of(x: Value, start: Value, axis: int, size: Size) -> Value:
     known, n = known_size(start), x.type.shape[axis]
-    if known is not None and _inside(known, size, n):
+    if known is not None and _is_inside(known, size, n):
         starts: list[Size] = [0] * x.type.rank
         limits = [*x.type.shape]
         starts[axis], limits[axis] = known, known + size
-        return part(x, starts, limits, [1] * x.type.rank)
+        return slice_of_axes(x, starts, limits, [1] * x.type.rank)
     if isinstance(size, int):
-        first = start if start.dtype.kind == "u" else F.maximum(start, _like(0, start))
+        unsigned = start.dtype.kind == "u"
+        first = start if unsigned else F.maximum(start, _constant_like(0, start))
         return OPS["dynamic_slice"](x, first, axis=axis, length=size)
-    return F.take(x, _positions(start, size, n), axis=axis)
+    return F.take(x, _window_positions(start, size, n), axis=axis)
 
 
-def _first_inside(
+def _start_if_inside(
     starts: Sequence[Value], sizes: Sequence[Size], shape: Sequence[Size]
 ) -> list[Size] | None:
     """The start of a window if sizes alone tell that it is inside, else None."""
     first: list[Size] = []
     for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)):
         known = 0 if equal(size, n) else known_size(starts[axis])
-        if known is None or origins(known) or not _inside(known, size, n):
+        if known is None or origins(known) or not _is_inside(known, size, n):
             return None
         first.append(known)
     return first
 
 
-def _inside(start: Size, size: Size, n: Size) -> bool:
+def _is_inside(start: Size, size: Size, n: Size) -> bool:
     """Whether a window is known to lie inside an axis of size `n`."""
     return bool(less_equal(0, start) and less_equal(start + size, n))
 
 
-def _positions(start: Value, size: Size, n: Size) -> Value:
+def _window_positions(start: Value, size: Size, n: Size) -> Value:
     """The positions along an axis of a window that is moved inside."""
     first = F.clip(cast(start, INT64), 0, F.size_value(n - size))
     return first + F.arange(F.size_value(size), dtype="int64")
@@ -319,29 +325,29 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
     single = [a for a in axes if equal(sizes[a], 1)] if len(axes) == 1 else []
     if single:
         (axis,) = axes
-        start = _wide(starts[axis])
+        start = _widened(starts[axis])
         last = F.size_value(shape[axis] - 1)
-        at = F.clip(start, _like(0, start), cast(as_value(last), start.dtype))
+        at = F.clip(start, _constant_like(0, start), cast(as_value(last), start.dtype))
         row = F.squeeze(v, (axis,))
         return F._scatter(x, row, at, axes=(axis,), how="set", inside=(True,))
-    first = _first_inside(starts, sizes, shape)
+    first = _start_if_inside(starts, sizes, shape)
     if first is not None:
         return _written_part(x, v, first, sizes, (), "set")
     arrays = [
-        _on_axis(_positions(starts[a], sizes[a], shape[a]), i, len(axes))
+        _along_axis(_window_positions(starts[a], sizes[a], shape[a]), i, len(axes))
         for i, a in enumerate(axes)
     ]
     places = Places(tuple(axes), tuple(arrays), (), tuple(axes), None)
-    return _write(x, F.transpose(v, places.front(x.type.rank)), places, "set")
+    return _write_places(x, F.transpose(v, places.front(x.type.rank)), places, "set")
 
 
-def _write(x: Value, v: Value, places: Places, how: str) -> Value:
-    """`x` with `v` written at `places`; the axes of `v` are ordered as by `_read`."""
+def _write_places(x: Value, v: Value, places: Places, how: str) -> Value:
+    """`x` with `v` written at `places`; the axes of `v` are as in `_read_places`."""
     order = places.front(x.type.rank)
-    arrays = _spread(places)
+    arrays = _broadcast_places(places)
     if places.held is not None:  # points not held are written past the end: nowhere
         out = F.size_value(x.type.shape[places.axes[0]])
-        held = _on_axis_after(places.held, places.rank)
+        held = _with_axes_appended(places.held, places.rank)
         arrays[0] = F.where(held, cast(arrays[0], INT64), out)
     inside = tuple(i > 0 or places.held is None for i in range(len(arrays)))
     front = tuple(range(len(places.axes)))
@@ -356,7 +362,7 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
             return _with_applied(eqn, x, indices, v)
         numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
         dropped, windows = numbers.inserted_window_dims, numbers.update_window_dims
-        windows = (*windows, v.type.rank - 1) if eqn.of_keys else windows
+        windows = (*windows, v.type.rank - 1) if eqn.takes_keys else windows
         batching = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
         taken = {*dropped, *numbers.operand_batching_dims}
         window_axes = [a for a in range(x.type.rank) if a not in taken]
@@ -373,9 +379,9 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         places = indexing.places(DROPPED if mode is PROMISED else mode)
         if not places.axes:
             raise Unsupported("scatter: it writes the whole array many times")
-        order = _order(indexing, places, windows, x.type.rank)
+        order = _axes_of_result(indexing, places, windows, x.type.rank)
         ordered = F.transpose(v, tuple(int(i) for i in np.argsort(order)))
-        return _write(x, ordered, places, how)
+        return _write_places(x, ordered, places, how)
 
     return rule
 
@@ -386,7 +392,8 @@ def _with_applied(eqn: Equation, *inputs: Value) -> Value:
     if not params["unique_indices"]:
         problem = "it applies a function to elements that may be repeated"
         raise Unsupported(f"scatter: {problem}")
-    to, (inner, consts) = params["dimension_numbers"], opened(params["update_jaxpr"])
+    inner, consts = open_jaxpr(params["update_jaxpr"])
+    to = params["dimension_numbers"]
     numbers = lax.GatherDimensionNumbers(
         *(to.update_window_dims, to.inserted_window_dims),
         *(to.scatter_dims_to_operand_dims, to.operand_batching_dims),
@@ -413,7 +420,7 @@ def _is_second(jaxpr: "Jaxpr | ClosedJaxpr") -> bool:
     """Whether a jaxpr of an old and a new element returns the new one."""
     if jaxpr is None:
         return True
-    inner, _ = opened(jaxpr)
+    inner, _ = open_jaxpr(jaxpr)
     return not inner.eqns and inner.outvars[0] is inner.invars[1]
 
 

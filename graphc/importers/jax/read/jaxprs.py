@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     PyTreeDef: TypeAlias = jax.tree_util.PyTreeDef  # pyright: ignore[reportInvalidTypeForm]
 
 
-def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
+def open_jaxpr(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
     """Return a jaxpr, which may be closed, without and with its constants."""
     return getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ())
 
 
 def equations(jaxpr: "Jaxpr | ClosedJaxpr") -> Iterator[JaxprEqn]:
     """The equations of a jaxpr and of all jaxprs inside it; each jaxpr counts once."""
-    stack, seen = [opened(jaxpr)[0]], set[int]()
+    stack, seen = [open_jaxpr(jaxpr)[0]], set[int]()
     while stack:
         inner = stack.pop()
         if id(inner) in seen:
@@ -33,10 +33,10 @@ def equations(jaxpr: "Jaxpr | ClosedJaxpr") -> Iterator[JaxprEqn]:
         seen.add(id(inner))
         for eqn in inner.eqns:
             yield eqn
-            stack += [opened(j)[0] for j in jaxprs_in_params(eqn.params)]
+            stack += [open_jaxpr(j)[0] for j in jaxprs_in_params(eqn.params)]
 
 
-def bound(eqn: JaxprEqn, inputs: Sequence[object]) -> list[object]:
+def apply_equation(eqn: JaxprEqn, inputs: Sequence[object]) -> list[object]:
     """Apply an equation to other inputs, which may be traced."""
     primitive: Any = eqn.primitive
     with eqn.ctx.manager:

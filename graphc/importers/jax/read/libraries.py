@@ -16,12 +16,12 @@ from jax.extend.core import Jaxpr, JaxprEqn
 from jax.extend.core.primitives import closed_call_p
 
 from graphc.importers.jax.read.calls import (
-    called_of,
     expansion_of,
+    rule_for_call,
     struct_of,
     with_own_rule,
 )
-from graphc.importers.jax.read.jaxprs import equations, opened
+from graphc.importers.jax.read.jaxprs import equations, open_jaxpr
 from graphc.importers.jax.read.reader import Equation, place_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -75,7 +75,7 @@ LOWERED = (
     *("bcoo_transpose", "bcsr_extract", "bcsr_fromdense", "bcsr_todense"),
 )
 
-PRIMITIVES.define("custom_partitioning")(called_of("call"))
+PRIMITIVES.define("custom_partitioning")(rule_for_call("call"))
 
 
 @PRIMITIVES.define("nonbatchable", "nontraceable", "nondifferentiable_backward")
@@ -111,7 +111,7 @@ def _unvmap_max(_: Equation, x: Value) -> Value:
 @PRIMITIVES.define("maybe_set")
 def _maybe_set(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """Write into a buffer of equinox at an index, as JAX lowers this primitive."""
-    return with_own_rule(eqn, _computed(eqn, inputs), inputs)
+    return with_own_rule(eqn, _read_lowered(eqn, inputs), inputs)
 
 
 @PRIMITIVES.define(*LOWERED)
@@ -119,16 +119,16 @@ def _solved(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """Read a solver of lineax, a primitive under `vmap`, or one of sparse arrays."""
     if eqn.reader.keeps_rules:
         raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
-    eqn.need_own_functions()
-    return with_own_rule(eqn, _computed(eqn, inputs), inputs)
+    eqn.require_own_functions()
+    return with_own_rule(eqn, _read_lowered(eqn, inputs), inputs)
 
 
-def _computed(eqn: Equation, inputs: Sequence[Value]) -> list[Value]:
+def _read_lowered(eqn: Equation, inputs: Sequence[Value]) -> list[Value]:
     """Read the JAX function that a primitive is lowered by."""
-    return eqn.body(_function_of(eqn.eqn), inputs)
+    return eqn.body(_trace_lowering(eqn.eqn), inputs)
 
 
-def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
+def _trace_lowering(eqn: JaxprEqn) -> "ClosedJaxpr":
     """Trace the JAX function that the primitive of an equation is lowered by.
 
     Raises Unsupported if it is not a function of JAX.
@@ -143,7 +143,7 @@ def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise Unsupported(f"{primitive.name}: {line}", place_of(eqn)) from None
     called: Any = jaxpr
-    while len(eqns := opened(called)[0].eqns) == 1 and "jaxpr" in eqns[0].params:
+    while len(eqns := open_jaxpr(called)[0].eqns) == 1 and "jaxpr" in eqns[0].params:
         called = eqns[0].params["jaxpr"]
     if [e.primitive for e in eqns] == [primitive]:  # with others, it may solve parts
         problem = f"{primitive.name}: it calls something that is not a function of JAX"
@@ -171,14 +171,14 @@ class _Lowering:
             return type(param)(map(self.param, param))
         if hasattr(param, "_fields"):
             return type(param)(*map(self.param, param))
-        if not isinstance(opened(param)[0], Jaxpr):
+        if not isinstance(open_jaxpr(param)[0], Jaxpr):
             return param
         if id(param) not in self._known:
             self._known[id(param)] = param, self._jaxpr(param)
         return self._known[id(param)][1]
 
     def _jaxpr(self, jaxpr: Any) -> Any:
-        inner: Any = opened(jaxpr)[0]
+        inner: Any = open_jaxpr(jaxpr)[0]
         new = inner.replace(eqns=[*map(self._equation, inner.eqns)])
         return jaxpr.replace(jaxpr=new) if hasattr(jaxpr, "consts") else new
 
@@ -186,7 +186,7 @@ class _Lowering:
         if not _is_lowered(eqn):
             return eqn.replace(params={k: self.param(v) for k, v in eqn.params.items()})
         expands = eqn.primitive.name not in LOWERED
-        function = expansion_of(eqn) if expands else _function_of(eqn)
+        function = expansion_of(eqn) if expands else _trace_lowering(eqn)
         params = {"call_jaxpr": self.param(function)}
         return eqn.replace(primitive=closed_call_p, params=params)
 

@@ -35,7 +35,7 @@ def _require_default(eqn: Equation, *inputs: Value) -> None:
 def _require_usual_precision(eqn: Equation) -> None:
     config: Any = jax.config
     usual = _precision_set_to(config.jax_default_matmul_precision)
-    precision = _of_both(eqn.params["precision"])
+    precision = _precision_of_both(eqn.params["precision"])
     if precision != usual:
         raise Unsupported(
             f"{eqn.eqn.primitive.name}: its precision is {precision}, and that of "
@@ -45,7 +45,7 @@ def _require_usual_precision(eqn: Equation) -> None:
         )
 
 
-def _of_both(precision: object) -> object:
+def _precision_of_both(precision: object) -> object:
     """The precision of both operands, which JAX may give twice or not at all."""
     if isinstance(precision, tuple) and len(set(precision)) == 1:
         return precision[0]
@@ -58,7 +58,7 @@ def _precision_set_to(setting: str | None) -> object:
     del setting  # JAX reads it itself
     row = np.ones(1, "float32")
     (eqn,) = jax.make_jaxpr(jax.lax.dot)(row, row).eqns
-    return _of_both(eqn.params["precision"])
+    return _precision_of_both(eqn.params["precision"])
 
 
 def _is_on_cpu() -> bool:

@@ -30,16 +30,16 @@ def _same(_: Equation, key: Value) -> Value:
 PRIMITIVES.define("random_wrap", "random_unwrap")(_same)
 
 
-def _for_each(key: Value, draw: Callable[[Value], Value]) -> Value:
+def _draw_for_each_key(key: Value, draw: Callable[[Value], Value]) -> Value:
     """Draw from one key, or from each of several."""
     if key.type.rank == 1:
         return draw(key)
-    node = draw(_one_of(key, 1)).node
+    node = draw(_variable_for_one(key, 1)).node
     draws: Value = from_keys(node.primitive, key, *node.inputs[1:], **node.params)
     return draws
 
 
-def _one_of(values: Value, rank: int) -> Value:
+def _variable_for_one(values: Value, rank: int) -> Value:
     """A variable for one of several values that have `rank` axes each."""
     shape = values.type.shape[values.type.rank - rank :]
     return variable("one", TensorType(values.dtype, shape))
@@ -68,7 +68,7 @@ def _random_split(eqn: Equation, key: Value) -> Value:
     """Split a key into several."""
     _require_draws_one_by_one(eqn)
     shape = tuple(map(F.size_value, eqn.shape("shape")))
-    return _for_each(key, lambda one: F.random.split(one, shape))
+    return _draw_for_each_key(key, lambda one: F.random.split(one, shape))
 
 
 @PRIMITIVES.define("random_fold_in")
@@ -81,7 +81,7 @@ def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
     if all(ranks) and ranks[0] != ranks[1]:
         problem = "the keys and the data have different numbers of axes"
         raise Unsupported(f"random_fold_in: {problem}")
-    node = F.random.fold_in(_one_of(key, 1), _one_of(data, 0)).node
+    node = F.random.fold_in(_variable_for_one(key, 1), _variable_for_one(data, 0)).node
     level = "".join("1" if rank else "0" for rank in ranks)
     each, result = (level,) * max(ranks), (*eqn.result.shape,)
     keys: Value = node.primitive(key, data, **node.params, each=each, result=result)
@@ -94,7 +94,7 @@ def _random_bits(eqn: Equation, key: Value) -> Value:
     _require_draws_one_by_one(eqn)
     shape = tuple(map(F.size_value, eqn.shape("shape")))
     dtype = eqn.result.dtype
-    return _for_each(key, lambda one: F.random.bits(one, shape, dtype=dtype))
+    return _draw_for_each_key(key, lambda one: F.random.bits(one, shape, dtype=dtype))
 
 
 @PRIMITIVES.define("random_gamma")
@@ -120,12 +120,14 @@ def _bitcast(eqn: Equation, x: Value) -> Value:
     dtype = eqn.result.dtype
     if {x.dtype.kind, dtype.kind} <= {"i", "u"} and x.dtype.itemsize == dtype.itemsize:
         return cast(x, dtype)
-    bits = _mantissa(x, *_MANTISSAS.get(dtype.name, (0, 0)))
+    bits = _bits_of_mantissa(x, *_MANTISSAS.get(dtype.name, (0, 0)))
     if bits is None:
         return _same_bits(x, dtype)
     key, params = bits.node.inputs[0], bits.node.params
     shape = tuple(map(F.size_value, params["shape"]))
-    drawn = _for_each(key, lambda one: F.random.uniform(one, shape, dtype=dtype))
+    drawn = _draw_for_each_key(
+        key, lambda one: F.random.uniform(one, shape, dtype=dtype)
+    )
     return drawn + number_constant(1, dtype)
 
 
@@ -134,7 +136,7 @@ def _same_bits(x: Value, dtype: DType) -> Value:
 
     An element that is split gets an axis for its parts, the lowest bits first.
     """
-    wide, narrow = _words_of(x.dtype), _words_of(dtype)
+    wide, narrow = _unsigned_dtype(x.dtype), _unsigned_dtype(dtype)
     bits = x if x.dtype == wide else F.bits_as(x, wide)
     step = 8 * min(wide.itemsize, narrow.itemsize)
     count = max(wide.itemsize, narrow.itemsize) * 8 // step
@@ -148,7 +150,7 @@ def _same_bits(x: Value, dtype: DType) -> Value:
     return bits if dtype == narrow else F.bits_as(bits, dtype)
 
 
-def _words_of(dtype: DType) -> DType:
+def _unsigned_dtype(dtype: DType) -> DType:
     """The dtype of unsigned integers of the same width."""
     if dtype.kind in "bc":
         problem = f"there is no op for {dtype.name} here"
@@ -156,19 +158,19 @@ def _words_of(dtype: DType) -> DType:
     return dtype_of(f"uint{8 * dtype.itemsize}")
 
 
-def _mantissa(x: Value, shift: int, exponent: int) -> Value | None:
+def _bits_of_mantissa(x: Value, shift: int, exponent: int) -> Value | None:
     """The random bits whose leading bits form the mantissa of `x`, or None."""
     if x.node.primitive is not OP.bitwise_or:
         return None
     moved, one = x.node.inputs
-    if moved.node.primitive is not OP.right_shift or not _is(one, exponent):
+    if moved.node.primitive is not OP.right_shift or not _is_known_as(one, exponent):
         return None
     bits, by = moved.node.inputs
     random = bits.node.primitive is OP.random_bits
-    return bits if random and _is(by, shift) else None
+    return bits if random and _is_known_as(by, shift) else None
 
 
-def _is(x: Value, number: int) -> bool:
+def _is_known_as(x: Value, number: int) -> bool:
     literal = literal_of(x)
     return literal is not None and not literal.ndim and int(literal) == number
 

@@ -13,11 +13,16 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from graphc.errors import NOWHERE, OWN_FILES, SourceLocation, standing_at, user_place
 from graphc.importers.jax.read.foreign import Origin
-from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened, words_of
+from graphc.importers.jax.read.jaxprs import (
+    is_array_type,
+    is_key,
+    open_jaxpr,
+    words_of,
+)
 from graphc.importers.jax.read.recipe import Recipes
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.sizes import JaxSizes
-from graphc.importers.jax.read.unsupported import Unsupported, raised
+from graphc.importers.jax.read.unsupported import Unsupported, text_of_error
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Value, known_sizes
@@ -122,9 +127,9 @@ class Reader:
             known.update(zip(eqn.outvars, results, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
-    def called(self, jaxpr: Any, inputs: Sequence[Value]) -> list[Value]:
+    def read_closed(self, jaxpr: Any, inputs: Sequence[Value]) -> list[Value]:
         """Read the outputs of a jaxpr, with its constants; it may be called again."""
-        inner, consts = opened(jaxpr)
+        inner, consts = open_jaxpr(jaxpr)
 
         def read(values: Sequence[Value]) -> list[Value]:
             return self.read(inner, [self.constant(c) for c in consts], values)
@@ -156,10 +161,10 @@ class Reader:
             del self.foreign[count:]  # for parts inside: JAX runs it as a whole
             why = Unsupported(error.reason, error.place or place)
         except Exception as error:  # raised by a rule that did not foresee the case
-            line = (str(error).strip().splitlines() or [raised(error)])[0]
+            line = (str(error).strip().splitlines() or [text_of_error(error)])[0]
             why = Unsupported(f"{eqn.primitive.name}: {line}", place)
         try:
-            return self._by_jax(eqn, inputs, place, why)
+            return self._run_by_jax(eqn, inputs, place, why)
         except Unsupported:
             raise why from None
 
@@ -174,7 +179,7 @@ class Reader:
             results = list(answer) if isinstance(answer, (list, tuple)) else [answer]
             return equation.checked(results)
 
-    def _by_jax(
+    def _run_by_jax(
         self,
         eqn: JaxprEqn,
         inputs: Sequence[Value],
@@ -185,7 +190,7 @@ class Reader:
         if self.origin is None:
             raise why
         types = Equation(eqn, self).results
-        function = self.origin.foreign(eqn, types)
+        function = self.origin.make_function(eqn, types)
         if not types:
             return []  # has no effects either, so does nothing
         names = () if function.by_element else self.origin.names
@@ -215,7 +220,7 @@ class Equation:
         return self.results[0]
 
     @property
-    def of_keys(self) -> bool:
+    def takes_keys(self) -> bool:
         """Whether the first input has keys, whose words form one more axis here."""
         aval: Any = self.eqn.invars[0].aval
         return is_key(aval.dtype)
@@ -249,7 +254,7 @@ class Equation:
         reader.place = reader.known(self.eqn).place
         reader.within = (*outer[0], name) if isinstance(name, str) else outer[0]
         try:
-            return reader.called(jaxpr, values)
+            return reader.read_closed(jaxpr, values)
         finally:
             reader.within, reader.place = outer
 
@@ -257,7 +262,7 @@ class Equation:
         """The token of earlier effects, in a list; empty if this has no effects."""
         return [self.reader.token] if self.eqn.effects else []
 
-    def go_on(self, token: Sequence[Value]) -> None:
+    def set_token(self, token: Sequence[Value]) -> None:
         """Make later effects come after a token, if one is given."""
         for value in token:
             self.reader.token = value
@@ -266,11 +271,11 @@ class Equation:
         self, token: Sequence[Value], jaxpr: object, values: Sequence[Value]
     ) -> list[Value]:
         """Read a jaxpr after a token; return the new token, then the results."""
-        self.go_on(token)
+        self.set_token(token)
         results = self.body(jaxpr, values)
         return [*self.token(), *results]
 
-    def need_own_functions(self) -> None:
+    def require_own_functions(self) -> None:
         """Raise Unsupported if functions among the params hold sizes of one trace."""
         if self.reader.origin is not None and self.reader.origin.sampled:
             name = self.eqn.primitive.name
@@ -289,9 +294,9 @@ class Equation:
         Sizes that cannot be proved equal are asserted, and so checked at each call.
         """
         pairs = zip(values, self.results, strict=True)
-        return [self._stated(value, type) for value, type in pairs]
+        return [self._with_stated_type(value, type) for value, type in pairs]
 
-    def _stated(self, value: Value, type: TensorType) -> Value:
+    def _with_stated_type(self, value: Value, type: TensorType) -> Value:
         actual = value.type
         sizes = zip(actual.shape, type.shape, strict=False)
         answers = [equal(a, b) for a, b in sizes]

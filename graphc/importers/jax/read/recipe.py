@@ -26,7 +26,7 @@ class Recipe:
     outputs: Sequence[Value]
     nodes: Sequence[Node]
 
-    def of(self, inputs: Sequence[Value]) -> list[Value]:
+    def results_for(self, inputs: Sequence[Value]) -> list[Value]:
         """Copy the results for other inputs of the same types."""
         new = dict(zip(self.inputs, inputs, strict=True))
         return copied(self.outputs, new, self.nodes)
@@ -57,7 +57,7 @@ class Recipes:
         if key not in self._known:
             self._known[key] = _recipe(read, inputs)
         recipe = self._known[key]
-        return read(inputs) if recipe is None else recipe.of(inputs)
+        return read(inputs) if recipe is None else recipe.results_for(inputs)
 
 
 def _is_plain(value: Value) -> bool:

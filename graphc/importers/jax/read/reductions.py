@@ -7,7 +7,7 @@ import numpy as np
 
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import ONE_DEVICE, PRIMITIVES
-from graphc.importers.jax.read.structural import part
+from graphc.importers.jax.read.structural import slice_of_axes
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast, number_constant
 from graphc.ir.graph.nodes import Value
@@ -22,7 +22,7 @@ from graphc.transform.derivatives.vectorize import vmap
 ReduceFunction = Callable[..., Value]
 
 
-def _reduction(function: ReduceFunction, **options: object) -> ReduceFunction:
+def _reduction_rule(function: ReduceFunction, **options: object) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
         return function(x, axis=axes, **options) if axes else x
@@ -30,7 +30,7 @@ def _reduction(function: ReduceFunction, **options: object) -> ReduceFunction:
     return rule
 
 
-def _extreme(
+def _extreme_rule(
     function: ReduceFunction, name: str, neutral: Callable[[DType], Element]
 ) -> ReduceFunction:
     """Return a rule for a maximum or minimum.
@@ -47,16 +47,16 @@ def _extreme(
         if x.dtype.kind == "c" and axes:
             extreme: Value = OPS[name](x, axes=axes, keepdims=False)
             return extreme
-        return _reduction(function)(eqn, x)
+        return _reduction_rule(function)(eqn, x)
 
     return rule
 
 
-PRIMITIVES.define("reduce_max")(_extreme(F.max, "max", least))
-PRIMITIVES.define("reduce_min")(_extreme(F.min, "min", most))
+PRIMITIVES.define("reduce_max")(_extreme_rule(F.max, "max", least))
+PRIMITIVES.define("reduce_min")(_extreme_rule(F.min, "min", most))
 
 
-def _of_same_dtype(function: ReduceFunction) -> ReduceFunction:
+def _rule_keeping_dtype(function: ReduceFunction) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
         return function(x, axis=axes, dtype=x.dtype) if axes else x
@@ -64,11 +64,11 @@ def _of_same_dtype(function: ReduceFunction) -> ReduceFunction:
     return rule
 
 
-PRIMITIVES.define("reduce_sum")(_of_same_dtype(F.sum))
-PRIMITIVES.define("reduce_prod")(_of_same_dtype(F.prod))
+PRIMITIVES.define("reduce_sum")(_rule_keeping_dtype(F.sum))
+PRIMITIVES.define("reduce_prod")(_rule_keeping_dtype(F.prod))
 
 
-def _over_examples(name: str) -> Callable[..., list[Value]]:
+def _collective_rule(name: str) -> Callable[..., list[Value]]:
     """Return a rule for a collective under `vmap`: its axes are those of arrays."""
 
     def rule(eqn: Equation, *inputs: Value) -> list[Value]:
@@ -81,16 +81,16 @@ def _over_examples(name: str) -> Callable[..., list[Value]]:
     return rule
 
 
-PRIMITIVES.define("psum")(_over_examples("reduce_sum"))
-PRIMITIVES.define("pmax")(_over_examples("reduce_max"))
-PRIMITIVES.define("pmin")(_over_examples("reduce_min"))
+PRIMITIVES.define("psum")(_collective_rule("reduce_sum"))
+PRIMITIVES.define("pmax")(_collective_rule("reduce_max"))
+PRIMITIVES.define("pmin")(_collective_rule("reduce_min"))
 
 
 def _is_odd(x: Value, axis: tuple[int, ...]) -> Value:
     return F.not_equal(F.sum(x, axis=axis, dtype="int32") & 1, 0)
 
 
-def _of_bits(function: ReduceFunction) -> ReduceFunction:
+def _bitwise_rule(function: ReduceFunction) -> ReduceFunction:
     """Return a rule that reduces bools, or each bit of integers."""
 
     def rule(eqn: Equation, x: Value) -> Value:
@@ -105,12 +105,12 @@ def _of_bits(function: ReduceFunction) -> ReduceFunction:
     return rule
 
 
-PRIMITIVES.define("reduce_and")(_of_bits(F.all))
-PRIMITIVES.define("reduce_or")(_of_bits(F.any))
-PRIMITIVES.define("reduce_xor")(_of_bits(_is_odd))
+PRIMITIVES.define("reduce_and")(_bitwise_rule(F.all))
+PRIMITIVES.define("reduce_or")(_bitwise_rule(F.any))
+PRIMITIVES.define("reduce_xor")(_bitwise_rule(_is_odd))
 
 
-def _joining(eqn: Equation) -> Callable[..., list[Value]]:
+def _joining_function(eqn: Equation) -> Callable[..., list[Value]]:
     """Return the function by which an equation joins elements, mapped over arrays."""
 
     def of_elements(*elements: Value) -> list[Value]:
@@ -132,7 +132,7 @@ def _spread(start: Value, shape: Sequence[Size]) -> Value:
 @PRIMITIVES.define("reduce")
 def _reduce(eqn: Equation, *inputs: Value) -> list[Value]:
     """Join the elements of one or several arrays by a function, one after another."""
-    count, join = len(eqn.results), _joining(eqn)
+    count, join = len(eqn.results), _joining_function(eqn)
     axes = tuple(eqn.params["dimensions"])
     shape = eqn.result.shape
     rows = []
@@ -150,7 +150,7 @@ def _reduce(eqn: Equation, *inputs: Value) -> list[Value]:
     return ends
 
 
-def _position(function: ReduceFunction) -> ReduceFunction:
+def _position_rule(function: ReduceFunction) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         (axis,) = eqn.params["axes"]
         return cast(function(x, axis=axis), eqn.result.dtype)
@@ -158,11 +158,11 @@ def _position(function: ReduceFunction) -> ReduceFunction:
     return rule
 
 
-PRIMITIVES.define("argmax")(_position(F.argmax))
-PRIMITIVES.define("argmin")(_position(F.argmin))
+PRIMITIVES.define("argmax")(_position_rule(F.argmax))
+PRIMITIVES.define("argmin")(_position_rule(F.argmin))
 
 
-def _running(function: ReduceFunction, **options: object) -> ReduceFunction:
+def _cumulative_rule(function: ReduceFunction, **options: object) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         if x.dtype.kind == "c" and function in (F.cummax, F.cummin):
@@ -173,18 +173,18 @@ def _running(function: ReduceFunction, **options: object) -> ReduceFunction:
     return rule
 
 
-PRIMITIVES.define("cumsum")(_running(F.cumsum, dtype=True))
-PRIMITIVES.define("cumprod")(_running(F.cumprod, dtype=True))
-PRIMITIVES.define("cummax")(_running(F.cummax))
-PRIMITIVES.define("cummin")(_running(F.cummin))
-PRIMITIVES.define("cumlogsumexp")(_running(F.cumlogsumexp))
+PRIMITIVES.define("cumsum")(_cumulative_rule(F.cumsum, dtype=True))
+PRIMITIVES.define("cumprod")(_cumulative_rule(F.cumprod, dtype=True))
+PRIMITIVES.define("cummax")(_cumulative_rule(F.cummax))
+PRIMITIVES.define("cummin")(_cumulative_rule(F.cummin))
+PRIMITIVES.define("cumlogsumexp")(_cumulative_rule(F.cumlogsumexp))
 
 
 UNDILATED = "window_dimensions", "window_strides", "padding"
 OF_WINDOWS = *UNDILATED, "window_dilation"
 
 
-def _windows(eqn: Equation, x: Value) -> dict[str, Any]:
+def _window_params(eqn: Equation, x: Value) -> dict[str, Any]:
     """The params of windows over the last axes; windows of earlier axes do nothing."""
     rank = x.type.rank
     eqn.require("base_dilation", (1,) * rank)
@@ -209,38 +209,38 @@ def _is_plain(*window: Size) -> bool:
     return all(equal(n, plain) for n, plain in zip(window, PLAIN, strict=True))
 
 
-def _pool(op: str) -> ReduceFunction:
+def _pool_rule(op: str) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
-        reduced: Value = OPS[op](x, **_windows(eqn, x))
+        reduced: Value = OPS[op](x, **_window_params(eqn, x))
         return reduced
 
     return rule
 
 
-PRIMITIVES.define("reduce_window_max", sizes=OF_WINDOWS)(_pool("max_pool"))
-PRIMITIVES.define("reduce_window_min", sizes=OF_WINDOWS)(_pool("min_pool"))
-PRIMITIVES.define("reduce_window_sum", sizes=OF_WINDOWS)(_pool("sum_pool"))
+PRIMITIVES.define("reduce_window_max", sizes=OF_WINDOWS)(_pool_rule("max_pool"))
+PRIMITIVES.define("reduce_window_min", sizes=OF_WINDOWS)(_pool_rule("min_pool"))
+PRIMITIVES.define("reduce_window_sum", sizes=OF_WINDOWS)(_pool_rule("sum_pool"))
 
 _POSITIONS = {"ge": "max_pool_positions", "le": "min_pool_positions"}
 
 
-def _selected(eqn: Equation, x: Value) -> tuple[Value, int]:
+def _selected_positions(eqn: Equation, x: Value) -> tuple[Value, int]:
     """The position each window selects, and the number of last axes it spans."""
     name = eqn.params["select_prim"].name
-    params = _windows(eqn, x)
+    params = _window_params(eqn, x)
     return OPS[_POSITIONS[name]](x, **params), len(params["window"])
 
 
 @PRIMITIVES.define("select_and_scatter_add", sizes=UNDILATED)
 def _select_and_scatter_add(eqn: Equation, source: Value, x: Value) -> Value:
     """Add the elements of `source` where the windows of `x` have their extremes."""
-    return put_at(source, x, *_selected(eqn, x))
+    return put_at(source, x, *_selected_positions(eqn, x))
 
 
 @PRIMITIVES.define("select_and_gather_add", sizes=OF_WINDOWS)
 def _select_and_gather_add(eqn: Equation, source: Value, x: Value) -> Value:
     """Read the elements of `source` where the windows of `x` have their extremes."""
-    return taken_at(source, *_selected(eqn, x))
+    return taken_at(source, *_selected_positions(eqn, x))
 
 
 MOST_POINTS = 128  # in a window whose elements are joined one by one
@@ -257,18 +257,18 @@ def _reduce_window(eqn: Equation, *inputs: Value) -> list[Value]:
     if not isinstance(points, int) or points > MOST_POINTS:
         problem = f"a function joins windows of at most {MOST_POINTS} elements here"
         raise Unsupported(f"reduce_window: {problem}")
-    starts, join = inputs[count:], _joining(eqn)
-    padded = [_around(x, pads, v) for x, v in zip(inputs, starts, strict=False)]
+    starts, join = inputs[count:], _joining_function(eqn)
+    padded = [_padded_by(x, pads, v) for x, v in zip(inputs, starts, strict=False)]
     steps = eqn.shape("window_strides"), eqn.shape("window_dilation")
     shape = eqn.result.shape
     results = [_spread(v, shape) for v in starts]
     for point in np.ndindex(*map(int, window)):  # type: ignore[arg-type]
-        elements = [_every(x, point, shape, *steps) for x in padded]
+        elements = [_elements_at(x, point, shape, *steps) for x in padded]
         results = join(*results, *elements)
     return results
 
 
-def _around(x: Value, pads: Sequence[tuple[Size, ...]], start: Value) -> Value:
+def _padded_by(x: Value, pads: Sequence[tuple[Size, ...]], start: Value) -> Value:
     """Pad an array with the start value, which changes no result."""
     if all(equal(n, 0) for pair in pads for n in pair):
         return x
@@ -276,7 +276,7 @@ def _around(x: Value, pads: Sequence[tuple[Size, ...]], start: Value) -> Value:
     return F.pad(x, widths, constant_values=start)
 
 
-def _every(
+def _elements_at(
     x: Value,
     point: Sequence[int],
     shape: Sequence[Size],
@@ -287,7 +287,7 @@ def _every(
     starts = [at * by for at, by in zip(point, dilations, strict=True)]
     steps = zip(starts, shape, strides, strict=True)
     limits = [maximum(a + (n - 1) * step + 1, a) for a, n, step in steps]
-    return part(x, starts, limits, strides)
+    return slice_of_axes(x, starts, limits, strides)
 
 
 PRIMITIVES.refuse(

@@ -90,7 +90,7 @@ def settings() -> Hashable:
     return _CONTEXT(), _settings(_HOLDERS)
 
 
-def _reading() -> tuple[object, Callable[[object], Hashable]]:
+def _settings_reader() -> tuple[object, Callable[[object], Hashable]]:
     """The objects that hold settings, and the function that reads them all.
 
     Most settings have a context manager in `jax`, whose value is faster to read than
@@ -107,4 +107,4 @@ def _reading() -> tuple[object, Callable[[object], Hashable]]:
     return holders, attrgetter(*paths)
 
 
-_HOLDERS, _settings = _reading()
+_HOLDERS, _settings = _settings_reader()

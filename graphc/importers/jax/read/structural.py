@@ -41,14 +41,14 @@ def _reshape(eqn: Equation, x: Value, *_: Value) -> Value:
     ones = [i for i, n in enumerate(x.type.shape) if equal(n, 1)]
     other_sizes = [n for i, n in enumerate(x.type.shape) if i not in ones]
     places = [i for i, n in enumerate(shape) if not equal(n, 1)]
-    if _same(other_sizes, [shape[i] for i in places]):  # only axes of size 1 differ
+    if _are_equal(other_sizes, [shape[i] for i in places]):  # but for axes of size 1
         thin = F.squeeze(x, tuple(ones)) if ones else x
         new = tuple(i for i in range(len(shape)) if i not in places)
         return F.expand_dims(thin, new) if new else thin
     return F.reshape(x, shape)
 
 
-def _same(a: Sequence[Size], b: Sequence[Size]) -> bool:
+def _are_equal(a: Sequence[Size], b: Sequence[Size]) -> bool:
     return len(a) == len(b) and all(equal(n, m) for n, m in zip(a, b, strict=True))
 
 
@@ -98,10 +98,10 @@ def _slice(eqn: Equation, x: Value) -> Value:
     starts = eqn.shape("start_indices")
     limits = eqn.shape("limit_indices")
     steps = eqn.shape("strides") or (1,) * len(starts)
-    return part(x, starts, limits, steps)
+    return slice_of_axes(x, starts, limits, steps)
 
 
-def part(
+def slice_of_axes(
     x: Value, starts: Sequence[Size], limits: Sequence[Size], steps: Sequence[Size]
 ) -> Value:
     """A slice along the first axes; an axis that is taken whole stays as it is."""
@@ -130,7 +130,7 @@ def _split(eqn: Equation, x: Value) -> list[Value]:
         starts: list[Size] = [*zeros]
         limits = [*x.type.shape]
         starts[axis], limits[axis] = at, at + size
-        parts.append(part(x, starts, limits, ones))
+        parts.append(slice_of_axes(x, starts, limits, ones))
         at = at + size  # type: ignore[assignment]
     return parts
 

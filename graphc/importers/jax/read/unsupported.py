@@ -23,7 +23,7 @@ class Unsupported(Exception):
         self.place = place
 
 
-def raised(error: Exception) -> str:
+def text_of_error(error: Exception) -> str:
     """Describe an exception in a line: its message, or else where it was raised."""
     name = type(error).__name__
     message = re.sub(_SIZE_OF_JAX, "a size that varies", str(error).strip())
@@ -31,7 +31,7 @@ def raised(error: Exception) -> str:
         return f"{name}: {message.splitlines()[0]}"
     frames = traceback.extract_tb(error.__traceback__)
     users = [frame for frame in frames if is_user_file(frame.filename)]
-    shown = dict.fromkeys(map(_shown, (*frames[-1:], *users[-1:])))
+    shown = dict.fromkeys(map(_frame_as_text, (*frames[-1:], *users[-1:])))
     return " at ".join([name, *shown])
 
 
@@ -45,7 +45,7 @@ def users_place(error: Exception) -> SourceLocation | None:
     return lines[-1] if lines else None
 
 
-def _shown(frame: traceback.FrameSummary) -> str:
+def _frame_as_text(frame: traceback.FrameSummary) -> str:
     return f"{PurePath(frame.filename).name}:{frame.lineno} ({frame.line})"
 
 
@@ -60,4 +60,4 @@ def reading() -> Generator[None]:
     except (Unsupported, GraphError):
         raise
     except Exception as error:
-        raise Unsupported(f"graphc cannot read it: {raised(error)}") from error
+        raise Unsupported(f"graphc cannot read it: {text_of_error(error)}") from error

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from graphc.importers.jax.read.unsupported import Unsupported, raised, reading
+from graphc.importers.jax.read.unsupported import Unsupported, reading, text_of_error
 from graphc.importers.jax.sizes.template import Template, steps_of, template
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
@@ -51,7 +51,7 @@ def sample_at(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
         return subject.comparable(subject.read(specs))
     except Exception as error:  # whatever Python code raises for a size
         shown = ", ".join(str(s.shape) for s in specs)
-        reason = f"it cannot be traced for {shown}: {raised(error)}"
+        reason = f"it cannot be traced for {shown}: {text_of_error(error)}"
         raise Unsupported(reason) from error
 
 

@@ -19,8 +19,8 @@ import jax.core
 import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-from graphc.importers.jax.read.callbacks import OfEachTrace, whole_identity
-from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
+from graphc.importers.jax.read.callbacks import FunctionsByTrace, whole_identity
+from graphc.importers.jax.read.jaxprs import is_array_type, open_jaxpr, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.formulas import Formula, fit_formula
@@ -62,7 +62,7 @@ class JaxprParts:
 
     def _jaxpr(self, jaxpr: Any) -> object:
         inner: Any
-        inner, consts = opened(jaxpr)
+        inner, consts = open_jaxpr(jaxpr)
         start = len(self._made)
         self.form.append(("jaxpr", len(inner.constvars), len(inner.invars)))
         constvars = [self._variable(v) for v in inner.constvars]
@@ -123,7 +123,7 @@ class JaxprParts:
         if PRIMITIVES.has_rule(name):  # else JAX runs it, with another trace's params
             sizes, called = PRIMITIVES.sizes_of(name), PRIMITIVES.called_by(name)
             params = {
-                k: self._placed(v, OfEachTrace.aval)
+                k: self._placed(v, FunctionsByTrace.aval)
                 if k == called
                 else self._param(v, holds_sizes=k in sizes)
                 for k, v in sorted(params.items())
@@ -137,7 +137,7 @@ class JaxprParts:
             return param
         if isinstance(param, (int, np.integer)) and holds_sizes:
             return self._integer(param)
-        if isinstance(opened(param)[0], Jaxpr):
+        if isinstance(open_jaxpr(param)[0], Jaxpr):
             return self._jaxpr(param)
         if isinstance(param, jax.core.ShapedArray) and holds_sizes:
             return self._aval(param)
@@ -186,7 +186,7 @@ class _StandIns:
 def _stand_in_for(number: ConcreteArray) -> object:
     literal: Any = Literal
     if _is_host_content(number):
-        return OfEachTrace()
+        return FunctionsByTrace()
     if isinstance(number, Literal):
         return literal(number.val, number.aval)
     return number.copy()
@@ -261,7 +261,7 @@ class Template:
 
 def _input_for(number: ConcreteArray, place: object) -> NDArray:
     """Turn a number of a trace into the input that stands for it."""
-    if isinstance(place, OfEachTrace):
+    if isinstance(place, FunctionsByTrace):
         return np.asarray(place.number_of(number), place.aval.dtype)
     return _array(number)
 

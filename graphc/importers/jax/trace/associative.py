@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import JaxprEqn, Literal, Var
 
-from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened
+from graphc.importers.jax.read.jaxprs import is_array_type, is_key, open_jaxpr
 from graphc.importers.jax.trace.replaced import needs_same_steps, replace_in_jax
 from graphc.ir.types import JaxArray
 
@@ -50,7 +50,7 @@ class _Combine:
         self, outside: Elements, before: Elements, after: Elements
     ) -> list[JaxArray]:
         """Combine slices that lack the axis."""
-        inner, _ = opened(self.jaxpr)
+        inner, _ = open_jaxpr(self.jaxpr)
         single = [jnp.expand_dims(x, self.axis) for x in (*before, *after)]
         combined = jax.core.eval_jaxpr(inner, outside, *single)
         return [jnp.squeeze(x, self.axis) for x in combined]
@@ -325,7 +325,7 @@ def _steps(jaxpr: object) -> list[object]:
 
     A conversion to the same dtype does not count as a step.
     """
-    inner = opened(jaxpr)[0]
+    inner = open_jaxpr(jaxpr)[0]
     numbers: dict[Var, int] = {}
     for var in (*inner.constvars, *inner.invars):
         numbers[var] = len(numbers)
@@ -396,7 +396,7 @@ def _scan_along_axis(combine: _Combine, x: Elements, reverse: bool) -> list[JaxA
     strong = [lax.convert_element_type(v, v.dtype) for v in x]
     rows = [jnp.moveaxis(v, combine.axis, 0) for v in strong]
     rows = [jnp.flip(v, 0) for v in rows] if reverse else rows
-    outside = list(opened(combine.jaxpr)[1])
+    outside = list(open_jaxpr(combine.jaxpr)[1])
     combined = _differentiable_scan(combine)(outside, rows)
     combined = [jnp.flip(v, 0) for v in combined] if reverse else combined
     return [jnp.moveaxis(v, 0, combine.axis) for v in combined]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from graphc.importers.jax.read.jaxprs import equations, is_array_type, opened
+from graphc.importers.jax.read.jaxprs import equations, is_array_type, open_jaxpr
 from graphc_serving import private_jax
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     A trace of a function that takes or captures references stays as it is, since writes
     to them are visible elsewhere.
     """
-    inner = opened(jaxpr)[0]
+    inner = open_jaxpr(jaxpr)[0]
     if not inner.effects:
         return jaxpr
     outside = [*inner.invars, *inner.constvars, *inner.outvars]

@@ -24,7 +24,7 @@ from graphc.importers.jax.read import (
     structural,
 )
 from graphc.importers.jax.read.foreign import Origin
-from graphc.importers.jax.read.jaxprs import is_array_type, opened
+from graphc.importers.jax.read.jaxprs import is_array_type, open_jaxpr
 from graphc.importers.jax.read.reader import PulledRules, Reader
 from graphc.importers.jax.read.settings import for_many_sizes, is_wide
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
@@ -106,12 +106,12 @@ class TracedFunction:
     @property
     def inner(self) -> Jaxpr:
         """The jaxpr without its constants."""
-        return opened(self.jaxpr)[0]
+        return open_jaxpr(self.jaxpr)[0]
 
     @property
     def consts(self) -> Sequence[ConcreteArray]:
         """The arrays that the function captures."""
-        return opened(self.jaxpr)[1]
+        return open_jaxpr(self.jaxpr)[1]
 
     @property
     def weak(self) -> list[bool]:

@@ -25,15 +25,15 @@ from graphc.importers.numpy.traced.memory import (
     Content,
     Memory,
     Rearrangement,
+    gives_view,
     has_ellipsis,
     in_columns,
     indexed,
     is_symbolic,
-    lack_of,
-    overlap,
+    may_overlap,
+    missing_attribute_error,
     require_real,
     require_room,
-    takes_view,
 )
 from graphc.importers.numpy.traced.sharing import (
     FIXED,
@@ -44,11 +44,11 @@ from graphc.importers.numpy.traced.sharing import (
     RESHAPING,
     WRITING,
     CastingRule,
-    as_taken,
-    gives_arguments,
-    may_give_itself,
+    cast_arguments,
+    may_return_arguments,
+    may_return_itself,
     rule_of_out,
-    taken_out,
+    split_out,
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
@@ -63,7 +63,7 @@ from graphc.ops.indexing.at import Updates
 Callee = Callable[..., object]  # of NumPy
 Args = tuple[object, ...]
 Kwargs = dict[str, object]
-Wrapped = Any  # results of `wrapped`: traced arrays, or other objects of NumPy
+Wrapped = Any  # what `as_traced` gives: traced arrays, or others
 NUMBER = "a number cannot be written to"
 INTO_OUTSIDE = "cannot write a symbolic value into an array from outside"
 OWN_ARRAY = "make an array of the function's own first: y = np.array(y)"
@@ -119,7 +119,7 @@ class TracedArray:
     @property
     def shape(self) -> tuple[Wrapped, ...]:
         """The sizes: integers, or symbolic numbers as traced arrays."""
-        return tuple(map(wrapped, self.content.shape))
+        return tuple(map(as_traced, self.content.shape))
 
     @shape.setter
     def shape(self, sizes: ShapeLike) -> None:
@@ -153,12 +153,12 @@ class TracedArray:
     @property
     def real(self) -> "TracedArray":
         """The real parts."""
-        return _views(np.real, self, (), {})
+        return _views_of(np.real, self, (), {})
 
     @property
     def imag(self) -> "TracedArray":
         """The imaginary parts."""
-        return _views(np.imag, self, (), {})
+        return _views_of(np.imag, self, (), {})
 
     def copy(self, order: str = "C") -> "TracedArray":
         """A new array with these elements; a number returns itself."""
@@ -171,17 +171,17 @@ class TracedArray:
 
     def conjugate(self) -> "TracedArray":
         """The conjugate elements; the array itself if they are real."""
-        return self if self.dtype.kind != "c" else method_of(self, "conj")
+        return self if self.dtype.kind != "c" else call_method(self, "conj")
 
     conj, __copy__ = conjugate, copy
 
     def __getattr__(self, name: str) -> Any:
-        lack = lack_of(name, self.content, sys._getframe(1))
+        lack = missing_attribute_error(name, self.content, sys._getframe(1))
         if lack is not None:
             raise lack
         attribute = getattr(self.content, name)
         if not callable(attribute):
-            return wrapped(attribute)
+            return as_traced(attribute)
         if name in REARRANGING or name in RESHAPING:
             return partial(self._by_method, name)
         return partial(self._method, name)
@@ -208,7 +208,7 @@ class TracedArray:
 
     def flatten(self, order: str = "C") -> "TracedArray":
         """A copy of the elements in one axis."""
-        return wrapped(content_of(self.ravel(order).copy()))
+        return as_traced(content_of(self.ravel(order).copy()))
 
     def _in_columns(self, name: str, order: str, shape: ShapeLike) -> "TracedArray":
         if order != "F":
@@ -237,7 +237,7 @@ class TracedArray:
         if name == "real" and self.dtype.kind != "c":
             return self
         if self._is_number:
-            result = wrapped(read(self.content))
+            result = as_traced(read(self.content))
             if name in FIXED and result.ndim:
                 result.memory.fixed = FIXED[name]
             return as_array(result) if name in OF_NO_AXES else result
@@ -251,10 +251,10 @@ class TracedArray:
         index = content_of(index)
         part = indexed(self.content, index)
         rank = getattr(part, "ndim", 0)  # an element of an object array may be anything
-        is_view = takes_view(index) and (rank or has_ellipsis(index))
+        is_view = gives_view(index) and (rank or has_ellipsis(index))
         if self._is_number:
-            return as_array(wrapped(part)) if is_view else wrapped(part)
-        return TracedArray(self.memory.part(index)) if is_view else wrapped(part)
+            return as_array(as_traced(part)) if is_view else as_traced(part)
+        return TracedArray(self.memory.part(index)) if is_view else as_traced(part)
 
     def __setitem__(self, index: object, new: object) -> None:
         self.memory.write(content_of(index), content_of(new))
@@ -309,14 +309,14 @@ def holds_arrays(argument: object) -> bool:
     return isinstance(argument, TracedArray)
 
 
-def wrapped(results: object) -> Wrapped:
+def as_traced(results: object) -> Wrapped:
     """Turn contents in results into traced arrays, including symbolic numbers."""
     if isinstance(results, Value):
         return TracedArray(Memory(results, "" if results.ndim else NUMBER))
     if isinstance(results, np.ndarray):
         return TracedArray(Memory(results))
     if isinstance(results, (list, tuple)):
-        items = map(wrapped, results)
+        items = map(as_traced, results)
         return getattr(results, "_make", type(results))(items)
     return results
 
@@ -335,19 +335,19 @@ def as_arrays(results: Wrapped) -> Wrapped:
     return getattr(results, "_make", tuple)(map(as_array, results))
 
 
-def argument(value: Value) -> TracedArray:
+def array_of_argument(value: Value) -> TracedArray:
     """The traced array of a function's argument, which must not be written."""
     return TracedArray(Memory(value, ARGUMENT if value.ndim else NUMBER))
 
 
-def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
+def call_on_arrays(function: Callee, args: Args, options: Kwargs) -> Wrapped:
     """Call a function of NumPy on traced arrays."""
     first: Wrapped = args[0] if args else None
     name = function.__name__
     if isinstance(first, TracedArray) and (name in WRITING or name == "insert"):
         require_real(f"numpy.{name}", first.dtype, [*args[1:], *options.values()])
     if name in WRITING:
-        _require_written(name, first)
+        _require_writable(name, first)
         if not is_symbolic(content_of([*args, *options.values()])):
             numbers = first.content.copy()
             function(numbers, *content_of(args[1:]), **content_of(options))
@@ -357,16 +357,16 @@ def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
     if name.startswith("atleast_") and len(args) > 1:
         return tuple(function(array, **options) for array in args)
     if isinstance(first, TracedArray):
-        if name in KEEPING and may_give_itself(name, first.dtype, args, options):
-            return _shared(name, first, options)
+        if name in KEEPING and may_return_itself(name, first.dtype, args, options):
+            return _laid_out(name, first, options)
         if name == "flip" and not first.content.ndim:
             return first[()]
         if name in REARRANGING or name in RESHAPING or name in PARTS:
-            return _views(function, first, args[1:], options)
+            return _views_of(function, first, args[1:], options)
     return results_of(function, args, options)
 
 
-def _require_written(name: str, array: object) -> None:
+def _require_writable(name: str, array: object) -> None:
     """Raise GraphError unless a function can write into its first argument."""
     if type(array) is not TracedArray:
         raise graph_error(INTO_OUTSIDE, op=f"numpy.{name}", hint=OWN_ARRAY)
@@ -375,7 +375,7 @@ def _require_written(name: str, array: object) -> None:
         raise graph_error(NUMBER, op=f"numpy.{name}", hint=hint)
 
 
-def _shared(name: str, array: TracedArray, options: dict[str, object]) -> TracedArray:
+def _laid_out(name: str, array: TracedArray, options: dict[str, object]) -> TracedArray:
     """The array itself, or a copy if a different layout is asked for."""
     in_rows = name == "ascontiguousarray" or options.get("order") == "C"
     in_columns = name == "asfortranarray" or options.get("order") == "F"
@@ -393,16 +393,16 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
 
 def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     """Compute results as new arrays, or write them into those that `out=` names."""
-    out, args = taken_out(function, args, options)
+    out, args = split_out(function, args, options)
     name, rank = function.__name__, 0
     if name in KEEPING:  # these copy, so the layout tells nothing of other arrays
         options.pop("order", None)
         rank = options.pop("ndmin", 0)  # type: ignore[assignment]
-    taken, named = as_taken(name, content_of(args), content_of(options))
-    results = wrapped(computed(function, taken, named))
+    taken, named = cast_arguments(name, content_of(args), content_of(options))
+    results = as_traced(compute_contents(function, taken, named))
     if out is not None:
-        return written_to((out,), results, rule_of_out(name), name == "clip")
-    note_sharing(results, args, gives_arguments(name, args, options))
+        return write_to_out((out,), results, rule_of_out(name), name == "clip")
+    note_sharing(results, args, may_return_arguments(name, args, options))
     arrays = as_arrays(results) if name in OF_NO_AXES else results
     if name in FIXED and arrays.ndim:
         arrays.memory.fixed = FIXED[name]
@@ -419,52 +419,52 @@ def note_sharing(results: object, args: Iterable[object], perhaps: bool) -> None
             if isinstance(array, (list, tuple)):
                 note_sharing(results, array, perhaps)
             elif isinstance(array, TracedArray) and (
-                perhaps or overlap(results.content, array.content)
+                perhaps or may_overlap(results.content, array.content)
             ):
                 results.memory.may_share(array.memory)
 
 
-def computed(function: Callee, args: Args, options: Kwargs) -> Content:
+def compute_contents(function: Callee, args: Args, options: Kwargs) -> Content:
     """Compute the contents that a function of NumPy returns for contents."""
     if is_symbolic([*args, *options.values()]):
         return apply_function(function, args, options)
     return function(*args, **options)
 
 
-def _views(
+def _views_of(
     function: Callee, array: TracedArray, args: Args, options: Kwargs
 ) -> Wrapped:
     """The view, or the list of views, that a NumPy function returns of an array."""
     args, options = content_of(args), content_of(options)
 
     def read(content: Content) -> Content:
-        return computed(function, (content, *args), options)
+        return compute_contents(function, (content, *args), options)
 
     views = read(array.content)
     if not isinstance(views, (list, tuple)):
         return array.viewed(function.__name__, read)
     if not views[0].ndim:  # numbers, from iterating over an array
-        return wrapped(views)
+        return as_traced(views)
     parts = [lambda content, i=i: read(content)[i] for i in range(len(views))]
     return type(views)([array.viewed("", part) for part in parts])
 
 
-def method_of(
+def call_method(
     self: TracedArray, name: str, *args: object, **options: object
 ) -> Wrapped:
     """Compute the results of a method that returns new arrays."""
     out = options.pop("out", None)
-    taken, named = as_taken(name, content_of((self, *args)), content_of(options))
+    taken, named = cast_arguments(name, content_of((self, *args)), content_of(options))
     content = as_value(taken[0]) if is_symbolic([*taken, *named.values()]) else taken[0]
     method = getattr(content, name)
-    results = wrapped(apply_method(method, name, taken[1:], named))
+    results = as_traced(apply_method(method, name, taken[1:], named))
     if out is not None:
-        return written_to((out,), results, rule_of_out(name))
+        return write_to_out((out,), results, rule_of_out(name))
     note_sharing(results, (self,), False)
     return results
 
 
-def written_to(
+def write_to_out(
     outs: tuple[object, ...],
     one_or_more: object,
     casting: CastingRule = "same_kind",

@@ -23,11 +23,11 @@ from graphc.ir.types import NDArray
 T = TypeVar("T")
 
 
-class _Asked(threading.local):
+class _RefusedInThread(threading.local):
     refused: list[GraphError] | None = None  # since the beginning of the trace
 
 
-_THREAD = _Asked()
+_THREAD = _RefusedInThread()
 
 
 @contextmanager
@@ -58,17 +58,17 @@ _CLASSES = (
     *(np.exceptions.AxisError, np.linalg.LinAlgError, ValueError, TypeError),
     *(IndexError, ZeroDivisionError, OverflowError, RuntimeError, AttributeError),
 )
-_BOTH = {
+_ERRORS_OF_BOTH = {
     kind: type("GraphError", (GraphError, kind), {"__module__": "graphc.errors"})
     for kind in _CLASSES
 }
 
 
-def tells(raised: Exception, error: GraphError) -> None:
+def attach_error(raised: Exception, error: GraphError) -> None:
     """Attach `error`, ours, to NumPy's, raised in its place so users may catch it."""
     kind = next((k for k in _CLASSES if isinstance(raised, k)), ValueError)
     of_numpy: Any = raised
-    of_numpy.of_graphc = _BOTH[kind](error.args[0], error.entry)
+    of_numpy.of_graphc = _ERRORS_OF_BOTH[kind](error.args[0], error.entry)
 
 
 def number_by(computes: Callable[..., T], content: object) -> T:
@@ -80,7 +80,7 @@ def number_by(computes: Callable[..., T], content: object) -> T:
         raise
 
 
-def settled(content: object) -> object:
+def number_if_settled(content: object) -> object:
     """Return `content`, or the number of a size that has reached its upper bound.
 
     Where `min(3, n)` is 3, for example, one program serves all sizes from 3 on.
@@ -94,21 +94,21 @@ def settled(content: object) -> object:
 
 def number_of_items(content: Value | NDArray) -> int:
     """The size of the first axis. Raises GraphError where it is not known."""
-    count = _settled_length(content)
+    count = _known_length(content)
     return number_by(len, content) if count is None else count
 
 
 def places_of_items(content: Value | NDArray) -> Iterable[int]:
     """The positions 0, 1, 2 ... along the first axis."""
-    count = _settled_length(content)
+    count = _known_length(content)
     if count is None:
         return [i for i, _ in enumerate(content)]  # raises an error that says why
     return range(count)
 
 
-def _settled_length(content: Value | NDArray) -> int | None:
+def _known_length(content: Value | NDArray) -> int | None:
     """The size of the first axis; None for a number, or where it is not known."""
-    count = settled(content.shape[0]) if content.shape else None
+    count = number_if_settled(content.shape[0]) if content.shape else None
     return count if isinstance(count, int) else None
 
 

@@ -13,10 +13,10 @@ from graphc.errors import graph_error
 from graphc.importers.numpy.traced.arrays import (
     OWN,
     Wrapped,
+    as_traced,
     content_of,
     holds_arrays,
     results_of,
-    wrapped,
 )
 from graphc.importers.numpy.traced.memory import require
 from graphc.ir.graph.build import as_size, as_value
@@ -61,7 +61,7 @@ def _require_ascending(bins: object, name: str) -> None:
     require(rise, f"{name}: the edges of bins do not ascend")
 
 
-def _histogram(function: Callable[..., object]) -> Callable[..., object]:
+def _histogram_function(function: Callable[..., object]) -> Callable[..., object]:
     """`histogram` or `histogram_bin_edges`, for ascending edges or finite data."""
 
     def by_bins(
@@ -82,7 +82,9 @@ def _histogram(function: Callable[..., object]) -> Callable[..., object]:
     return by_bins
 
 
-def _quantile(function: Callable[..., object], most: int) -> Callable[..., object]:
+def _quantile_function(
+    function: Callable[..., object], most: int
+) -> Callable[..., object]:
     """A function of quantiles or percentiles, requiring `q` to be within 0..`most`."""
 
     def of_shares(a: object, q: object, *args: object, **options: object) -> object:
@@ -111,7 +113,7 @@ def _histogram_of_several(
     weights: Wrapped = None,
 ) -> tuple[object, list[Wrapped]]:
     """`np.histogramdd`: the number of points in each box, and the edges per axis."""
-    points = wrapped(as_value(content_of(np.asarray(sample))))
+    points = as_traced(as_value(content_of(np.asarray(sample))))
     in_rows = isinstance(sample, (list, tuple)) or points.ndim < 2
     columns: list[Wrapped] = list(np.atleast_2d(points) if in_rows else points.T)
     each = bins if _is_listed(bins) else [bins] * len(columns)
@@ -130,7 +132,7 @@ def _histogram_of_several(
         after = np.searchsorted(edges, column, side="right")
         places = places * (edges.shape[0] + 1) + after - (column == edges[-1])
     shape = [edges.shape[0] + 1 for edges in by_axis]
-    counts = wrapped(as_value(np.zeros(math.prod(shape))))
+    counts = as_traced(as_value(np.zeros(math.prod(shape))))
     np.add.at(counts, places, 1.0 if weights is None else np.asarray(weights, float))
     inner = counts.reshape(shape)[(slice(1, -1),) * len(shape)].copy()
     return _as_density(inner, by_axis) if density else inner, by_axis
@@ -154,7 +156,7 @@ def _histogram_of_two(
     return counts, *edges
 
 
-def _position(function: Callable[..., object]) -> Callable[..., object]:
+def _position_function(function: Callable[..., object]) -> Callable[..., object]:
     """`nanargmax` or `nanargmin`, requiring a number that is not NaN in each row."""
 
     def position(*args: object, **options: object) -> object:
@@ -235,18 +237,18 @@ OWN |= {
     "digitize": _digitize,
     "eig": _eigenvalues(np.linalg.eig),
     "eigvals": _eigenvalues(np.linalg.eigvals),
-    "histogram": _histogram(np.histogram),
+    "histogram": _histogram_function(np.histogram),
     "histogram2d": _histogram_of_two,
-    "histogram_bin_edges": _histogram(np.histogram_bin_edges),
+    "histogram_bin_edges": _histogram_function(np.histogram_bin_edges),
     "histogramdd": _histogram_of_several,
     "indices": _indices,
     "lstsq": _least_squares,
-    "nanargmax": _position(np.nanargmax),
-    "nanargmin": _position(np.nanargmin),
-    "nanpercentile": _quantile(np.nanpercentile, 100),
-    "nanquantile": _quantile(np.nanquantile, 1),
-    "percentile": _quantile(np.percentile, 100),
+    "nanargmax": _position_function(np.nanargmax),
+    "nanargmin": _position_function(np.nanargmin),
+    "nanpercentile": _quantile_function(np.nanpercentile, 100),
+    "nanquantile": _quantile_function(np.nanquantile, 1),
+    "percentile": _quantile_function(np.percentile, 100),
     "polyfit": _polyfit,
-    "quantile": _quantile(np.quantile, 1),
+    "quantile": _quantile_function(np.quantile, 1),
     "unravel_index": _unravel_index,
 }

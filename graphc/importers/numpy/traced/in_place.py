@@ -11,10 +11,10 @@ import numpy as np
 
 from graphc.importers.numpy.traced.arrays import (
     TracedArray,
-    called,
-    computed,
+    as_traced,
+    call_on_arrays,
+    compute_contents,
     content_of,
-    wrapped,
 )
 from graphc.importers.numpy.traced.memory import (
     Content,
@@ -33,7 +33,7 @@ class FlatElements(TracedArray):
     __slots__ = ()
 
     def __getitem__(self, index: object) -> Any:
-        return wrapped(indexed(self.content, content_of(index)))
+        return as_traced(indexed(self.content, content_of(index)))
 
     def __setitem__(self, index: object, new: object) -> None:
         index = content_of(index)
@@ -51,7 +51,7 @@ def repeated(numbers: Content, replaced: Content) -> Content:
         numbers = F.asarray(numbers) if is_symbolic(numbers) else np.asarray(numbers)
     if not np.ndim(numbers):
         return numbers
-    enough = computed(np.resize, (numbers, np.shape(replaced)), {})
+    enough = compute_contents(np.resize, (numbers, np.shape(replaced)), {})
     count = numbers.size
     if is_symbolic(count):
         return F.where(as_value(count) > 0, enough, replaced)
@@ -76,7 +76,7 @@ def put(
     if isinstance(places, (list, tuple)):
         places = np.asarray(places) if not is_symbolic(places) else F.asarray(places)
     if not isinstance(count, int):
-        places = _of_some(places, count)
+        places = _require_some(places, count)
     if mode == "wrap":
         places = places % count
     elif mode == "clip":
@@ -84,7 +84,7 @@ def put(
     elements[places] = values
 
 
-def _of_some(places: Content, count: Value) -> Value:
+def _require_some(places: Content, count: Value) -> Value:
     """Make calls raise IndexError for positions in an empty array."""
     fit = (count > 0) | (as_value(places).size == 0)
     message = "numpy.put: cannot replace elements of an empty array"
@@ -98,17 +98,17 @@ def elements_with_places(array: Any) -> Iterator[tuple[tuple[int, ...], object]]
 
 
 def _sort(array: TracedArray, axis: int = -1, **options: object) -> None:
-    array.memory.write(..., content_of(called(np.sort, (array, axis), options)))
+    array.memory.write(..., content_of(call_on_arrays(np.sort, (array, axis), options)))
 
 
 def _argsort(array: TracedArray, axis: int = -1, **options: object) -> object:
-    return called(np.argsort, (array, axis), options)
+    return call_on_arrays(np.argsort, (array, axis), options)
 
 
 def _partition(
     array: TracedArray, kth: object, axis: int = -1, **options: object
 ) -> None:
-    partitioned = called(np.partition, (array, kth, axis), options)
+    partitioned = call_on_arrays(np.partition, (array, kth, axis), options)
     array.memory.write(..., content_of(partitioned))
 
 
@@ -117,7 +117,7 @@ def _fill(array: TracedArray, value: object) -> None:
 
 
 def _squeeze(array: TracedArray, axis: object = None) -> object:
-    return called(np.squeeze, (array, axis), {})
+    return call_on_arrays(np.squeeze, (array, axis), {})
 
 
 _METHODS: dict[str, object] = {

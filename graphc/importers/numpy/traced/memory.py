@@ -85,7 +85,7 @@ def forget_computed(after: int) -> None:
 
 def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
     """Have programs check a condition on data where NumPy would raise."""
-    _kept(F._assert(holds, holds, message, kind))
+    _noted(F._assert(holds, holds, message, kind))
 
 
 def require_fit(number: Value, dtype: DType) -> None:
@@ -105,14 +105,14 @@ def require_fit(number: Value, dtype: DType) -> None:
         require(all_of(holds), problem, "range")
 
 
-def python_fitting(numbers: Content, dtype: DType) -> Content:
+def cast_python_integers(numbers: Content, dtype: DType) -> Content:
     """Convert Python integers in `numbers`, nested lists too, to an integer dtype.
 
     Raises OverflowError for integers that do not fit, as NumPy does. Integers that are
     arguments are checked once they are known.
     """
     if isinstance(numbers, (list, tuple)):
-        return [python_fitting(number, dtype) for number in numbers]
+        return [cast_python_integers(number, dtype) for number in numbers]
     if not is_integer(dtype):
         return numbers
     if isinstance(numbers, Value) and numbers.type.weak and is_integer(numbers.dtype):
@@ -136,7 +136,9 @@ def require_python_fits(nodes: Iterable[Node]) -> None:
                     require_fit(number, output.dtype)
 
 
-def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:
+def missing_attribute_error(
+    name: str, content: Content, asking: FrameType
+) -> Exception | None:
     """The error for an attribute that a traced array lacks; None where it has it.
 
     Attributes that only graphc's values have do not exist in NumPy, so they are absent
@@ -180,7 +182,7 @@ class Memory:
     def __init__(
         self, content: Content, fixed: str = "", ordered: bool = False
     ) -> None:
-        self._content = _kept(content)
+        self._content = _noted(content)
         self.fixed: str = fixed
         self.ordered = ordered or content.ndim < 2
         self._sharing: WeakSet[Memory] = WeakSet()  # possibly, by an unknown layout
@@ -204,29 +206,29 @@ class Memory:
         if problem:
             got = str(getattr(content, "type", content.dtype))
             raise graph_error(problem, op="index", got=got, hint=COPY)
-        self._content = _kept(content)
+        self._content = _noted(content)
 
     def write(self, index: object, new: Content) -> None:
         """Write the elements at an index, cast to the dtype of the memory."""
         dtype = self.content.dtype
         require_real("index", dtype, new)
-        if is_number(new) and dtype.kind == "i" and takes_view(index):
+        if is_number(new) and dtype.kind == "i" and gives_view(index):
             require_fit(new, dtype)  # NumPy casts these by way of Python integers
         if isinstance(new, (list, tuple)):
-            new = python_fitting(new, dtype)
-        self.replace(_written(self.content, index, new))
+            new = cast_python_integers(new, dtype)
+        self.replace(_with_elements(self.content, index, new))
 
     def part(self, index: object) -> "Memory":
         """A view of the elements at an index, for which NumPy gives a view too."""
         return _View(
             self,
             lambda content: indexed(content, index),
-            lambda content, new: _written(content, index, new),
+            lambda content, new: _with_elements(content, index, new),
         )
 
     def rearranged(self, read: Rearrangement, fixed: str = "") -> "Memory":
         """A view of the elements in another order, which `read` gives for any array."""
-        return _View(self, read, lambda old, new: _moved_back(old, read, new), fixed)
+        return _View(self, read, lambda old, new: _with_selected(old, read, new), fixed)
 
     def reshaped(self, read: Rearrangement, in_rows: bool = True) -> "Memory":
         """The elements in another shape: a view or a copy, by their layout."""
@@ -290,7 +292,7 @@ _NO_FLAGS = "floating-point errors are not raised where an array is traced"
 _ASK = "check the result with np.isfinite(y), or leave np.errstate to the caller"
 
 
-def _kept(content: Content) -> Content:
+def _noted(content: Content) -> Content:
     """Make an array read-only, or note a value among those computed in this trace."""
     if isinstance(content, Value) and _THREAD.values is not None:
         if _RAISING.intersection(np.geterr().values()) and not _THREAD.raises:
@@ -316,7 +318,7 @@ def indexed(content: Content, index: Any) -> Content:
     return (as_value(content) if is_symbolic(index) else content)[index]
 
 
-def takes_view(index: object) -> bool:
+def gives_view(index: object) -> bool:
     """Whether NumPy gives a view at an index: it does for slices and integers only."""
     items = index if isinstance(index, tuple) else (index,)
     return all(
@@ -343,7 +345,7 @@ def _is_number(item: object) -> bool:
     return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
 
 
-def _written(content: Content, index: Any, new: object) -> Content:
+def _with_elements(content: Content, index: Any, new: object) -> Content:
     """A copy of an array with other elements at an index, cast as NumPy casts them."""
     if not is_symbolic([content, index, new]):
         changed = np.array(content)
@@ -369,7 +371,7 @@ def require_real(op: str, dtype: DType, new: object) -> None:
         raise graph_error(problem, op=op, got=got, hint=hint)
 
 
-def _moved_back(old: Content, read: Rearrangement, new: Content) -> Content:
+def _with_selected(old: Content, read: Rearrangement, new: Content) -> Content:
     """A copy of `old` in which the elements that `read` selects are those of `new`."""
     if is_symbolic([old, new]):
         whole = as_value(old)
@@ -391,13 +393,13 @@ def _reshape(content: Content, shape: Any) -> Content:
     return content.reshape(shape)
 
 
-def overlap(one: Content, other: Content) -> bool:
+def may_overlap(one: Content, other: Content) -> bool:
     """Whether two contents are NumPy arrays that may have elements in common."""
     known = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
     return known and np.may_share_memory(one, other)
 
 
-def copies_always(copy: object) -> bool:
+def always_copies(copy: object) -> bool:
     """Whether a `copy=` argument always copies; NumPy also has enum members for it."""
     return getattr(copy, "value", copy) in (True,)
 

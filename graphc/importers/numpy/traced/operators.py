@@ -14,19 +14,19 @@ from graphc.importers.numpy.traced.arrays import (
     NUMBER,
     TracedArray,
     as_array,
-    computed,
+    as_traced,
+    call_method,
+    compute_contents,
     content_of,
-    method_of,
-    wrapped,
 )
 from graphc.importers.numpy.traced.asked import (
     is_number,
     is_size,
     number_by,
     number_class,
+    number_if_settled,
     refuse_number,
     refuse_repeating,
-    settled,
     truth,
 )
 from graphc.importers.numpy.traced.python_numbers import bit_length, rounded
@@ -98,7 +98,7 @@ def _power(self: TracedArray, other: object, *modulo: object) -> object:
     """A power; for the integer exponent 2 NumPy calls `square` on arrays of bools."""
     to_bytes = self.dtype == bool and self.memory.fixed != NUMBER
     if to_bytes and type(other) is int and other == 2:
-        return wrapped(computed(np.square, (self.content,), {}))
+        return as_traced(compute_contents(np.square, (self.content,), {}))
     return _binary(operator.pow)(self, other, *modulo)
 
 
@@ -110,16 +110,16 @@ def __round__(self: TracedArray, digits: object = None) -> object:
     if digits is None and not of_python:
         if self.dtype.kind in "bc":  # NumPy rounds these to no integer
             refuse_number(self.content, "round")
-        return wrapped(rounded(as_value(self.content)))
+        return as_traced(rounded(as_value(self.content)))
     return _binary(round)(self, *([] if digits is None else [digits]))
 
 
 def _bit_length(self: TracedArray) -> Callable[[], object]:
     """The method `bit_length`, which only Python integers have."""
-    content = settled(self.content)
+    content = number_if_settled(self.content)
     if not is_number(content) or number_class(as_value(content)) is not int:
         raise AttributeError("bit_length")  # then Python asks `__getattr__`
-    return lambda: wrapped(bit_length(as_value(content)))
+    return lambda: as_traced(bit_length(as_value(content)))
 
 
 def _unpicklable(self: TracedArray, _: object) -> NoReturn:
@@ -155,33 +155,33 @@ def _astype(
     if not copy and target == self.dtype:
         return self
     options = {"order": "F"} if order == "F" else {}
-    result = method_of(self, "astype", dtype, **options)
+    result = call_method(self, "astype", dtype, **options)
     return result if self.memory.fixed == NUMBER else as_array(result)
 
 
 def _unary(computes: Callable[..., object]) -> Callable[[TracedArray], object]:
-    return lambda self: wrapped(computes(self.content))
+    return lambda self: as_traced(computes(self.content))
 
 
 def _number(computes: Callable[..., object]) -> Callable[[TracedArray], object]:
-    return lambda self: number_by(computes, settled(self.content))
+    return lambda self: number_by(computes, number_if_settled(self.content))
 
 
 def _binary(computes: Callable[..., object]) -> Callable[..., object]:
-    return lambda self, *other: wrapped(
+    return lambda self, *other: as_traced(
         computes(self.content, *map(as_arrays, content_of(other)))
     )
 
 
 def _reflected(computes: Callable[..., object]) -> Callable[..., object]:
-    return lambda self, other: wrapped(
+    return lambda self, other: as_traced(
         computes(as_arrays(content_of(other)), self.content)
     )
 
 
 def _in_place(computes: Callable[..., object]) -> Callable[..., object]:
     return lambda self, other: self.updated(
-        wrapped(computes(self.content, as_arrays(content_of(other))))
+        as_traced(computes(self.content, as_arrays(content_of(other))))
     )
 
 

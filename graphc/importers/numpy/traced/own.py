@@ -13,15 +13,15 @@ from graphc.importers.numpy.traced.arrays import (
     TracedArray,
     Wrapped,
     as_array,
-    called,
-    computed,
+    as_traced,
+    call_on_arrays,
+    compute_contents,
     content_of,
     note_sharing,
     results_of,
-    wrapped,
 )
 from graphc.importers.numpy.traced.in_place import put
-from graphc.importers.numpy.traced.memory import python_fitting, require_fit
+from graphc.importers.numpy.traced.memory import cast_python_integers, require_fit
 from graphc.importers.numpy.traced.sharing import CastingRule
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
@@ -88,7 +88,7 @@ def _in_float64(
     if options.get("dtype") is None:
         arrays = [_array(x).dtype for x in args[:2] if x is not None]
         options["dtype"] = np.result_type(np.float64, *arrays)
-    return wrapped(function(*content_of(args), **content_of(options)))
+    return as_traced(function(*content_of(args), **content_of(options)))
 
 
 def _roll_axis(array: object, axis: int, start: int = 0) -> object:
@@ -99,7 +99,7 @@ def _roll_axis(array: object, axis: int, start: int = 0) -> object:
         got = f"axis {axis}, start {start}"
         raise graph_error("there is no such axis", op="numpy.rollaxis", got=got)
     first, last = axis % rank, start if start >= 0 else start + rank
-    return called(np.moveaxis, (view, first, last - (first < last)), {})
+    return call_on_arrays(np.moveaxis, (view, first, last - (first < last)), {})
 
 
 def _from_dlpack(array: object, **options: object) -> object:
@@ -109,7 +109,7 @@ def _from_dlpack(array: object, **options: object) -> object:
 
 def _pack_bits(array: object, axis: int | None = None, bitorder: str = "big") -> object:
     """`np.packbits`: pack each eight elements into the bits of a byte."""
-    rows = np.moveaxis(_along_one(array, axis) != 0, axis or 0, -1)
+    rows = np.moveaxis(_flattened(array, axis) != 0, axis or 0, -1)
     count = (rows.shape[-1] + 7) // 8
     bits = _array(np.zeros((*rows.shape[:-1], count * 8), "uint8"))
     bits[..., : rows.shape[-1]] = rows
@@ -124,7 +124,7 @@ def _unpack_bits(
     bitorder: str = "big",
 ) -> object:
     """`np.unpackbits`: the bits of each byte, all of them or the first `count`."""
-    rows = np.moveaxis(_along_one(array, axis), axis or 0, -1)
+    rows = np.moveaxis(_flattened(array, axis), axis or 0, -1)
     bits = (rows[..., None] >> _shifts(bitorder)) & np.uint8(1)
     bits = bits.reshape((*rows.shape[:-1], rows.shape[-1] * 8))
     if count is not None:
@@ -133,7 +133,7 @@ def _unpack_bits(
     return np.moveaxis(bits, -1, axis or 0)
 
 
-def _along_one(array: Wrapped, axis: int | None) -> Wrapped:
+def _flattened(array: Wrapped, axis: int | None) -> Wrapped:
     """The array, flattened where no axis is given."""
     return np.ravel(array) if axis is None else np.asarray(array)
 
@@ -200,7 +200,7 @@ def _poly(roots: object) -> object:
         return total - zero * F.pad(total[:-1], (1, 0)), None
 
     start = F.pad(F.ones(1, zeros.dtype), (0, zeros.shape[0]))
-    return wrapped(F.scan(step, start, zeros)[0])
+    return as_traced(F.scan(step, start, zeros)[0])
 
 
 def _copy_to(
@@ -208,7 +208,7 @@ def _copy_to(
 ) -> None:
     if casting == "unsafe":
         new = np.asarray(new).astype(array.dtype)
-    new = wrapped(python_fitting(content_of(new), array.dtype))
+    new = as_traced(cast_python_integers(content_of(new), array.dtype))
     array.updated(np.where(where, new, array))
 
 
@@ -230,7 +230,7 @@ def _along_axis(
         raise graph_error("there is no such axis", op="apply_along_axis", got=str(axis))
 
     def one(vector: Value) -> Value:
-        result = content_of(function(wrapped(vector), *args, **named))
+        result = content_of(function(as_traced(vector), *args, **named))
         return (
             F.asarray(result) if isinstance(result, (list, tuple)) else as_value(result)
         )
@@ -246,7 +246,7 @@ def _along_axis(
         [others + i for i in own_axes],
         [axis % content.ndim + i for i in own_axes],
     )
-    return as_array(wrapped(F.moveaxis(results, last, there)))
+    return as_array(as_traced(F.moveaxis(results, last, there)))
 
 
 def _with_vectors(content: Value, axis: int) -> Value:
@@ -264,8 +264,10 @@ def _einsum(subscripts: object, *operands: object, **options: object) -> object:
     args = (subscripts, *operands)
     _require_casts(operands if isinstance(subscripts, str) else args[::2], options)
     alone = operands[0] if len(operands) == 1 and not options else None
-    if isinstance(alone, TracedArray) and _keeps_axes(subscripts):
-        return alone.viewed("", lambda x: computed(np.einsum, (subscripts, x), {}))
+    if isinstance(alone, TracedArray) and _keeps_all_axes(subscripts):
+        return alone.viewed(
+            "", lambda x: compute_contents(np.einsum, (subscripts, x), {})
+        )
     results = results_of(np.einsum, args, options)
     if len(operands) == 1 and isinstance(subscripts, TracedArray):
         note_sharing(results, (subscripts,), True)
@@ -284,7 +286,7 @@ def _require_casts(operands: Sequence[object], options: dict[str, Any]) -> None:
             raise graph_error(problem, op="numpy.einsum", got=got, hint=hint)
 
 
-def _joining(function: Callee) -> Callee:
+def _joining_function(function: Callee) -> Callee:
     """A function that joins arrays once they are cast to the dtype asked for."""
 
     def joined(
@@ -301,7 +303,7 @@ def _joining(function: Callee) -> Callee:
     return joined
 
 
-def _keeps_axes(subscripts: object) -> bool:
+def _keeps_all_axes(subscripts: object) -> bool:
     axes, arrow, results = str(subscripts).replace(" ", "").partition("->")
     return set(axes) == set(results) if arrow else len(set(axes)) == len(axes)
 
@@ -317,7 +319,7 @@ def _ravel(array: object, order: str = "C") -> object:
 
 def _array(argument: object) -> TracedArray:
     return (
-        argument if isinstance(argument, TracedArray) else wrapped(as_value(argument))
+        argument if isinstance(argument, TracedArray) else as_traced(as_value(argument))
     )
 
 
@@ -340,7 +342,7 @@ def _real_if_close(array: object, tol: float = 100) -> object:
 
 def _broadcast_arrays(*arrays: object, subok: bool = False) -> object:
     """`np.broadcast_arrays`: read-only views, since each element is in memory once."""
-    shape = computed(np.broadcast_arrays, content_of(arrays), {})[0].shape
+    shape = compute_contents(np.broadcast_arrays, content_of(arrays), {})[0].shape
     return tuple(np.broadcast_to(_array(array), shape) for array in arrays)
 
 
@@ -363,7 +365,7 @@ def _put_along_axis(
 
 def _place(array: TracedArray, mask: object, new: object) -> None:
     """`np.place`: write `new` in turn, repeated, wherever `mask` is true."""
-    numbers, chosen = _numbers_for(array, new, "place"), _chosen(array, mask)
+    numbers, chosen = _numbers_for(array, new, "place"), _mask_as_vector(array, mask)
     if same_size(numbers.type.shape[0], 0):
         problem = "there are no numbers to put where the mask is true"
         raise graph_error(problem, op="numpy.place", got=str(numbers.type))
@@ -373,14 +375,14 @@ def _place(array: TracedArray, mask: object, new: object) -> None:
 
 def _put_masked(array: TracedArray, mask: object, new: object) -> None:
     """`np.putmask`: where `mask` is true, write `new`, repeated, by position."""
-    numbers, chosen = _numbers_for(array, new, "putmask"), _chosen(array, mask)
+    numbers, chosen = _numbers_for(array, new, "putmask"), _mask_as_vector(array, mask)
     if same_size(numbers.type.shape[0], 0):
         return
     places = F.arange(chosen.shape[0]) % numbers.size
     _replace_chosen(array, chosen, numbers[places])
 
 
-def _chosen(array: TracedArray, mask: object) -> Value:
+def _mask_as_vector(array: TracedArray, mask: object) -> Value:
     """A mask as a vector, with as many elements as the array."""
     chosen = F.reshape(as_value(content_of(mask)), (-1,)) != 0
     count = F.reshape(as_value(array.content), (-1,)).type.shape
@@ -389,7 +391,7 @@ def _chosen(array: TracedArray, mask: object) -> Value:
 
 def _numbers_for(array: TracedArray, new: object, name: str) -> Value:
     """Return `new` as a vector. Raises GraphError for an array of a wider dtype."""
-    numbers = F.asarray(python_fitting(content_of(new), array.dtype))
+    numbers = F.asarray(cast_python_integers(content_of(new), array.dtype))
     listed = numbers.ndim and not isinstance(new, (list, tuple))
     if listed and not np.can_cast(numbers.dtype, array.dtype):
         got = f"{numbers.dtype} into {array.dtype}"
@@ -408,7 +410,7 @@ def _nan_to_num(
     array: object, copy: bool = True, *args: object, **options: object
 ) -> object:
     numbers = content_of((array, True, *args))
-    result = wrapped(computed(np.nan_to_num, numbers, content_of(options)))
+    result = as_traced(compute_contents(np.nan_to_num, numbers, content_of(options)))
     if copy or not isinstance(array, TracedArray):
         return result
     array.memory.write(..., content_of(result))
@@ -476,5 +478,5 @@ OWN |= {
 }
 
 _JOINS: tuple[Callee, ...] = np.concatenate, np.stack, np.hstack, np.vstack
-OWN |= {f.__name__: _joining(f) for f in _JOINS}
+OWN |= {f.__name__: _joining_function(f) for f in _JOINS}
 NAMES = frozenset(OWN)

@@ -17,13 +17,13 @@ import numpy as np
 from graphc.importers.numpy.traced.arrays import (
     NUMBER,
     TracedArray,
+    as_traced,
     content_of,
-    wrapped,
 )
 from graphc.importers.numpy.traced.asked import (
     is_number,
     number_class,
-    settled,
+    number_if_settled,
 )
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value, known_sizes
@@ -50,10 +50,10 @@ class NumberClass:
 
     def __call__(self, *args: object, **options: object) -> object:
         """Convert to a number of the class."""
-        content = _number(args[0]) if len(args) == 1 and not options else None
+        content = _traced_number(args[0]) if len(args) == 1 and not options else None
         if content is None:
             return self._plain(*args, **options)
-        return wrapped(self._convert(content))
+        return as_traced(self._convert(content))
 
     def __instancecheck__(self, instance: object) -> bool:
         if type(instance) is not TracedArray:
@@ -79,11 +79,11 @@ class NumberClass:
         return repr(self.kind)
 
 
-def _number(argument: object) -> Value | None:
+def _traced_number(argument: object) -> Value | None:
     """The value of a traced real number; None for anything else or a known number."""
     if type(argument) is not TracedArray or not is_number(argument.content):
         return None
-    content = settled(argument.content)
+    content = number_if_settled(argument.content)
     is_real = isinstance(content, Value) and content.dtype.kind in "biuf"
     return as_value(content) if is_real else None
 
@@ -105,14 +105,14 @@ def as_int(number: Value) -> Value:
         return cast(number, INT, weak=True)
     number = _as_float(number)
     is_nan = "cannot convert float NaN to integer"
-    number = _required(number == number, is_nan, number, ValueError)
+    number = _checked_number(number == number, is_nan, number, ValueError)
     beyond = "cannot convert float infinity, or beyond 64 bits, to integer"
     is_within = (number >= -LARGEST) & (number < LARGEST)
-    number = _required(is_within, beyond, number, OverflowError)
+    number = _checked_number(is_within, beyond, number, OverflowError)
     return cast(F.trunc(number), INT, weak=True)
 
 
-def _required(
+def _checked_number(
     fits: Value, message: str, number: Value, error: type[Exception]
 ) -> Value:
     """A weak number for which the call raises `error` unless `fits` holds."""
@@ -121,7 +121,7 @@ def _required(
 
 def rounded(number: Value) -> Value:
     """Round to the nearest integer, ties to even, as `round` does without digits."""
-    return _whole(F.rint)(number)
+    return _rounding_function(F.rint)(number)
 
 
 class _FunctionOfUser:
@@ -140,12 +140,12 @@ class _FunctionOfUser:
         """Return the number, or the result of Python's own function."""
         known = None if options else _contents(args)
         number = None if known is None else self._computes(*known)
-        return self._plain(*args, **options) if number is None else wrapped(number)
+        return self._plain(*args, **options) if number is None else as_traced(number)
 
 
 def _contents(numbers: Sequence[object]) -> list[object] | None:
     """The numbers of a call, traced ones as values; None unless one is traced."""
-    traced = [_number(number) for number in numbers]
+    traced = [_traced_number(number) for number in numbers]
     if all(value is None for value in traced):
         return None
     pairs = zip(numbers, traced, strict=True)
@@ -154,14 +154,14 @@ def _contents(numbers: Sequence[object]) -> list[object] | None:
     return known if are_numbers else None
 
 
-def _of_math(name: str, computes: Callable[..., Value]) -> _FunctionOfUser:
+def _math_function(name: str, computes: Callable[..., Value]) -> _FunctionOfUser:
     """A function of `math` for calls in which at least one number is traced."""
     return _FunctionOfUser(
         getattr(math, name), lambda *numbers: computes(*map(as_value, numbers))
     )
 
 
-def _whole(rounds: Callable[[Value], Value]) -> Callable[[Value], Value]:
+def _rounding_function(rounds: Callable[[Value], Value]) -> Callable[[Value], Value]:
     """A function that rounds a float to an integer by `rounds`; integers stay."""
 
     def computes(number: Value) -> Value:
@@ -171,7 +171,7 @@ def _whole(rounds: Callable[[Value], Value]) -> Callable[[Value], Value]:
     return computes
 
 
-def _within(
+def _checked_function(
     name: str, condition: Callable[[Value], Value] | None = None, of: str = ""
 ) -> Callable[[Value], Value]:
     """A function of one float, for which the call raises outside its domain or range.
@@ -186,16 +186,16 @@ def _within(
         if condition is None:
             result: Value = compute(number)
             fits = F.isfinite(result) | ~F.isfinite(number)
-            return _required(fits, f"math.{name}: {RANGE}", result, OverflowError)
+            return _checked_number(fits, f"math.{name}: {RANGE}", result, OverflowError)
         fits = condition(number) | (number != number)
         message = f"math.{name}: {DOMAIN}"
-        result = compute(_required(fits, message, number, ValueError))
+        result = compute(_checked_number(fits, message, number, ValueError))
         return result
 
     return computes
 
 
-def _everywhere(of: str) -> Callable[..., Value]:
+def _total_function(of: str) -> Callable[..., Value]:
     """A function of floats that is defined for all of them."""
     compute = attrgetter(of)(F)
 
@@ -207,11 +207,11 @@ def _everywhere(of: str) -> Callable[..., Value]:
 
 
 def _logarithm(number: Value, *base: Value) -> Value:
-    natural = _within("log", lambda x: x > 0)
+    natural = _checked_function("log", lambda x: x > 0)
     if not base:
         return natural(number)
     (other,) = map(natural, base)
-    quotient = natural(number) / _required(
+    quotient = natural(number) / _checked_number(
         other != 0, "float division by zero", other, ZeroDivisionError
     )
     return quotient
@@ -221,9 +221,9 @@ def _power(x: Value, y: Value) -> Value:
     x, y = _as_float(x), _as_float(y)
     result = F.power(x, y)
     known = (x != x) | (y != y) | ((result == result) & ((x != 0) | (y >= 0)))
-    result = _required(known, f"math.pow: {DOMAIN}", result, ValueError)
+    result = _checked_number(known, f"math.pow: {DOMAIN}", result, ValueError)
     fits = F.isfinite(result) | ~(F.isfinite(x) & F.isfinite(y))
-    return _required(fits, f"math.pow: {RANGE}", result, OverflowError)
+    return _checked_number(fits, f"math.pow: {RANGE}", result, OverflowError)
 
 
 def _integer_root(number: Value) -> Value:
@@ -232,7 +232,7 @@ def _integer_root(number: Value) -> Value:
         raise TypeError("'float' object cannot be interpreted as an integer")
     fits = number >= 0
     message = "isqrt() argument must be nonnegative"
-    number = _required(fits, message, cast(number, INT, weak=True), ValueError)
+    number = _checked_number(fits, message, cast(number, INT, weak=True), ValueError)
     # A float root may be off by one, and the square of the next integer exceed 63 bits.
     root = F.minimum(cast(F.sqrt(_as_float(number)), INT, weak=True), LARGEST_ROOT)
     root = root - cast(root * root > number, INT, weak=True)
@@ -244,7 +244,7 @@ def bit_length(number: Value) -> Value:
     """The number of bits of an integer's absolute value, as `int.bit_length` counts."""
     beyond = "bit_length: an integer of more than 63 bits"
     number = as_int(number)
-    number = abs(_required(number > -(2**63), beyond, number, OverflowError))
+    number = abs(_checked_number(number > -(2**63), beyond, number, OverflowError))
     upper = number >> HALF  # a float cannot hold all digits of the number
     is_long = upper > 0
     exponent = F.frexp(_as_float(F.where(is_long, upper, number)))[1]
@@ -261,18 +261,18 @@ def _binomial(number: object, chosen: object) -> Value | None:
         return None
     number = as_int(as_value(number))
     is_negative = "n must be a non-negative integer"
-    number = _required(number >= 0, is_negative, number, ValueError)
+    number = _checked_number(number >= 0, is_negative, number, ValueError)
     if not _is_of_axes(number):
         beyond = "math.comb: an integer of more than 63 bits"
         fits = number <= MOST_CHOSEN_FROM[chosen]
-        number = _required(fits, beyond, number, OverflowError)
+        number = _checked_number(fits, beyond, number, OverflowError)
     ways = as_value(1)
     for i in range(chosen):
         ways = ways * (number - i) // (i + 1)
     return ways
 
 
-def _of_integers(name: str, of_none: int) -> Callable[..., Value]:
+def _joining_function(name: str, of_none: int) -> Callable[..., Value]:
     """A function that joins any number of integers pairwise, as `math.gcd` does."""
     compute = attrgetter(name)(F)
 
@@ -289,7 +289,7 @@ def _remainder(x: Value, y: Value) -> Value:
     x, y = _as_float(x), _as_float(y)
     known = F.isfinite(x) & (y != 0) | (x != x) | (y != y)
     message = f"math.fmod: {DOMAIN}"
-    result: Value = F.fmod(_required(known, message, x, ValueError), y)
+    result: Value = F.fmod(_checked_number(known, message, x, ValueError), y)
     return result
 
 
@@ -298,39 +298,45 @@ def _is_finite(number: Value) -> Value:
 
 
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "floor": _whole(F.floor),
-    "ceil": _whole(F.ceil),
+    "floor": _rounding_function(F.floor),
+    "ceil": _rounding_function(F.ceil),
     "trunc": as_int,
     "isqrt": _integer_root,
-    "sqrt": _within("sqrt", lambda x: x >= 0),
+    "sqrt": _checked_function("sqrt", lambda x: x >= 0),
     "log": _logarithm,
-    "log2": _within("log2", lambda x: x > 0),
-    "log10": _within("log10", lambda x: x > 0),
-    "log1p": _within("log1p", lambda x: x > -1),
-    "acos": _within("acos", lambda x: abs(x) <= 1, "arccos"),
-    "asin": _within("asin", lambda x: abs(x) <= 1, "arcsin"),
-    "acosh": _within("acosh", lambda x: x >= 1, "arccosh"),
-    "atanh": _within("atanh", lambda x: abs(x) < 1, "arctanh"),
+    "log2": _checked_function("log2", lambda x: x > 0),
+    "log10": _checked_function("log10", lambda x: x > 0),
+    "log1p": _checked_function("log1p", lambda x: x > -1),
+    "acos": _checked_function("acos", lambda x: abs(x) <= 1, "arccos"),
+    "asin": _checked_function("asin", lambda x: abs(x) <= 1, "arcsin"),
+    "acosh": _checked_function("acosh", lambda x: x >= 1, "arccosh"),
+    "atanh": _checked_function("atanh", lambda x: abs(x) < 1, "arctanh"),
     "pow": _power,
     "fmod": _remainder,
-    "gcd": _of_integers("gcd", 0),
-    "lcm": _of_integers("lcm", 1),
+    "gcd": _joining_function("gcd", 0),
+    "lcm": _joining_function("lcm", 1),
 }
-_FUNCTIONS |= {name: _within(name, _is_finite) for name in ("sin", "cos", "tan")}
-_FUNCTIONS |= {name: _within(name) for name in ("exp", "exp2", "expm1", "sinh", "cosh")}
-_FUNCTIONS["lgamma"] = _within("lgamma", of="special.gammaln")
-_SAME = {
+_FUNCTIONS |= {
+    name: _checked_function(name, _is_finite) for name in ("sin", "cos", "tan")
+}
+_FUNCTIONS |= {
+    name: _checked_function(name) for name in ("exp", "exp2", "expm1", "sinh", "cosh")
+}
+_FUNCTIONS["lgamma"] = _checked_function("lgamma", of="special.gammaln")
+_NAMES_IN_GRAPHC = {
     **{name: name for name in ("isfinite", "isinf", "isnan")},
     **{name: name for name in ("hypot", "tanh", "copysign", "degrees", "radians")},
     **{"atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "fabs": "absolute"},
     **{"erf": "special.erf", "erfc": "special.erfc", "cbrt": "cbrt"},
 }
-_FUNCTIONS |= {name: _everywhere(of) for name, of in _SAME.items()}
-OF_MATH = {name: _of_math(name, f) for name, f in _FUNCTIONS.items()}
-OF_MATH["comb"] = _FunctionOfUser(math.comb, _binomial)
+_FUNCTIONS |= {name: _total_function(of) for name, of in _NAMES_IN_GRAPHC.items()}
+MATH_FUNCTIONS = {name: _math_function(name, f) for name, f in _FUNCTIONS.items()}
+MATH_FUNCTIONS["comb"] = _FunctionOfUser(math.comb, _binomial)
 
 
-def _best(wins: Callable[[Value, Value], Value]) -> Callable[..., Value | None]:
+def _extreme_function(
+    wins: Callable[[Value, Value], Value]
+) -> Callable[..., Value | None]:
     """`max` or `min`: the first number that no other number wins over.
 
     For sizes of arguments, Python compares, which is a decision by these sizes. Numbers
@@ -366,7 +372,7 @@ def _class_of(number: object) -> type:
 
 
 BUILTINS = {
-    "max": _FunctionOfUser(max, _best(operator.gt)),
-    "min": _FunctionOfUser(min, _best(operator.lt)),
+    "max": _FunctionOfUser(max, _extreme_function(operator.gt)),
+    "min": _FunctionOfUser(min, _extreme_function(operator.lt)),
 }
 CLASSES = {"int": NumberClass(int, as_int), "float": NumberClass(float, _as_float)}

@@ -24,11 +24,11 @@ from graphc.importers.numpy.traced.arrays import (
     Callee,
     Kwargs,
     TracedArray,
-    called,
+    call_method,
+    call_on_arrays,
     content_of,
-    method_of,
 )
-from graphc.importers.numpy.traced.asked import tells
+from graphc.importers.numpy.traced.asked import attach_error
 from graphc.importers.numpy.traced.memory import (
     Content,
     count_computed,
@@ -50,24 +50,24 @@ class _NoStandInError(Exception):
     """Raised for an argument without a stand-in: a symbolic size, or user code."""
 
 
-def like_numpy(ours: Callee, plain: Callee, args: Args, options: Kwargs) -> Any:
+def call_like_numpy(ours: Callee, plain: Callee, args: Args, options: Kwargs) -> Any:
     """Call `ours`; where `plain` fails too, raise NumPy's error instead of ours."""
     before = count_computed()
     try:
         return ours(*args, **options)
     except GraphError as error:
-        raised = _raised(plain, args, options)
+        raised = _error_of_numpy(plain, args, options)
         if raised is None:
             raise
-        tells(raised, error)
+        attach_error(raised, error)
         forget_computed(before)
     raise raised
 
 
-def _raised(plain: Callee, args: Args, options: Kwargs) -> Exception | None:
+def _error_of_numpy(plain: Callee, args: Args, options: Kwargs) -> Exception | None:
     """The error that NumPy raises whatever the elements are; None if there is none."""
     contents = content_of([list(args), dict(options)])
-    raised = [_error_of(plain, contents, fill) for fill in _FILLS]
+    raised = [_error_for_stand_ins(plain, contents, fill) for fill in _FILLS]
     error, of_one_kind = raised[0], len(set(map(type, raised))) == 1
     of_numbers = isinstance(error, np.linalg.LinAlgError) and not any(
         word in str(error) for word in _OF_SIZES
@@ -75,7 +75,9 @@ def _raised(plain: Callee, args: Args, options: Kwargs) -> Exception | None:
     return error if of_one_kind and not of_numbers else None
 
 
-def _error_of(plain: Callee, contents: Content, fill: _Fill) -> Exception | None:
+def _error_for_stand_ins(
+    plain: Callee, contents: Content, fill: _Fill
+) -> Exception | None:
     """The error that NumPy's function raises for stand-ins, or None."""
     try:
         args, options = _StandIns(fill).of(contents)
@@ -149,20 +151,20 @@ def _methods() -> Iterator[tuple[str, FunctionType]]:
             yield name, method
 
 
-def _member(of: object, name: str, *args: object, **options: object) -> object:
+def _call_method(of: object, name: str, *args: object, **options: object) -> object:
     """Call a method of a NumPy array or ufunc."""
     method: Callee = getattr(of, name)
     return method(*args, **options)
 
 
-def _by_own_name(name: str, method: Callee) -> Callee:
+def _method_like_numpys(name: str, method: Callee) -> Callee:
     """A method that raises the errors of NumPy's method of the same name."""
 
     def plain(array: object, *args: object, **options: object) -> object:
-        return _member(array, name, *args, **options)
+        return _call_method(array, name, *args, **options)
 
     def asked(*args: object, **options: object) -> object:
-        return like_numpy(method, plain, args, options)
+        return call_like_numpy(method, plain, args, options)
 
     asked.__code__ = asked.__code__.replace(co_name=name)  # for error messages
     return asked
@@ -172,49 +174,49 @@ def _by_first_argument(method: Callee) -> Callee:
     """A method that raises the errors of the NumPy method its first argument names."""
 
     def asked(*args: object, **options: object) -> object:
-        return like_numpy(method, _member, args, options)
+        return call_like_numpy(method, _call_method, args, options)
 
     return asked
 
 
-def _ufunc(method: Callee) -> Callee:
+def _array_ufunc(method: Callee) -> Callee:
     """A method `__array_ufunc__` that raises the errors of NumPy's ufunc."""
 
     def asked(self: TracedArray, *args: object, **options: object) -> object:
-        return like_numpy(partial(method, self), _member, args, options)
+        return call_like_numpy(partial(method, self), _call_method, args, options)
 
     return asked
 
 
-def of_numpy(function: Callee, args: Args, options: Kwargs) -> Any:
-    """Call a function of NumPy as `called` does, with NumPy's own errors."""
+def call_with_numpy_errors(function: Callee, args: Args, options: Kwargs) -> Any:
+    """Call a function of NumPy as `call_on_arrays` does, with NumPy's own errors."""
 
     def ours(*args: object, **options: object) -> object:
-        return called(function, args, options)
+        return call_on_arrays(function, args, options)
 
-    return like_numpy(ours, function, args, options)
+    return call_like_numpy(ours, function, args, options)
 
 
-def _function(
+def _array_function(
     self: TracedArray, function: Callee, _: object, args: Args, options: Kwargs
 ) -> object:
     """`__array_function__` with the errors of NumPy's function."""
-    return of_numpy(function, *pass_by_position(function, args, options))
+    return call_with_numpy_errors(function, *pass_by_position(function, args, options))
 
 
-def _let_catch() -> None:
+def _wrap_methods() -> None:
     """Make the methods of traced arrays raise the errors that NumPy's raise."""
     for name, method in list(_methods()):
-        setattr(TracedArray, name, _by_own_name(name, method))
+        setattr(TracedArray, name, _method_like_numpys(name, method))
     by_method = TracedArray._by_method
     setattr(TracedArray, "_by_method", _by_first_argument(by_method))  # noqa: B010
-    setattr(TracedArray, "_method", _by_first_argument(method_of))  # noqa: B010
+    setattr(TracedArray, "_method", _by_first_argument(call_method))  # noqa: B010
     of_ufunc = vars(TracedArray)["__array_ufunc__"]
-    setattr(TracedArray, "__array_ufunc__", _ufunc(of_ufunc))  # noqa: B010
-    setattr(TracedArray, "__array_function__", _function)  # noqa: B010
+    setattr(TracedArray, "__array_ufunc__", _array_ufunc(of_ufunc))  # noqa: B010
+    setattr(TracedArray, "__array_function__", _array_function)  # noqa: B010
     written = vars(TracedArray)["__setitem__"]
-    writes = operators.OfArrays(_by_own_name("__setitem__", written.of_array))
+    writes = operators.OfArrays(_method_like_numpys("__setitem__", written.of_array))
     setattr(TracedArray, "__setitem__", writes)  # noqa: B010
 
 
-_let_catch()
+_wrap_methods()

@@ -40,7 +40,7 @@ def loop_dtypes(
     empty = [None] * ufunc.nin
     signature = (dtype, *empty) if reducing else (*empty, *[dtype] * ufunc.nout)
     # A reduced array has a dtype; giving NumPy a class there corrupts its memory.
-    known = [x.dtype if reducing else _of_numpy(x) for x in operands]
+    known = [x.dtype if reducing else _dtype_or_class(x) for x in operands]
     left = [None] * (ufunc.nin - len(known))
     dtypes: Dtypes = (*left, *known, *[None] * ufunc.nout)
     options = {} if dtype is None else {"signature": signature}
@@ -55,7 +55,7 @@ def loop_dtypes(
     return resolved
 
 
-def _of_numpy(operand: Value) -> DType | type:
+def _dtype_or_class(operand: Value) -> DType | type:
     """The dtype of a value; for a weak one, its Python class."""
     if not operand.type.weak:
         return operand.dtype

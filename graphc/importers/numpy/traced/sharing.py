@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.numpy.traced.memory import Content, copies_always, is_symbolic
+from graphc.importers.numpy.traced.memory import Content, always_copies, is_symbolic
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -68,7 +68,7 @@ IN_FLOATS = frozenset(["var", "std", "nanvar", "nanstd", "nanmean"])
 NO_BOOLS = frozenset(["cumprod", "nancumprod"])
 
 
-def as_taken(
+def cast_arguments(
     name: str, args: tuple[Content, ...], options: dict[str, Content]
 ) -> tuple[tuple[Content, ...], dict[str, Content]]:
     """Return the arguments with contents cast as a function of NumPy takes them.
@@ -77,11 +77,11 @@ def as_taken(
     computation.
     """
     if name == "where" or name in CHOOSING:
-        return _chosen_among(name, args, options)
+        return _cast_choices(name, args, options)
     if name not in KEEPING:
         args = tuple(map(as_arrays, args))
     if name == "clip":
-        return _clipped(args, options)
+        return _cast_limits(args, options)
     if name in MAKING_ARRAYS:
         most = len(args) if name == "einsum" else 2  # later ones are options
         return (*map(_strong, args[:most]), *args[most:]), options
@@ -112,7 +112,7 @@ def _strong(argument: object) -> Content:
     """Convert a Python number to the array that NumPy makes of it."""
     if isinstance(argument, Value):
         return strong(argument)
-    return np.asarray(argument) if _is_of_python(argument) else argument
+    return np.asarray(argument) if _is_python_number(argument) else argument
 
 
 def as_arrays(argument: Content) -> Content:
@@ -129,16 +129,16 @@ def as_arrays(argument: Content) -> Content:
     return items if isinstance(argument, list) else tuple(items)
 
 
-def _is_of_python(argument: object) -> bool:
+def _is_python_number(argument: object) -> bool:
     return type(argument) in (bool, int, float, complex)
 
 
-def around(choices: Sequence[Content]) -> list[Content]:
+def wrap_integers(choices: Sequence[Content]) -> list[Content]:
     """Wrap Python integers among `choices` around in the common dtype.
 
     NumPy casts them in this way where it chooses among arrays, and in `ufunc.at`.
     """
-    if not any(map(_is_integer_of_python, choices)):
+    if not any(map(_is_python_integer, choices)):
         return list(choices)
     dtype = common_dtype(list(map(as_value, choices)))
     if not is_integer(dtype):
@@ -147,7 +147,7 @@ def around(choices: Sequence[Content]) -> list[Content]:
 
 
 def _wrapped_around(choice: Content, dtype: DType) -> Content:
-    if not _is_integer_of_python(choice):
+    if not _is_python_integer(choice):
         return choice
     strong_one = _strong(choice)
     if isinstance(strong_one, Value):
@@ -155,26 +155,28 @@ def _wrapped_around(choice: Content, dtype: DType) -> Content:
     return strong_one.astype(dtype)
 
 
-def _is_integer_of_python(argument: Content) -> bool:
+def _is_python_integer(argument: Content) -> bool:
     if isinstance(argument, Value):
         return argument.type.weak and is_integer(argument.dtype)
     return type(argument) is int
 
 
-def _chosen_among(
+def _cast_choices(
     name: str, args: tuple[Content, ...], options: dict[str, Content]
 ) -> tuple[tuple[Content, ...], dict[str, Content]]:
     """The arguments of a function that chooses among arrays and numbers, as cast."""
     if name == "where":
         condition, *choices = map(as_arrays, args)
-        return (condition, *(around(choices) if _where_wraps() else choices)), options
+        return (
+            condition, *(wrap_integers(choices) if _where_wraps() else choices)
+        ), options
     if name == "piecewise" or len(args) < 2 or not isinstance(args[1], (list, tuple)):
         return args, options
     first, listed, *others = args
     if name == "choose":
-        return (first, around(listed), *others), options
+        return (first, wrap_integers(listed), *others), options
     default = others[0] if others else options.get("default", 0)
-    *choices, default = around([*listed, default])
+    *choices, default = wrap_integers([*listed, default])
     return (first, choices, default), {}
 
 
@@ -188,7 +190,7 @@ def _where_wraps() -> bool:
     return True
 
 
-def _clipped(
+def _cast_limits(
     args: tuple[Content, ...], options: dict[str, Content]
 ) -> tuple[tuple[Content, ...], dict[str, Content]]:
     """The arguments of `np.clip`: Python integers outside the dtype limit nothing."""
@@ -199,7 +201,7 @@ def _clipped(
     limits, traced = np.iinfo(dtype), np.iinfo("int64")
 
     def bound(side: str, limit: Content) -> Content:
-        if not _is_integer_of_python(limit):
+        if not _is_python_integer(limit):
             return limit
         of_python = type(limit) is int
         if side.endswith("min"):
@@ -237,7 +239,7 @@ def rule_of_out(name: str) -> CastingRule:
     return "no" if name == "dot" else "same_kind"
 
 
-def taken_out(
+def split_out(
     function: Callable[..., object],
     args: tuple[object, ...],
     options: dict[str, object],
@@ -252,17 +254,17 @@ def taken_out(
     return args[place], args[:place]
 
 
-def may_give_itself(
+def may_return_itself(
     name: str, dtype: DType, args: tuple[Any, ...], options: Mapping[str, Any]
 ) -> bool:
     """Whether a function may return its argument itself, if the layout allows it."""
-    copies = copies_always(options.get("copy", name in ("array", "astype", "copy")))
+    copies = always_copies(options.get("copy", name in ("array", "astype", "copy")))
     other = args[1] if len(args) > 1 else options.get("dtype")
     is_same = other is None or np.dtype(other) == dtype
     return is_same and not copies and not options.get("ndmin")
 
 
-def gives_arguments(
+def may_return_arguments(
     name: str, args: Sequence[object], options: Mapping[str, object]
 ) -> bool:
     """Whether a function may return one of these arguments, or a view of it."""

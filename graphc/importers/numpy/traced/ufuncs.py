@@ -13,14 +13,14 @@ from graphc.importers.numpy.traced.arrays import (
     Args,
     TracedArray,
     Wrapped,
+    as_traced,
     content_of,
     holds_arrays,
-    wrapped,
-    written_to,
+    write_to_out,
 )
 from graphc.importers.numpy.traced.memory import Content, is_symbolic
 from graphc.importers.numpy.traced.reductions import METHODS, loop_dtypes
-from graphc.importers.numpy.traced.sharing import CastingRule, around, as_arrays
+from graphc.importers.numpy.traced.sharing import CastingRule, as_arrays, wrap_integers
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import apply_ufunc, check_options
@@ -112,15 +112,15 @@ def _of_ufunc(
     args = tuple(map(as_arrays, content_of(inputs)))
     options = content_of(options)
     if is_symbolic([*args, *options.values()]):
-        result = wrapped(_symbolic(ufunc, method, args, options, casting))
+        result = as_traced(_symbolic(ufunc, method, args, options, casting))
     else:
-        result = wrapped(getattr(ufunc, method)(*args, **options))
+        result = as_traced(getattr(ufunc, method)(*args, **options))
     if where is not True:
         result = _selected(ufunc, where, result, out)
     if out is None:
         return result
     stretched = method == "__call__" and ufunc.signature is None
-    return written_to(out, result, casting, stretched)
+    return write_to_out(out, result, casting, stretched)
 
 
 def _symbolic(
@@ -164,7 +164,7 @@ def _selected(
         hint = "give out=, an array that has them"
         raise graph_error(problem, op=f"numpy.{ufunc.__name__}", hint=hint)
     mask, new, old = content_of(where), content_of(result), content_of(out[0])
-    return wrapped(F.where(mask, as_value(new), as_value(old)))
+    return as_traced(F.where(mask, as_value(new), as_value(old)))
 
 
 def _update(ufunc: np.ufunc, array: TracedArray, index: Any, *operands: Any) -> None:
@@ -173,7 +173,7 @@ def _update(ufunc: np.ufunc, array: TracedArray, index: Any, *operands: Any) -> 
     if type(array) is not TracedArray:
         raise graph_error(INTO_OUTSIDE, op=f"{name}.at", hint=OWN_ARRAY)
     index, content = content_of(index), array.content
-    operands = tuple(around([content, *content_of(operands)])[1:])
+    operands = tuple(wrap_integers([content, *content_of(operands)])[1:])
     if not is_symbolic([content, index, *operands]):
         new = content.copy()
         ufunc.at(new, index, *operands)
