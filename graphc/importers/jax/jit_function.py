@@ -323,7 +323,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         family.keeps = self._as_jax.donates
         return family
 
-    _contents = staticmethod(contents_of_file)
+    _contents_of_file = staticmethod(contents_of_file)
 
     def _export_request(self, call: JaxCall) -> ExportRequest:
         if self._as_jax.reason:

@@ -122,13 +122,13 @@ class RaggedFunction(Decorated):
         program = self._program(family, examples, specs)
         served = [program.serves(sizes, specs) for sizes in examples.sizes]
         together = [i for i, s in enumerate(served) if s]
-        columns = _run(program, examples, together)
+        columns = _run_together(program, examples, together)
         alone = {
-            i: self._by_itself(program, examples, i)
+            i: self._run_alone(program, examples, i)
             for i, s in enumerate(served)
             if not s
         }
-        return self._joined(program, columns, together, alone)
+        return self._join_results(program, columns, together, alone)
 
     def _examples(self, args: tuple[object, ...]) -> Examples:
         """Make a call for each example; raises CallError if their numbers differ."""
@@ -171,11 +171,11 @@ class RaggedFunction(Decorated):
         program = family.program
         if program is None or not all(map(program.pattern.has, distinct)):
             seen = list(dict.fromkeys((*family.seen, *distinct)))
-            program = family.program = self._made(seen, examples, specs)
+            program = family.program = self._new_program(seen, examples, specs)
             family.seen = seen  # only now: making it may have raised
         return program
 
-    def _made(
+    def _new_program(
         self, seen: Sequence[ShapesOfCall], examples: Examples, specs: list[Spec]
     ) -> RaggedProgram:
         call = examples.calls[0]
@@ -186,7 +186,9 @@ class RaggedFunction(Decorated):
         pattern = replace(pattern, least=min([LEAST, *sizes]))
         names = [f"x{i}" for i in range(len(specs))]
         subject.read(specs)  # raises the function's own errors, as JAX does
-        recorder = Recorder(max((pattern.sizes(s) or {} for s in seen), key=_least))
+        recorder = Recorder(
+            max((pattern.sizes(s) or {} for s in seen), key=_least_size)
+        )
         try:
             read = read_for_pattern(subject, pattern, specs, names, recorder)
         except Unsupported as error:
@@ -204,7 +206,7 @@ class RaggedFunction(Decorated):
         results = results_of(read, pattern, specs)
         return RaggedProgram(pattern, read, results, compiled)
 
-    def _by_itself(
+    def _run_alone(
         self, program: RaggedProgram, examples: Examples, number: int
     ) -> list[ConcreteArray]:
         """Compute one example that the program does not serve; return its leaves.
@@ -221,7 +223,7 @@ class RaggedFunction(Decorated):
             raise _misfit(problem, got.replace("PyTreeDef", ""), "argument")
         return jax.tree.leaves(results)
 
-    def _joined(
+    def _join_results(
         self,
         program: RaggedProgram,
         columns: Sequence[ConcreteArray] | None,
@@ -265,7 +267,7 @@ class RaggedFunction(Decorated):
         return f"<graphc.ragged of {self._function!r}>"
 
 
-def _least(sizes: Mapping[str, int]) -> int:
+def _least_size(sizes: Mapping[str, int]) -> int:
     return min(sizes.values(), default=0)
 
 
@@ -278,7 +280,7 @@ def _listed(argument: Any, position: int) -> list[ConcreteArray]:
     raise _misfit(problem, type(argument).__name__, "argument")
 
 
-def _run(
+def _run_together(
     program: RaggedProgram, examples: Examples, numbers: Sequence[int]
 ) -> Sequence[ConcreteArray] | None:
     """Run some of the examples by one program; None if there are none."""

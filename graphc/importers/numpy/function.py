@@ -27,7 +27,7 @@ from graphc.runtime.driver.stance import Refused
 class NumpyFunction(SizedFunction[NumpyFamily]):
     """A function for NumPy that is compiled when it is called; see `jit`."""
 
-    _contents = staticmethod(contents_of_file)
+    _contents_of_file = staticmethod(contents_of_file)
 
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._arguments, self._shapes, self._options)
@@ -74,7 +74,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
                 raise
             except GraphError:  # the slow path below tells why
                 self._known.forget(args, named)
-        results, run = self._computed(args, named)
+        results, run = self._run_new_call(args, named)
         # Dicts keep the order of their keys, which the key of a call does not record.
         may_have_key = self._may_have_keys and not named and traces_nothing()
         if may_have_key and run is not None and jax.tree_util.all_leaves(args):
@@ -85,7 +85,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
     def _may_have_keys(self) -> bool:
         return not self._arguments.have_statics and self._options.mesh is None
 
-    def _computed(
+    def _run_new_call(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> tuple[object, OnLeaves | None]:
         """Compute the results of a call; return the function for calls like it, too.
@@ -99,19 +99,19 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         if any(isinstance(leaf, jax.core.Tracer) for leaf in call.leaves):
             return family.alone(sizes).in_jax(call, specs), None
         try:
-            return self._by_family(family, call, specs, sizes)
+            return self._run_by_family(family, call, specs, sizes)
         except BaseException:
             family.forget(sizes)
             raise
 
-    def _by_family(
+    def _run_by_family(
         self,
         family: NumpyFamily,
         call: JaxCall,
         specs: list[Spec],
         sizes: ShapesOfCall,
     ) -> tuple[object, OnLeaves]:
-        """Do what `_computed` does, for a call of this family."""
+        """Do what `_run_new_call` does, for a call of this family."""
         program = self._program_at(family, sizes)
         if program is not None:
             try:

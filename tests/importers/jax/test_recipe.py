@@ -65,9 +65,9 @@ def graph_of(function):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_graphs_are_those_of_rules(name, monkeypatch):
     made = []
-    of = recipe.Recipe.of
+    copied = recipe.Recipe.results_for
     monkeypatch.setattr(
-        recipe.Recipe, "of", lambda self, v: made.append(1) or of(self, v)
+        recipe.Recipe, "results_for", lambda self, v: made.append(1) or copied(self, v)
     )
     own = graph_of(chain(FUNCTIONS[name]))
     assert bool(made) == (name not in KNOWN)

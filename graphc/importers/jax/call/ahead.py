@@ -69,7 +69,9 @@ class CallsAhead:
             return cls(call, [], others, alike)
         listed = sizes_of_calls(pattern.names, known, "compile")
         specs_of_calls = [[spec.at(one) for spec in named] for one in listed]
-        return cls(call, [(_at(call, one), one) for one in specs_of_calls], others)
+        return cls(
+            call, [(_call_with_types(call, one), one) for one in specs_of_calls], others
+        )
 
     def at(self, sizes: Mapping[str, int]) -> tuple[JaxCall, list[Spec]]:
         """The call at these sizes, out of those that combine in all ways."""
@@ -77,7 +79,7 @@ class CallsAhead:
         shapes = self.alike.shapes_at(sizes)
         pairs = zip(self.alike.named, shapes, strict=True)
         specs = [Spec(shape, spec.dtype, spec.weak) for spec, shape in pairs]
-        return _at(self.first, specs), specs
+        return _call_with_types(self.first, specs), specs
 
     def require_no_others(self) -> None:
         """Raise GraphError if sizes are given that are no sizes of the arguments."""
@@ -90,7 +92,7 @@ class CallsAhead:
             )
 
 
-def _at(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:
+def _call_with_types(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:
     """The call with arrays of these types; Python numbers stay as they are."""
     pairs = zip(call.leaves, specs, strict=True)
     leaves = [x if isinstance(x, _NUMBERS) else spec.struct for x, spec in pairs]
@@ -164,8 +166,8 @@ def remedy_of(
     """
     if len(jax.tree.leaves((args, dict(named)))) > MOST_TYPED or "sizes" in named:
         return ""
-    texts = [*map(_text, args)]
-    texts += [f"{name}={text}" for name, x in named.items() if (text := _text(x))]
+    texts = [*map(_code_of, args)]
+    texts += [f"{name}={text}" for name, x in named.items() if (text := _code_of(x))]
     if "" in texts or len(texts) < len(args) + len(named):
         return ""
     if read:
@@ -173,14 +175,16 @@ def remedy_of(
     return f"f.compile({', '.join(texts)})"
 
 
-def _text(argument: object) -> str:
+def _code_of(argument: object) -> str:
     """An argument as code, with arrays given by their types; "" if no code is known."""
     if type(argument) in _TYPED:
         return _text_of_plain(argument)
     if type(argument) is list or type(argument) is tuple:
-        return _listed(argument)
+        return _code_of_all(argument)
     if type(argument) is dict:
-        texts = [(repr(k), _text(x)) for k, x in argument.items() if type(k) in _KEYS]
+        texts = [
+            (repr(k), _code_of(x)) for k, x in argument.items() if type(k) in _KEYS
+        ]
         whole = len(texts) == len(argument) and all(text for _, text in texts)
         inner = ", ".join(f"{k}: {text}" for k, text in texts)
         return f"{{{inner}}}" if whole else ""
@@ -216,8 +220,8 @@ def _is_wider(leaf: object) -> bool:
     return jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype
 
 
-def _listed(arguments: Sequence[object]) -> str:
-    texts = [*map(_text, arguments)]
+def _code_of_all(arguments: Sequence[object]) -> str:
+    texts = [*map(_code_of, arguments)]
     if not all(texts):
         return ""
     inner = ", ".join(texts)
@@ -241,7 +245,7 @@ def refusal_of(
     if any(map(_is_wider, jax.tree.leaves((args, dict(named))))):
         hint = "call it once with such arguments, where it may compile"
     problem, kind, sizes = _problem(error, function)
-    shown = ", ".join(_shown(args, named))
+    shown = ", ".join(_types_of_first(args, named))
     text = describe(problem, arguments=shown, hint=hint, where=user_place())
     return kind(text, sizes, read, code)
 
@@ -257,7 +261,9 @@ def _problem(
     return f"{error.problem}\n  because: {because}", error.limit.error, {}
 
 
-def _shown(args: Sequence[object], named: Mapping[str, object]) -> Iterator[str]:
+def _types_of_first(
+    args: Sequence[object], named: Mapping[str, object]
+) -> Iterator[str]:
     """Yield the types of the first arrays of a call."""
     leaves = jax.tree_util.tree_leaves_with_path((tuple(args), dict(named)))
     for _, leaf in leaves[:MOST_TYPED]:

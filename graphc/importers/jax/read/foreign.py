@@ -194,7 +194,7 @@ class Origin:
 
         def find(sizes: tuple[int, ...]) -> JaxprEqn:
             if sizes not in by_sizes:
-                candidates = self._at(name, sizes)
+                candidates = self._equations_at(name, sizes)
                 if len(candidates) != len(alike):
                     problem = "traces at other sizes have more of them, or fewer"
                     raise Unsupported(f"{name}: {problem}")
@@ -203,7 +203,7 @@ class Origin:
 
         return find
 
-    def _at(self, name: str, sizes: tuple[int, ...]) -> list[JaxprEqn]:
+    def _equations_at(self, name: str, sizes: tuple[int, ...]) -> list[JaxprEqn]:
         numbers = dict(zip(self.names, sizes, strict=True))
         return _equations_named(self.trace(numbers), name)
 
