@@ -162,7 +162,7 @@ def _parts_of_jaxpr(jaxpr: "Jaxpr | ClosedJaxpr") -> JaxprParts:
     return JaxprParts(jaxpr, lambda size: size, lambda _, number: number)
 
 
-class _StandIns:
+class _StandInNumbers:
     """Stand-ins for numbers that vary: a separate object for each.
 
     `changing` maps the positions of these numbers to the first position with the same
@@ -314,7 +314,7 @@ def template(
         for i, same in enumerate(numbers)
         if _do_vary(same)
     }
-    remaining_formulas, places = iter(formulas), _StandIns(changing)
+    remaining_formulas, places = iter(formulas), _StandInNumbers(changing)
     generic = JaxprParts(
         traces[0], lambda _: next(remaining_formulas).at(symbols), places
     )

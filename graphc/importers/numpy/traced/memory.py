@@ -85,7 +85,7 @@ def forget_computed(after: int) -> None:
 
 def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
     """Have programs check a condition on data where NumPy would raise."""
-    _noted(F._assert(holds, holds, message, kind))
+    _recorded(F._assert(holds, holds, message, kind))
 
 
 def require_fit(number: Value, dtype: DType) -> None:
@@ -182,7 +182,7 @@ class Memory:
     def __init__(
         self, content: Content, fixed: str = "", ordered: bool = False
     ) -> None:
-        self._content = _noted(content)
+        self._content = _recorded(content)
         self.fixed: str = fixed
         self.ordered = ordered or content.ndim < 2
         self._sharing: WeakSet[Memory] = WeakSet()  # possibly, by an unknown layout
@@ -206,7 +206,7 @@ class Memory:
         if problem:
             got = str(getattr(content, "type", content.dtype))
             raise graph_error(problem, op="index", got=got, hint=COPY)
-        self._content = _noted(content)
+        self._content = _recorded(content)
 
     def write(self, index: object, new: Content) -> None:
         """Write the elements at an index, cast to the dtype of the memory."""
@@ -292,7 +292,7 @@ _NO_FLAGS = "floating-point errors are not raised where an array is traced"
 _ASK = "check the result with np.isfinite(y), or leave np.errstate to the caller"
 
 
-def _noted(content: Content) -> Content:
+def _recorded(content: Content) -> Content:
     """Make an array read-only, or note a value among those computed in this trace."""
     if isinstance(content, Value) and _THREAD.values is not None:
         if _RAISING.intersection(np.geterr().values()) and not _THREAD.raises:
