@@ -37,10 +37,10 @@ from graphc.ir.sizes.dims import Symbol
 from graphc.ir.types import JaxArray, NDArray
 from graphc.ops.effects.capacities import (
     Capacities,
-    ahead_of,
     among,
     among_options,
     capacity_call,
+    leads_of,
     tied_places,
     together,
 )
@@ -197,7 +197,7 @@ def _joint_capacities(
     body: PrintedBody, sizes: Sequence[str], capacities: Sequence[Capacities]
 ) -> str:
     """The expression for the capacities of sizes that are chosen together."""
-    leads, options = ahead_of(capacities), among_options(capacities)
+    leads, options = leads_of(capacities), among_options(capacities)
     calls = list(map(capacity_call, capacities))
     if leads:
         how = leads, capacities[0].minimum, *(options or ())

@@ -28,8 +28,8 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION, Printing
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ops.common.narrow_integers import of_wider
-from graphc.ops.common.spread import asks_a_sum, extreme
+from graphc.ops.common.narrow_integers import widened_text
+from graphc.ops.common.spread import extreme, finds_nan_by_sum
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combination
@@ -124,7 +124,7 @@ def _print_extreme(body: PrintedBody, follower: Follower, node: Node) -> None:
     sums: list[bool] = []
 
     def text(p: Printing) -> str:
-        sums.append(asks_a_sum(p))
+        sums.append(finds_nan_by_sum(p))
         return _part_text(p)
 
     start, places = len(body.lines), {v: follower.place(v) for v in node.inputs}
@@ -252,9 +252,9 @@ def _running_text(p: Printing, combines: Combined) -> str:
 def _extremes_text(p: Printing, combines: Combined) -> str:
     function = "jnp.min" if p.node.primitive in (OP.min, OP.min_from) else "jnp.max"
     parts = f"jax.lax.all_gather({_part_text(p)}, {combines.names})"
-    if asks_a_sum(p):  # the extremes to be joined may be large as well
+    if finds_nan_by_sum(p):  # the extremes to be joined may be large as well
         return f"{p.helper(extreme)}(jax, {function}, {parts}, axis=0)"
-    parts, end = of_wider(p, parts)
+    parts, end = widened_text(p, parts)
     return f"{function}({parts}, axis=0){end}"
 
 

@@ -22,7 +22,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.syntax import parsed
-from graphc.ops.common.conditions import tells
+from graphc.ops.common.conditions import is_reporting
 from graphc.transform.planning.driver import Driver
 from graphc.transform.planning.plan import Check, Plan
 from graphc.transform.sharding.by_hand import is_chosen
@@ -245,7 +245,7 @@ def print_check(body: PrintedBody, check: Check) -> None:
     """Print the test of a condition on the host."""
     value = body.module.resolve(check.condition)
     condition = body.on_host.get(value) or body.value(value)
-    numbers = tells(value.type)
+    numbers = is_reporting(value.type)
     fails = f"{condition}[0]" if numbers else f"not {condition}"
     body.line(f"if {fails}:")
     body.line(f"    {raise_statement(check, condition)}")
@@ -256,7 +256,7 @@ def raise_statement(check: Check, numbers: str, first: int = 0) -> str:
     text, *others = check.texts
     pieces = [f"str({numbers}[{first + i}]), {t!r}" for i, t in enumerate(others, 1)]
     message = repr(check.message)
-    if tells(check.condition.type):
+    if is_reporting(check.condition.type):
         message = f'"".join([{", ".join([repr(text), *pieces])}])'
     more = [str(check.place), check.kind, check.error]
     arguments = [message, *map(repr, more if check.error else more[:-1])]

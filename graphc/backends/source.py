@@ -43,7 +43,7 @@ from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, symbol_dim
 from graphc.ir.sizes.names import SHOWN, naming_sizes
 from graphc.ir.sizes.text import expression, shared_parts
 from graphc.ir.types import INT32
-from graphc.ops.common.narrow_integers import wraps
+from graphc.ops.common.narrow_integers import may_overflow
 
 _LITERALS = bool, int, float, str
 
@@ -100,7 +100,7 @@ class PrintedBody:
         """Note how all nodes use values; to be called before the nodes are printed."""
         if self.backend == "jax":
             self._shifts = shifts(nodes, outputs)
-            self._wraps = self.inner or wraps(nodes)
+            self._wraps = self.inner or may_overflow(nodes)
 
     @contextmanager
     def in_numpy(self) -> Generator[None]:

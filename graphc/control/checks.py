@@ -6,7 +6,7 @@ from typing import NamedTuple
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.replay import rebuild_with, region_between
-from graphc.ops.common.conditions import both_hold, never_failed
+from graphc.ops.common.conditions import both_hold, held_like
 from graphc.ops.effects.assertions import ASSERT
 
 
@@ -42,7 +42,7 @@ def taken_out(
 
 def held(checks: Iterable[BodyCheck]) -> list[Value]:
     """The init of the flags, which says that no check has failed."""
-    return [never_failed(check.condition) for check in checks]
+    return [held_like(check.condition) for check in checks]
 
 
 def and_held(flags: Iterable[Value], checks: Iterable[BodyCheck]) -> list[Value]:

@@ -18,7 +18,7 @@ from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size
-from graphc.ops.arrays.stated_sizes import sized
+from graphc.ops.arrays.stated_sizes import state_shape
 from graphc.pytensor.lazy import BranchPath, LazyBranch, by_place, is_choice, taken_by
 from graphc.pytensor.places import place_of
 from graphc.pytensor.registry import NotConverted, convert_op, stated
@@ -171,7 +171,7 @@ def fitted(
     is_one = [n == 1 and not isinstance(m, int) for n, m in _sizes(expected, value)]
     if any(is_one):
         pairs = zip(is_one, value.shape, strict=True)
-        value = sized(value, [1 if one else n for one, n in pairs])
+        value = state_shape(value, [1 if one else n for one, n in pairs])
     return value
 
 

@@ -19,7 +19,7 @@ from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
-from graphc.ops.arrays.stated_sizes import sized
+from graphc.ops.arrays.stated_sizes import state_shape
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import rule
 
@@ -84,7 +84,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
             op.inner_untraced_sit_sot_outs(results),
         )
         both = zip(after.flat(), flat, strict=True)
-        carried = first.like([sized(new, old.shape) for new, old in both])
+        carried = first.like([state_shape(new, old.shape) for new, old in both])
         traces[: len(carried.recent)] = [values[-1] for values in carried.recent]
         leaving = [window[0] for window in windows]
         return carried.flat(), [
@@ -136,7 +136,7 @@ def _write(op: "Op", windows: Sequence[list[Value]], results: list[Value]) -> No
     places = op.info.normalized_mit_mot_out_slices
     for window, values, taps in zip(windows, groups, places, strict=True):
         for value, tap in zip(values, taps, strict=True):
-            window[tap] = sized(value, window[tap].shape)
+            window[tap] = state_shape(value, window[tap].shape)
 
 
 def _joined(buffer: Value, trace: Value, window: list[Value], steps: Value) -> Value:

@@ -43,7 +43,7 @@ def _is_number(index: object) -> TypeGuard[int]:
     return isinstance(index, (int, np.integer)) and not isinstance(index, bool)
 
 
-def _place(index: ArrayLike, name: str, flat: bool = False) -> Value:
+def _as_positions(index: ArrayLike, name: str, flat: bool = False) -> Value:
     """Positions or a mask as a scalar or vector; `flat` accepts more axes."""
     if isinstance(index, (list, tuple)) and not len(index):
         index = np.zeros(0, "int64")
@@ -72,7 +72,7 @@ def delete(x: ArrayLike, obj: ArrayLike | slice, axis: int | None = None) -> Val
         return _without_sorted(value, at, removed)
     if _is_number(obj):
         return _without_number(value, at, int(obj))
-    place = _place(obj, "delete", flat=True)
+    place = _as_positions(obj, "delete", flat=True)
     known = literal_of(place)
     if place.type.rank == 0 and place.dtype != BOOL:
         return _without_one(value, at, place)
@@ -98,7 +98,7 @@ def _remaining_positions(n: int, removed: NDArray) -> NDArray:
 def _without_number(value: Value, axis: int, index: int) -> Value:
     """Join the parts around one position, which must be within the axis at the call."""
     before, n = (FULL,) * axis, value.type.shape[axis]
-    _inside(value, axis, [index])
+    _require_within(value, axis, [index])
     head = value[(*before, slice(None, index))]
     tail = value[(*before, slice(index + 1 or size_value(n), None))]
     shape = list(value.type.shape)
@@ -106,7 +106,9 @@ def _without_number(value: Value, axis: int, index: int) -> Value:
     return F.specify_shape(F.concatenate([head, tail], axis=axis), tuple(shape))
 
 
-def _inside(value: Value, axis: int, positions: Sequence[int] | NDArray) -> None:
+def _require_within(
+    value: Value, axis: int, positions: Sequence[int] | NDArray
+) -> None:
     """Raise GraphError for constant positions that are surely out of bounds."""
     n = value.type.shape[axis]
     for index in (min(positions), max(positions)):
@@ -155,7 +157,7 @@ def insert(
     n = value.shape[at]
     if isinstance(obj, slice):
         obj = F.arange(n)[obj]
-    place = as_value(obj) if _is_number(obj) else _place(obj, "insert")
+    place = as_value(obj) if _is_number(obj) else _as_positions(obj, "insert")
     if place.dtype == BOOL:
         place = F.flatnonzero(place)
     if axis is None:
@@ -174,20 +176,20 @@ def insert(
     if _is_number(obj):
         return _inserted_before(value, at, int(obj), new)
     known = literal_of(place)
-    value = value if known is None else _reaching(value, at, known)
+    value = value if known is None else _with_end_check(value, at, known)
     places = F.broadcast_to(place, (shape[at],))
     return _inserted(value, at, places, new)
 
 
 def _inserted_before(value: Value, axis: int, index: int, new: Value) -> Value:
-    value = _reaching(value, axis, np.asarray(index))
+    value = _with_end_check(value, axis, np.asarray(index))
     before = (FULL,) * axis
     head = value[(*before, slice(None, index))]
     tail = value[(*before, slice(index, None))]
     return F.concatenate([head, new, tail], axis=axis)
 
 
-def _reaching(value: Value, axis: int, places: NDArray) -> Value:
+def _with_end_check(value: Value, axis: int, places: NDArray) -> Value:
     """The array, with a check that constant positions are not past its end."""
     if not places.size:
         return value

@@ -30,11 +30,11 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam, NewAxisParam
 from graphc.ir.sizes.dims import Dim, Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, JaxArray, TensorType, is_integer
-from graphc.ops.common.batching import Batched, batch_with_axes, spread
+from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted, require_room
-from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
-from graphc.ops.common.known import repeated
-from graphc.ops.common.padded_reads import is_known, number, read
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
+from graphc.ops.common.known import repeated_sizes
+from graphc.ops.common.padded_reads import as_int32, is_known, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
 Shape = tuple[Size, ...]
@@ -94,7 +94,9 @@ def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
 
 @_concatenate.batch
 def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
-    return _concatenate(*map(spread, [n] * len(arrays), batched, arrays), axis=axis + 1)
+    return _concatenate(
+        *map(with_batch, [n] * len(arrays), batched, arrays), axis=axis + 1
+    )
 
 
 @_concatenate.padding
@@ -109,8 +111,8 @@ def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Rebuilt:
     shift = as_value(np.int32(0))
     for a in arrays[:-1]:
         start = start + a.type.shape[axis]
-        behind = place >= number(pad, start)
-        n = number(pad, a.type.shape[axis])
+        behind = place >= as_int32(pad, start)
+        n = as_int32(pad, a.type.shape[axis])
         room = F.astype(F.size_value(a.value.type.shape[axis]), "int32")
         shift = shift + F.where(behind, room - n, as_value(np.int32(0)))
     elements: Value = F._gather(joined, place + shift, axes=(axis,), inside=(False,))
@@ -177,7 +179,7 @@ def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
 
 @_stack.batch
 def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
-    return _stack(*map(spread, [n] * len(arrays), batched, arrays), axis=axis + 1)
+    return _stack(*map(with_batch, [n] * len(arrays), batched, arrays), axis=axis + 1)
 
 
 @_stack.padding
@@ -276,8 +278,8 @@ def _(pad: Padding, x: PaddedValue, *, reps: Shape) -> Value:
     tiles: Value = _tile(x.value, reps=tuple(1 if flag else n for n, flag in pairs))
     for axis, n in enumerate(x.type.shape):
         if alone[axis]:
-            at = pad.positions(pad.out[axis]) % F.maximum(number(pad, n), 1)
-            tiles = read(tiles, axis, at)
+            at = pad.positions(pad.out[axis]) % F.maximum(as_int32(pad, n), 1)
+            tiles = read_at(tiles, axis, at)
     return tiles
 
 
@@ -323,8 +325,8 @@ def _(pad: Padding, x: PaddedValue, *, repeats: Size, axis: int) -> Value:
     if is_known(pad, true):
         elements: Value = _repeat(x.value, repeats=repeats, axis=axis)
         return elements
-    at = pad.positions(pad.out[axis]) // F.maximum(number(pad, true), 1)
-    return read(x.value, axis, at)
+    at = pad.positions(pad.out[axis]) // F.maximum(as_int32(pad, true), 1)
+    return read_at(x.value, axis, at)
 
 
 @op()
@@ -347,12 +349,12 @@ _repeat_counts.emit(
 
 
 def _repeat_checks(node: Node) -> list[tuple[Value, str]]:
-    negative = telling(node.inputs[1] < 0, node.inputs[1])
+    negative = reporting(node.inputs[1] < 0, node.inputs[1])
     return [(negative, "repeat: a count is negative: {}")]
 
 
 BOUNDS.define(_repeat_counts, BoundsRule(_repeat_checks, "shape"))
-_repeat_counts.sizes = repeated
+_repeat_counts.sizes = repeated_sizes
 _repeat_counts.linear = True
 
 
@@ -387,7 +389,7 @@ def _(
     """Read at each place the first element whose repeats reach beyond the place."""
     ends = F.cumsum(pad.filled(counts, (0,), 0))
     places = F.astype(pad.positions(pad.out[axis]), ends.dtype)
-    return read(x.value, axis, F.searchsorted(ends, places, side="right"))
+    return read_at(x.value, axis, F.searchsorted(ends, places, side="right"))
 
 
 def _one_per_element(counts: Value, n: Size) -> Value:

@@ -22,10 +22,10 @@ from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, ConcreteArray, TensorType, is_integer
-from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.known import KnownSizes, is_symbolic
-from graphc.ops.common.padded_reads import is_known, moved, number, places, read
+from graphc.ops.common.padded_reads import as_int32, iota, is_known, moved, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 
 Shape = tuple[Size, ...]
@@ -33,7 +33,7 @@ WidthPair = tuple[Any, Any]
 FULL = slice(None)
 
 
-def _padded(x: Value, low: Shape, high: Shape) -> TensorType:
+def _padded_type(x: Value, low: Shape, high: Shape) -> TensorType:
     """Within a type rule: the type of `x` with this many elements around it."""
     sizes = zip(x.type.shape, low, high, strict=True)
     shape = tuple(n + a + b for n, a, b in sizes)
@@ -63,7 +63,7 @@ def _pad(x: Array, fill: Array, *, low: Shape, high: Shape) -> TensorType:
         if _may_crop((a, b)):
             reason = f"negative widths crop more than axis {axis} has"
             require_at_most(0, n + a + b, reason)
-    return _padded(x, low, high)
+    return _padded_type(x, low, high)
 
 
 def _print_pad(p: Printing) -> str:
@@ -99,7 +99,7 @@ _pad.sizes = _sizes_around
 _pad.linear = True
 
 
-def _around(x: Value, low: Shape, high: Shape) -> Value:
+def _padding_mask(x: Value, low: Shape, high: Shape) -> Value:
     """A mask of the elements that padding has added around an array."""
     inside = F.zeros(x.type.shape, BOOL)
     return _pad(inside, as_value(np.True_), low=low, high=high)
@@ -119,7 +119,7 @@ def _(
     middle = F.specify_shape(middle, x.type.shape)
     if literal_of(fill) is not None:
         return middle, None
-    return middle, F.sum(F.where(_around(x, low, high), g, F.zeros_like(g)))
+    return middle, F.sum(F.where(_padding_mask(x, low, high), g, F.zeros_like(g)))
 
 
 @_pad.batch
@@ -128,11 +128,11 @@ def _(
 ) -> Value:
     if not batched[1]:
         return _pad(x, fill, low=(0, *low), high=(0, *high))
-    many = spread(n, batched[0], x)
+    many = with_batch(n, batched[0], x)
     low, high = (0, *low), (0, *high)
     column = F.expand_dims(fill, tuple(range(1, many.type.rank)))
     padded = _pad(many, cast(as_value(0), x.dtype), low=low, high=high)
-    return F.where(_around(many, low, high), column, padded)
+    return F.where(_padding_mask(many, low, high), column, padded)
 
 
 @_pad.padding
@@ -149,10 +149,10 @@ def _(
     for axis, n in enumerate(x.type.shape):
         size, a = pad.stored(pad.out[axis]), pad.node.params["low"][axis]
         whole = value.type.shape[axis] + low[axis] + high[axis]
-        if _is_nothing(a) and equal(value.type.shape[axis], size) is True:
+        if _is_zero(a) and equal(value.type.shape[axis], size) is True:
             first[axis] = last[axis] = 0  # elements added behind fall into the padding
         elif not is_known(pad, a) or equal(whole, size) is not True:
-            start = number(pad, a)
+            start = as_int32(pad, a)
             value = moved(pad, value, axis, n, start, size, fill.value)
             first[axis] = last[axis] = 0
     padded_array = _pad(value, fill.value, low=tuple(first), high=tuple(last))
@@ -175,7 +175,7 @@ def _pad_from(
             require_at_most(0, width, "a pad width must not be negative")
         reason = f"no element to pad with in mode {mode!r}"
         require_at_most(minimum(1, a + b), n, reason)
-    return _padded(x, low, high)
+    return _padded_type(x, low, high)
 
 
 def _print_pad_from(p: Printing) -> str:
@@ -194,12 +194,12 @@ def _(
 ) -> tuple[Value]:
     # Axis by axis: the padded array is a linear map of every line along an axis.
     for axis, (n, a, b) in enumerate(zip(x.type.shape, low, high, strict=True)):
-        if not (_is_nothing(a) and _is_nothing(b)):
-            g = _gathered_in(g, axis, n, (a, b), mode, odd)
+        if not (_is_zero(a) and _is_zero(b)):
+            g = _fold_padding_in(g, axis, n, (a, b), mode, odd)
     return (g,)
 
 
-def _gathered_in(
+def _fold_padding_in(
     g: Value, axis: int, n: Size, width: tuple[Size, Size], mode: str, odd: bool
 ) -> Value:
     """The cotangent of the elements of an axis, from one that includes the padding."""
@@ -210,7 +210,7 @@ def _gathered_in(
     shape[axis] = n
     zeros = F.zeros(tuple(shape), g.dtype)
     if not odd:
-        return _added_to(zeros, g, source, axis)
+        return _add_at(zeros, g, source, axis)
     # An odd reflection of an element r is 2 e - r, with e the edge between them. Two
     # reflections move it by twice the difference of both edges.
     behind = (1,) * (g.type.rank - axis - 1)
@@ -225,10 +225,10 @@ def _gathered_in(
     begin, end = (F.sum(w, axis=axis, keepdims=True) for w in (begin, end))
     edges = F.where(F.equal(numbers, 0), begin, F.zeros_like(begin))
     edges = edges + F.where(F.equal(numbers, n - 1), end, F.zeros_like(end))
-    return _added_to(zeros, signed_g, source, axis) + edges
+    return _add_at(zeros, signed_g, source, axis) + edges
 
 
-def _added_to(x: Value, v: Value, places: Value, axis: int) -> Value:
+def _add_at(x: Value, v: Value, places: Value, axis: int) -> Value:
     return F._scatter(x, v, places, axes=(axis,), how="add", inside=(True,))
 
 
@@ -247,13 +247,13 @@ def _(
     value, widths = x.value, pad.node.params
     for axis, n in enumerate(x.type.shape):
         a, b = widths["low"][axis], widths["high"][axis]
-        if not (_is_nothing(a) and _is_nothing(b)):
-            at = places(pad.stored(pad.out[axis])) - number(pad, a)
-            value = read(value, axis, _source(at, number(pad, n), mode))
+        if not (_is_zero(a) and _is_zero(b)):
+            at = iota(pad.stored(pad.out[axis])) - as_int32(pad, a)
+            value = read_at(value, axis, _source_index(at, as_int32(pad, n), mode))
     return value
 
 
-def _source(at: Value, n: Value, mode: str) -> Value:
+def _source_index(at: Value, n: Value, mode: str) -> Value:
     """The index of one of `n` elements for a position that may be outside of them."""
     last = F.maximum(n - 1, 0)
     if mode == "edge":
@@ -342,18 +342,18 @@ def _refuse_negative(mode: str, widths: Shape) -> None:
             raise graph_error(problem, op="pad", hint=hint)
 
 
-def _listed(x: ArrayLike) -> object:
+def _as_lists(x: ArrayLike) -> object:
     """Nested lists of numbers or values; a symbolic vector as a list of its items."""
     if isinstance(x, np.ndarray):
         return x.tolist()
     if isinstance(x, Value) and x.type.rank:
-        return [_listed(item) for item in x]
-    return [_listed(item) for item in x] if isinstance(x, (list, tuple)) else x
+        return [_as_lists(item) for item in x]
+    return [_as_lists(item) for item in x] if isinstance(x, (list, tuple)) else x
 
 
 def _pairs(widths: ArrayLike, rank: int, what: str) -> list[WidthPair]:
     """One pair per axis, from NumPy's forms: a number, a pair, or a pair per axis."""
-    items = _listed(widths)
+    items = _as_lists(widths)
     if not isinstance(items, list):
         return [(items, items)] * rank
     if not any(isinstance(item, list) for item in items):
@@ -377,26 +377,26 @@ def _with_constants(value: Value, low: Shape, high: Shape, constants: Value) -> 
     if all(fill is first for pair in fills for fill in pair):
         return _pad(value, first, low=low, high=high)
     nothing, zero = (0,) * value.type.rank, cast(as_value(0), value.dtype)
-    (low, cut_low), (high, cut_high) = map(_signs, (low, high))
+    (low, cut_low), (high, cut_high) = map(_split_by_sign, (low, high))
     for axis, (before, after) in enumerate(fills):
-        value = _pad(value, before, low=_only(low, axis), high=nothing)
-        value = _pad(value, after, low=nothing, high=_only(high, axis))
+        value = _pad(value, before, low=_widths_along(low, axis), high=nothing)
+        value = _pad(value, after, low=nothing, high=_widths_along(high, axis))
     return _pad(value, zero, low=cut_low, high=cut_high)
 
 
-def _signs(widths: Shape) -> tuple[Shape, Shape]:
+def _split_by_sign(widths: Shape) -> tuple[Shape, Shape]:
     """The widths that add elements and those that cut them off, with 0 elsewhere."""
     return tuple(maximum(0, n) for n in widths), tuple(minimum(0, n) for n in widths)
 
 
-def _only(widths: Shape, axis: int) -> Shape:
+def _widths_along(widths: Shape, axis: int) -> Shape:
     return tuple(n if i == axis else 0 for i, n in enumerate(widths))
 
 
 Sides = Callable[[Value, int], tuple[Value | None, Value | None]]
 
 
-def _by_axis(value: Value, sides: Sides) -> Value:
+def _pad_by_axis(value: Value, sides: Sides) -> Value:
     """Add the parts from `sides` before and after each axis in turn, corners last."""
     for axis in range(value.type.rank):
         before, after = sides(value, axis)
@@ -405,7 +405,7 @@ def _by_axis(value: Value, sides: Sides) -> Value:
     return value
 
 
-def _is_nothing(n: Size) -> bool:
+def _is_zero(n: Size) -> bool:
     return isinstance(n, int) and n == 0
 
 
@@ -426,24 +426,24 @@ def _with_ramps(
         head, tail = _slice(x, axis, slice(0, 1)), _slice(x, axis, slice(-1, None))
         return _ramp(head, axis, first, low), _ramp(tail, axis, last, high, True)
 
-    return _by_axis(value, sides)
+    return _pad_by_axis(value, sides)
 
 
 def _ramp(
     edge: Value, axis: int, end: ArrayLike, width: Size, backwards: bool = False
 ) -> Value | None:
     """`width` elements from `end` towards the edge, or from the edge to `end`."""
-    if _is_nothing(width):
+    if _is_zero(width):
         return None
     start = cast(as_value(end), edge.dtype)
-    one = F.squeeze(_stated(edge, axis, 1), axis)
+    one = F.squeeze(_with_stated_size(edge, axis, 1), axis)
     ramp = F.linspace(
         start, one, size_value(width), endpoint=False, axis=axis, dtype=edge.dtype
     )
     return F.flip(ramp, axis) if backwards else ramp
 
 
-def _stated(x: Value, axis: int, n: Size) -> Value:
+def _with_stated_size(x: Value, axis: int, n: Size) -> Value:
     """The array with the known size `n` stated for an axis."""
     shape = list(x.type.shape)
     shape[axis] = n
@@ -467,14 +467,14 @@ def _with_statistics(
         counts = [n if c is None else minimum(as_size(c), n) for c in lengths[axis]]
         head = _slice(x, axis, slice(None, size_value(counts[0])))
         tail = _slice(x, axis, slice(size_value(n - counts[1]), None))
-        return _repeated(head, axis, mode, low), _repeated(tail, axis, mode, high)
+        return _repeat_part(head, axis, mode, low), _repeat_part(tail, axis, mode, high)
 
-    return _by_axis(value, sides)
+    return _pad_by_axis(value, sides)
 
 
-def _repeated(part: Value, axis: int, mode: str, width: Size) -> Value | None:
+def _repeat_part(part: Value, axis: int, mode: str, width: Size) -> Value | None:
     """A statistic of part of the array, repeated `width` times."""
-    if _is_nothing(width):
+    if _is_zero(width):
         return None
     statistic = getattr(F, STATISTICS[mode])(part, axis=axis, keepdims=True)
     if is_integer(part.dtype):

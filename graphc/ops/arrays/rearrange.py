@@ -14,7 +14,7 @@ from graphc.ir.integers import as_integer, integer_or_none
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
-from graphc.ops.common.batching import Batched, lined_up
+from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import broadcast, promoted_as_arrays, summed_to
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -46,7 +46,7 @@ def _(g: tuple[Value | None, ...], *arrays: Value) -> tuple[Value | None, ...]:
 
 @_broadcast_arrays.batch
 def _(n: Size, batched: Batched, *arrays: Value) -> tuple[Value, ...]:
-    return _broadcast_arrays.bind(tuple(lined_up(batched, arrays)), {}).outputs
+    return _broadcast_arrays.bind(tuple(align_batches(batched, arrays)), {}).outputs
 
 
 @_broadcast_arrays.padding
@@ -65,7 +65,7 @@ def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
-def _at_least(x: ArrayLike, rank: int) -> Value:
+def _with_rank(x: ArrayLike, rank: int) -> Value:
     value = _strong(x)
     missing = rank - value.type.rank
     return F.expand_dims(value, tuple(range(missing))) if missing > 0 else value
@@ -74,25 +74,25 @@ def _at_least(x: ArrayLike, rank: int) -> Value:
 @public()
 def atleast_1d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 1 or more; one array alone is returned as it is."""
-    results = [_at_least(a, 1) for a in arrays]
+    results = [_with_rank(a, 1) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
 @public()
 def atleast_2d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 2 or more: new axes come first."""
-    results = [_at_least(a, 2) for a in arrays]
+    results = [_with_rank(a, 2) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
 @public()
 def atleast_3d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 3 or more: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
-    results = [_three(_strong(a)) for a in arrays]
+    results = [_with_3_axes(_strong(a)) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
-def _three(value: Value) -> Value:
+def _with_3_axes(value: Value) -> Value:
     new = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}.get(value.type.rank)
     return F.expand_dims(value, new) if new else value
 
@@ -100,7 +100,7 @@ def _three(value: Value) -> Value:
 @public()
 def hstack(arrays: Sequence[ArrayLike]) -> Value:
     """The arrays side by side: joined along axis 1, or vectors along axis 0."""
-    values = [_at_least(a, 1) for a in promoted_as_arrays(*arrays)]
+    values = [_with_rank(a, 1) for a in promoted_as_arrays(*arrays)]
     vectors = all(v.type.rank == 1 for v in values[:1])
     return F.concatenate(values, axis=0 if vectors else 1)
 
@@ -108,23 +108,23 @@ def hstack(arrays: Sequence[ArrayLike]) -> Value:
 @public()
 def vstack(arrays: Sequence[ArrayLike]) -> Value:
     """The arrays on top of each other: joined along axis 0, with vectors as rows."""
-    values = [_at_least(a, 2) for a in promoted_as_arrays(*arrays)]
+    values = [_with_rank(a, 2) for a in promoted_as_arrays(*arrays)]
     return F.concatenate(values, axis=0)
 
 
 @public()
 def dstack(arrays: Sequence[ArrayLike]) -> Value:
     """The arrays behind each other: joined along axis 2."""
-    return F.concatenate(list(map(_three, promoted_as_arrays(*arrays))), axis=2)
+    return F.concatenate(list(map(_with_3_axes, promoted_as_arrays(*arrays))), axis=2)
 
 
 @public()
 def column_stack(arrays: Sequence[ArrayLike]) -> Value:
     """The arrays side by side, with vectors as columns."""
-    return F.concatenate(list(map(_column, promoted_as_arrays(*arrays))), axis=1)
+    return F.concatenate(list(map(_as_matrix, promoted_as_arrays(*arrays))), axis=1)
 
 
-def _column(value: Value) -> Value:
+def _as_matrix(value: Value) -> Value:
     return F.reshape(value, (-1, 1)) if value.type.rank < 2 else value
 
 
@@ -239,7 +239,7 @@ def _leaves(item: ArrayLike) -> list[ArrayLike]:
 def _block(item: ArrayLike, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
     """Join the next `blocks`, nested as `item` is."""
     if not isinstance(item, list):
-        return _at_least(next(blocks), rank)
+        return _with_rank(next(blocks), rank)
     parts = [_block(i, depth - 1, rank, blocks) for i in item]
     return F.concatenate(parts, axis=-depth)
 

@@ -37,7 +37,7 @@ from graphc.ir.types import TensorType, cancelled, product, same_size
 from graphc.ops.arrays.free_sizes import with_free_sizes
 from graphc.ops.common.batching import Batched, batch_with_axes
 from graphc.ops.common.broadcasting import require_room, require_stretchable, summed_to
-from graphc.ops.common.padded_reads import at_flat_places, flat_places, places, read
+from graphc.ops.common.padded_reads import at_flat_places, flat_places, iota, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt, constant_fill
 
 NEGATIVE = "a size must not be negative; -1 is worked out in a constant or a vector"
@@ -121,15 +121,15 @@ def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> Rebuilt:
     ):
         fill = {a: n for a, n in x.fill.items() if a <= same}
         fill |= {a + len(after) - len(before): n for a, n in x.fill.items() if a > same}
-        return pad.result(_in_front(x.value, shape, same, end), fill)
-    moved = _blocks(before, after)
+        return pad.result(_reshape_middle(x.value, shape, same, end), fill)
+    moved = _axis_places(before, after)
     if moved is not None:
         fill = {moved[a]: n for a, n in x.fill.items() if a in moved}
         return pad.result(_reshape(x.value, shape=shape), fill)
-    return _compacted(pad, x, shape, same, end)
+    return _gather_elements(pad, x, shape, same, end)
 
 
-def _in_front(x: Value, shape: Shape, same: int, end: int) -> Value:
+def _reshape_middle(x: Value, shape: Shape, same: int, end: int) -> Value:
     """Reshape the axes between the first `same` and the last `end` ones.
 
     If these hold more elements at their capacities than the result, they are cut; if
@@ -141,10 +141,10 @@ def _in_front(x: Value, shape: Shape, same: int, end: int) -> Value:
     if equal(count, target_count) is True:
         return _reshape(x, shape=shape)
     flat = _reshape(x, shape=(*before[:same], count, *before[len(before) - end :]))
-    return _reshape(read(flat, same, places(target_count)), shape=shape)
+    return _reshape(read_at(flat, same, iota(target_count)), shape=shape)
 
 
-def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
+def _axis_places(before: Shape, after: Shape) -> dict[int, int] | None:
     """Return the new position of each symbolic axis, or None if there is no such map.
 
     Static axes may be regrouped only between the same two symbolic ones.
@@ -163,7 +163,7 @@ def _blocks(before: Shape, after: Shape) -> dict[int, int] | None:
     return dict(moved)
 
 
-def _compacted(
+def _gather_elements(
     pad: Padding, x: PaddedValue, shape: Shape, same: int, end: int
 ) -> Value:
     """Gather each element of the result from its place in the padded `x`.
@@ -201,7 +201,7 @@ def reshape(x: ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> V
         raise graph_error("only one size may be -1", op="reshape", got=str(shape))
     if free:
         row_size = product(tuple(n for i, n in enumerate(sizes) if i != free[0]))
-        size = _remaining(value, row_size, sizes)
+        size = _inferred_size(value, row_size, sizes)
         sizes = (*sizes[: free[0]], size, *sizes[free[0] + 1 :])
     else:
         value, sizes = with_free_sizes(value, sizes)
@@ -211,7 +211,7 @@ def reshape(x: ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> V
     return _reshape(value, shape=sizes)
 
 
-def _remaining(value: Value, row_size: Size, sizes: Shape) -> Size:
+def _inferred_size(value: Value, row_size: Size, sizes: Shape) -> Size:
     """Return the size that -1 stands for.
 
     Raises GraphError if the other sizes cannot divide the number of elements.

@@ -153,7 +153,7 @@ def kaiser(M: SizeLike, beta: ArrayLike) -> Value:
     return _filled_window(M, shape)
 
 
-def _spaced(values: Sequence[ArrayLike], to: DTypeLike | None = None) -> list[Value]:
+def _as_floats(values: Sequence[ArrayLike], to: DTypeLike | None = None) -> list[Value]:
     """The numbers as strong floating-point values of one dtype.
 
     If all are Python numbers, they take the dtype `to` that the result will have, if
@@ -192,14 +192,14 @@ def linspace(
     count = as_size(num, "a number of points")
     if isinstance(count, int) and count < 0:
         raise graph_error(f"negative size {count}", op="linspace")
-    a, b = _spaced([start, stop], dtype)
+    a, b = _as_floats([start, stop], dtype)
     rank = max(a.type.rank, b.type.rank)
     at = normal_axis(axis, rank + 1, "linspace")
     behind = tuple(range(1, rank + 1))
-    index = F.expand_dims(_counted(count), behind) if rank else _counted(count)
+    index = F.expand_dims(_count_up(count), behind) if rank else _count_up(count)
     gaps = dims.maximum(0, count - 1 if endpoint else count)
     step = (b - a) / size_value(dims.maximum(1, gaps))
-    points = a + cast(index, a.dtype) * _unless_none(step, gaps, 0)
+    points = a + cast(index, a.dtype) * _step_or_alone(step, gaps, 0)
     if endpoint:
         last = F.logical_and(F.equal(index, size_value(count - 1)), index > 0)
         points = F.where(last, b, points)
@@ -207,17 +207,17 @@ def linspace(
     if dtype is not None:
         to = dtype_of(dtype)
         points = cast(F.floor(points) if is_integer(to) else points, to)
-    return (points, _unless_none(step, gaps, np.nan)) if retstep else points
+    return (points, _step_or_alone(step, gaps, np.nan)) if retstep else points
 
 
-def _unless_none(step: Value, gaps: Size, alone: float) -> Value:
+def _step_or_alone(step: Value, gaps: Size, alone: float) -> Value:
     """Return `step`, or `alone` if a single point leaves no gaps to step over."""
     if less_equal(1, gaps) is True:
         return step
     return F.where(F.equal(size_value(gaps), 0), alone, step)
 
 
-def _counted(count: Size) -> Value:
+def _count_up(count: Size) -> Value:
     """The numbers 0, 1, ... count - 1; a call raises if `count` is negative."""
     reason, numbers = "the number of points must not be negative", size_value(count)
     return F._at_most(0, count, reason, F.arange(numbers), "linspace")
@@ -237,7 +237,7 @@ def logspace(
     base_value = as_value(base)
     if base_value.type.rank:
         base_value = F.expand_dims(base_value, axis)
-    first, last = _spaced([start, stop], dtype)
+    first, last = _as_floats([start, stop], dtype)
     powers = F.power(base_value, F.linspace(first, last, num, endpoint, axis=axis))
     return powers if dtype is None else powers.astype(dtype)
 
@@ -256,7 +256,7 @@ def geomspace(
     Complex numbers lie on a spiral. The ends are exact. Floating point keeps its
     precision, as in JAX, whereas `numpy.geomspace` computes in float64.
     """
-    a, b = F.broadcast_arrays(*_spaced([start, stop], dtype))
+    a, b = F.broadcast_arrays(*_as_floats([start, stop], dtype))
     sign = F.sign(a)
     first, last = a / sign, b / sign  # so that a spiral starts at angle 0
     exponents = F.linspace(F.log10(first), F.log10(last), num, endpoint, axis=axis)

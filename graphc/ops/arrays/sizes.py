@@ -70,15 +70,15 @@ def known(x: ArrayLike) -> Known | None:
         return None
     array = literal_of(value)
     sizes = known_sizes(value) if array is None else array
-    return None if sizes is None else _nested(sizes.tolist())
+    return None if sizes is None else _as_tuples(sizes.tolist())
 
 
-def _nested(sizes: Any) -> Known | None:
+def _as_tuples(sizes: Any) -> Known | None:
     """Turn lists into tuples; return None if a size in them depends on data."""
     if not isinstance(sizes, list):
         size: Size = sizes
         return size if _is_known_at_call(size) else None
-    parts = [_nested(part) for part in sizes]
+    parts = [_as_tuples(part) for part in sizes]
     return None if None in parts else tuple(p for p in parts if p is not None)
 
 

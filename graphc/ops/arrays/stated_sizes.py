@@ -39,7 +39,7 @@ _specify_shape.emit("{x}")
 _specify_shape.sizes = lambda x, **_: x
 _specify_shape.views = views_of_inputs
 _specify_shape.linear = True
-_specify_shape.vjp(lambda g, x, **_: (sized(g, x.type.shape),))
+_specify_shape.vjp(lambda g, x, **_: (state_shape(g, x.type.shape),))
 _specify_shape.batch(
     lambda n, batched, x, *, shape, kind: _specify_shape(
         x, shape=(None, *shape), kind=kind
@@ -64,10 +64,10 @@ def _(pad: Padding, x: PaddedValue, **_: Param) -> PaddedValue:
 @public()
 def specify_shape(x: ArrayLike, shape: ShapeLike) -> Value:
     """State the sizes of `x` (None states nothing); they are checked at each call."""
-    return sized(x, shape, "stated")
+    return state_shape(x, shape, "stated")
 
 
-def sized(x: ArrayLike, shape: ShapeLike, kind: ErrorKind = "shape") -> Value:
+def state_shape(x: ArrayLike, shape: ShapeLike, kind: ErrorKind = "shape") -> Value:
     """Do the same as `specify_shape`, with `kind` as the kind of error of a call."""
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     stated = tuple(None if n is None else as_size(n) for n in sizes)
@@ -79,4 +79,4 @@ def sized(x: ArrayLike, shape: ShapeLike, kind: ErrorKind = "shape") -> Value:
     return _specify_shape(value, shape=stated, kind=kind)
 
 
-enroll(sized, "_sized")
+enroll(state_shape, "_sized")

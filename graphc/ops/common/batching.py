@@ -12,12 +12,12 @@ from graphc.ir.sizes.dims import Size
 Batched = Sequence[bool]
 
 
-def spread(n: Size, batched: bool, x: Value) -> Value:
+def with_batch(n: Size, batched: bool, x: Value) -> Value:
     """Return `x` with the batch axis first, repeated along it unless `batched`."""
     return x if batched else F.broadcast_to(x, (n, *x.type.shape))
 
 
-def lined_up(batched: Batched, values: Sequence[Value]) -> list[Value]:
+def align_batches(batched: Batched, values: Sequence[Value]) -> list[Value]:
     """Insert axes of size 1 after the batch axis, so that batched values broadcast."""
     ranks = [v.type.rank - b for v, b in zip(values, batched, strict=True)]
     most = max(ranks)
@@ -29,7 +29,7 @@ def lined_up(batched: Batched, values: Sequence[Value]) -> list[Value]:
 
 def where_each(mask: Value, new: Value, old: Value) -> Value:
     """For each example, `new` where its `mask` holds, else `old`."""
-    elements: Value = F.where(*lined_up((True,) * 3, (mask, new, old)))
+    elements: Value = F.where(*align_batches((True,) * 3, (mask, new, old)))
     return elements
 
 
@@ -49,7 +49,7 @@ def batch_with_axes(primitive: Primitive, *names: str) -> None:
         return primitive(x, **(params | moved))
 
 
-def batch_behind(primitive: Primitive) -> None:
+def batch_last_axes(primitive: Primitive) -> None:
     """Define the batching rule of an op on the last axes, applied at each index before.
 
     All inputs must have the same leading axes, or none at all if not batched.
@@ -57,5 +57,5 @@ def batch_behind(primitive: Primitive) -> None:
 
     @primitive.batch
     def _(n: Size, batched: Batched, *inputs: Value, **params: Param) -> Value:
-        spread_out = map(spread, [n] * len(inputs), batched, inputs)
+        spread_out = map(with_batch, [n] * len(inputs), batched, inputs)
         return primitive(*spread_out, **params)

@@ -43,13 +43,13 @@ def checks_of(node: Node, check: Checking) -> BoundsRule | None:
     return None if check == "index" and rule.kind == "matrix" else rule
 
 
-def tells(type: TensorType) -> bool:
+def is_reporting(type: TensorType) -> bool:
     """Whether a condition is a vector of numbers."""
     count = type.shape[0] if type.rank == 1 else 0
     return is_integer(type.dtype) and isinstance(count, int) and count > 0
 
 
-def telling(wrong: Value, index: Value, *sizes: ArrayLike) -> Value:
+def reporting(wrong: Value, index: Value, *sizes: ArrayLike) -> Value:
     """A condition that fails if any element is `wrong`, and says what it found.
 
     It is a vector: whether something is wrong, then the largest wrong index and the
@@ -63,7 +63,7 @@ def telling(wrong: Value, index: Value, *sizes: ArrayLike) -> Value:
     return report
 
 
-def never_failed(condition: Value) -> Value:
+def held_like(condition: Value) -> Value:
     """A condition that holds, of the same type as `condition`."""
     if condition.type.rank == 0:
         return as_value(True)

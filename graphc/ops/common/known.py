@@ -19,16 +19,16 @@ from graphc.ops.common.broadcasting import Ufunc
 KnownSizes = Any  # an object array of sizes, or a single one
 
 
-def each(function: Callable[..., object], count: int) -> Callable[..., KnownSizes]:
+def by_item(function: Callable[..., object], count: int) -> Callable[..., KnownSizes]:
     """A rule that applies a function of `count` sizes element by element."""
     return np.frompyfunc(function, count, 1)
 
 
-minima: Callable[..., KnownSizes] = each(dims.minimum, 2)
-maxima: Callable[..., KnownSizes] = each(dims.maximum, 2)
+minima: Callable[..., KnownSizes] = by_item(dims.minimum, 2)
+maxima: Callable[..., KnownSizes] = by_item(dims.maximum, 2)
 
 
-def numbers(sizes: KnownSizes) -> NDArray | None:
+def as_numbers(sizes: KnownSizes) -> NDArray | None:
     """The sizes as an array of int64; None if one is symbolic or too large."""
     array = np.asarray(sizes, dtype=object)
     if not all(type(n) is int and -(2**63) <= n < 2**63 for n in array.flat):
@@ -36,11 +36,11 @@ def numbers(sizes: KnownSizes) -> NDArray | None:
     return array.astype("int64")
 
 
-def of_numbers(function: Callable[..., object]) -> Callable[..., KnownSizes]:
+def by_numpy(function: Callable[..., object]) -> Callable[..., KnownSizes]:
     """A rule that applies a NumPy function if all sizes are numbers."""
 
     def rule(*sizes: KnownSizes, **params: Param) -> KnownSizes:
-        arrays = [numbers(n) for n in sizes]
+        arrays = [as_numbers(n) for n in sizes]
         if any(n is None for n in arrays):
             return None
         return np.asarray(function(*arrays, **params)).astype(object)
@@ -48,7 +48,7 @@ def of_numbers(function: Callable[..., object]) -> Callable[..., KnownSizes]:
     return rule
 
 
-def folded(function: Ufunc) -> Callable[..., KnownSizes]:
+def by_fold(function: Ufunc) -> Callable[..., KnownSizes]:
     """A rule for the reduction by a function of two sizes."""
 
     def rule(x: KnownSizes, *, axes: Sequence[int], keepdims: bool) -> KnownSizes:
@@ -61,41 +61,43 @@ def folded(function: Ufunc) -> Callable[..., KnownSizes]:
     return rule
 
 
-def running(function: Ufunc) -> Callable[..., KnownSizes]:
+def by_scan(function: Ufunc) -> Callable[..., KnownSizes]:
     """A rule for the cumulative form of a function of two sizes."""
     return lambda x, axis: function.accumulate(x, axis=axis)
 
 
-def _places(
+def _known_places(
     x: KnownSizes, indices: Sequence[KnownSizes], axes: Sequence[int]
 ) -> tuple[object, ...] | None:
     """The index for known positions; None if one is unknown or out of bounds."""
     items: list[Any] = [slice(None)] * x.ndim
     for axis, index in zip(axes, indices, strict=True):
-        positions, n = numbers(index), x.shape[axis]
+        positions, n = as_numbers(index), x.shape[axis]
         if positions is None or not np.all((-n <= positions) & (positions < n)):
             return None
         items[axis] = positions
     return tuple(items)
 
 
-def taken(
+def gathered_sizes(
     x: KnownSizes, *indices: KnownSizes, axes: Sequence[int], inside: ArrayLike
 ) -> KnownSizes:
     """The rule of a read at known positions."""
-    places = _places(x, indices, axes)
+    places = _known_places(x, indices, axes)
     return None if places is None else x[places]
 
 
-def repeated(x: KnownSizes, counts: KnownSizes, *, total: int, axis: int) -> KnownSizes:
+def repeated_sizes(
+    x: KnownSizes, counts: KnownSizes, *, total: int, axis: int
+) -> KnownSizes:
     """The rule of repeats by known counts."""
-    known_counts = numbers(counts)
+    known_counts = as_numbers(counts)
     if known_counts is None or known_counts.min(initial=0) < 0:
         return None
     return np.repeat(x, known_counts, axis)
 
 
-def written(
+def scattered_sizes(
     x: KnownSizes,
     v: KnownSizes,
     *indices: KnownSizes,
@@ -104,7 +106,7 @@ def written(
     inside: Value,
 ) -> KnownSizes:
     """The rule of a write at known positions."""
-    places = _places(x, indices, axes)
+    places = _known_places(x, indices, axes)
     if places is None or how != "set":
         return None
     new = x.copy()

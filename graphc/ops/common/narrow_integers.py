@@ -23,7 +23,7 @@ def is_narrow(value: Value) -> bool:
     return is_integer(value.dtype) and value.dtype.itemsize == 1
 
 
-def wraps(nodes: Iterable[Node]) -> bool:
+def may_overflow(nodes: Iterable[Node]) -> bool:
     """Whether a program computes 8-bit integers that may overflow."""
     fit = OP.maximum, OP.minimum, OP.where  # results fit if the operands do
     return any(
@@ -41,13 +41,13 @@ def is_converted_apart(node: Node) -> bool:
     return not reads_apart and is_narrow(x) and _is_computed(x)
 
 
-def apart_from_reductions(p: Printing) -> str:
+def converted_text(p: Printing) -> str:
     """The text of a conversion's input, made 16 bits wide first if XLA needs that."""
     is_apart = p.xp != "np" and is_converted_apart(p.node)
     return p.inputs[0] + (_WIDER if is_apart else "")
 
 
-def of_wider(p: Printing, array: str) -> tuple[str, str]:
+def widened_text(p: Printing, array: str) -> tuple[str, str]:
     """The text of an extreme's operand, and a suffix for its result.
 
     `array` is the text of the first input's elements. If XLA would go wrong, it is

@@ -12,7 +12,7 @@ from graphc.ir.types import INT32
 from graphc.ops.common.padding import Padding
 
 
-def number(pad: Padding, size: Size) -> Value:
+def as_int32(pad: Padding, size: Size) -> Value:
     """A true size as int32."""
     return cast(pad.length(size), INT32)
 
@@ -22,7 +22,7 @@ def is_known(pad: Padding, size: Size) -> bool:
     return all(equal(n, size) is True for n in (pad.exact(size), pad.stored(size)))
 
 
-def places(size: Size) -> Value:
+def iota(size: Size) -> Value:
     """The positions 0, 1, 2 ... on an axis of this size, as int32."""
     positions: Value = F.arange(F.size_value(size), dtype="int32")
     return positions
@@ -36,7 +36,7 @@ def nonempty(x: Value, axis: int) -> Value:
     return longer_array
 
 
-def read(x: Value, axis: int, at: Value) -> Value:
+def read_at(x: Value, axis: int, at: Value) -> Value:
     """The elements at these places of an axis; any element for places outside of it."""
     elements: Value = F._gather(nonempty(x, axis), at, axes=(axis,), inside=(False,))
     return elements
@@ -56,14 +56,14 @@ def moved(
 
     They stand `step` places apart there, and all other places hold `fill`.
     """
-    at = places(size) - start
+    at = iota(size) - start
     inside = at >= 0
     if not is_one(step):
         apart = cast(as_value(size_value(step)), INT32)
         inside, at = F.logical_and(inside, at % apart == 0), at // apart
-    inside = F.logical_and(inside, at < number(pad, n))
+    inside = F.logical_and(inside, at < as_int32(pad, n))
     inside = F.expand_dims(inside, tuple(range(1, x.type.rank - axis)))
-    row: Value = F.where(inside, read(x, axis, at), as_value(fill))
+    row: Value = F.where(inside, read_at(x, axis, at), as_value(fill))
     return row
 
 
@@ -72,7 +72,7 @@ def flat_places(pad: Padding, shape: Sequence[Size]) -> Value:
     place = as_value(np.zeros((1,) * len(shape), "int32"))
     for axis, n in enumerate(shape):
         others = tuple(a for a in range(len(shape)) if a != axis)
-        place = place * number(pad, n) + F.expand_dims(pad.positions(n), others)
+        place = place * as_int32(pad, n) + F.expand_dims(pad.positions(n), others)
     numbers: Value = F.broadcast_to(place, tuple(map(pad.stored, shape)))
     return numbers
 
@@ -86,7 +86,7 @@ def at_flat_places(
     """
     coordinates = []
     for n in reversed(shape):
-        length = F.maximum(number(pad, n), 1)
+        length = F.maximum(as_int32(pad, n), 1)
         coordinates.append(F.remainder(place, length))
         place = F.floor_divide(place, length)
     axes = tuple(range(first, first + len(shape)))

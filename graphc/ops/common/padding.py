@@ -136,7 +136,7 @@ class Padding:
     def filled(self, x: PaddedValue, axes: Iterable[int], number: ArrayLike) -> Value:
         """The stored value with `number` in the padding of these axes."""
         fill = np.asarray(number).astype(x.value.dtype)
-        wrong = [a for a in x.ragged(axes) if not _holds(x.fill.get(a), fill)]
+        wrong = [a for a in x.ragged(axes) if not _is_number(x.fill.get(a), fill)]
         if not wrong:
             return x.value
         if x.value.node.primitive is OP.transpose:  # one mask, if that is filled too
@@ -161,7 +161,7 @@ class Padding:
         return PaddedValue(value, self.node.outputs[index].type, fill=dict(fill))
 
 
-def _holds(padding: Element | None, fill: NDArray) -> bool:
+def _is_number(padding: Element | None, fill: NDArray) -> bool:
     """Whether padding holds this very number, bit by bit but for the sign of zeros."""
     if padding is None:
         return False
@@ -173,7 +173,9 @@ def _holds(padding: Element | None, fill: NDArray) -> bool:
 def _are_same(one: Sequence[Element | None], other: Sequence[Element | None]) -> bool:
     """Whether two lists have the same elements; None (not known) matches only None."""
     pairs = zip(one, other, strict=True)
-    return all(a is b or (b is not None and _holds(a, np.asarray(b))) for a, b in pairs)
+    return all(
+        a is b or (b is not None and _is_number(a, np.asarray(b))) for a, b in pairs
+    )
 
 
 def zeros_along(axes: Iterable[int], dtype: DType) -> Fill:
@@ -203,7 +205,7 @@ def elementwise(
     numbers: dict[int, list[Element | None]] = {}
     for axis in sorted({a + rank - r.type.rank for r in inputs for a in r.axes}):
         numbers[axis] = [_fill_at(r, axis - rank) for r in inputs]
-        number = _computed(node, numbers[axis])
+        number = _computed_fill(node, numbers[axis])
         if number is None:
             continue
         alike = [a for a in fill if _are_same([fill[a]], [number])]
@@ -220,7 +222,7 @@ def _fill_at(x: PaddedValue, axis: int) -> Element | None:
     return x.fill.get(axis + x.type.rank)
 
 
-def _computed(node: Node, numbers: Sequence[Element | None]) -> Element | None:
+def _computed_fill(node: Node, numbers: Sequence[Element | None]) -> Element | None:
     """The element that a node computes from the padding; None if it is not known."""
     dtype = node.outputs[0].dtype
     if node.primitive.chooses and numbers[0] is not None:
@@ -246,7 +248,7 @@ def constant_fill(x: Value, rank: int) -> dict[int, Element]:
 
 
 
-def last(dtype: DType) -> Element:
+def last_number(dtype: DType) -> Element:
     """The number that sorts last in ascending order, where NaN comes last."""
     if dtype.kind == "c":
         return complex(np.nan, np.nan)

@@ -15,7 +15,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.op import Printing
 from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import JaxArray, is_float, product
-from graphc.ops.common.narrow_integers import of_wider
+from graphc.ops.common.narrow_integers import widened_text
 
 
 def extreme_along(
@@ -26,18 +26,18 @@ def extreme_along(
     `options` are those that all reductions have.
     """
     start = f"initial={initial}" if initial else ""
-    x, end = of_wider(p, p.inputs[0])
+    x, end = widened_text(p, p.inputs[0])
     arguments = ", ".join([x, *filter(None, [options, start])])
-    if asks_a_sum(p) and not p.on_mesh:
+    if finds_nan_by_sum(p) and not p.on_mesh:
         return f"{p.helper(extreme)}(jax, jnp.{function}, {arguments})"
     text = f"{p.xp}.{function}({arguments}){end}"
     sizes = [p.node.inputs[0].type.shape[axis] for axis in axes]
     may_be_spread = p.lays_by_hand or any(isinstance(n, Dim) for n in sizes)
     has_nan = f"jnp.isnan({p.inputs[0]}).any({options})"
-    return text if p.is_shift and not may_be_spread else keeping_nan(p, text, has_nan)
+    return text if p.is_shift and not may_be_spread else nan_kept(p, text, has_nan)
 
 
-def asks_a_sum(p: Printing) -> bool:
+def finds_nan_by_sum(p: Printing) -> bool:
     """Whether an extreme on one device looks for NaN only if a sum is NaN."""
     return p.xp == "jnp" and may_lose_nan(p) and not p.is_shift
 
@@ -50,7 +50,7 @@ def may_lose_nan(p: Printing) -> bool:
     return is_float(x.dtype) and not is_small
 
 
-def keeping_nan(p: Printing, text: str, has_nan: str) -> str:
+def nan_kept(p: Printing, text: str, has_nan: str) -> str:
     """Replace extremes of floats by NaN where `has_nan` holds, on a mesh."""
     on_mesh = p.on_mesh and is_float(p.node.outputs[0].dtype)
     return f"jnp.where({has_nan}, jnp.nan, {text})" if on_mesh else text
@@ -85,7 +85,7 @@ def extreme(
     return jax.lax.platform_dependent(x, result, cpu=checked, default=passed)
 
 
-def apart(p: Printing) -> str:
+def target_text(p: Printing) -> str:
     """The text of the array that a node writes to, computed before it on a mesh."""
     x = p.inputs[0]
     computed = p.node.inputs[0].node.primitive is not INPUT

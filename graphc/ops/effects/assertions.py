@@ -20,8 +20,8 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import Param, Text
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, ConcreteArray, TensorType
-from graphc.ops.common.batching import Batched, spread
-from graphc.ops.common.conditions import first_failure, tells
+from graphc.ops.common.batching import Batched, with_batch
+from graphc.ops.common.conditions import first_failure, is_reporting
 from graphc.ops.common.padding import PaddedValue, Padding
 
 EXCEPTIONS: dict[str, type[Exception]] = {  # those that checks may raise, by name
@@ -40,7 +40,9 @@ def _assert_(
     The condition is a bool, or a vector made by `telling` whose numbers the message
     shows.
     """
-    if not tells(condition.type) and (condition.dtype != BOOL or condition.type.rank):
+    if not is_reporting(condition.type) and (
+        condition.dtype != BOOL or condition.type.rank
+    ):
         raise type_error("the condition must be a bool scalar")
     if error.content and error.content not in EXCEPTIONS:
         problem = f"there is no exception class {error.content!r} here"
@@ -68,7 +70,7 @@ def _(
 @_assert_.batch
 def _(n: Size, batched: Batched, x: Value, condition: Value, **params: Param) -> Value:
     test = first_failure(condition) if batched[1] else condition
-    return _assert_(spread(n, batched[0], x), test, **params)
+    return _assert_(with_batch(n, batched[0], x), test, **params)
 
 
 @_assert_.padding
@@ -112,7 +114,7 @@ def assert_(
     is not dropped under jit: its flag is read where its segment ends.
     """
     text = str(message)
-    name = "" if error is CallError else _named(error, text)
+    name = "" if error is CallError else _exception_name(error, text)
     x, test = strong(as_value(value)), all_of(as_value(condition))
     known = known_sizes(test)
     holds: Any = 0 if known is None else known[()]
@@ -129,7 +131,7 @@ def all_of(condition: Value) -> Value:
     return condition if of_one else F.all(condition)
 
 
-def _named(error: object, message: str) -> str:
+def _exception_name(error: object, message: str) -> str:
     """The name under which an exception class is found when the check fails.
 
     Raises GraphError if the class cannot be raised with a message alone.

@@ -82,7 +82,7 @@ def _types(function: ForeignFunction, shapes: Sequence[Size]) -> tuple[TensorTyp
     return tuple(types)
 
 
-def _called(p: Printing) -> str:
+def _print_call(p: Printing) -> str:
     content = p.node.params["function"].content
     run = content.on_host if p.xp == "np" else content.run
     arrays = ", ".join(p.inputs) + "," * (len(p.inputs) == 1)
@@ -91,7 +91,7 @@ def _called(p: Printing) -> str:
 
 
 FOREIGN = _foreign
-_foreign.emit(_called)
+_foreign.emit(_print_call)
 _foreign.several = True
 _foreign.on_host = False
 _foreign.selective = True
@@ -126,7 +126,7 @@ def _(
     types = _types(function.content, shapes)
     parts = g if isinstance(g, tuple) else (g,)
     pairs = [(c, t) for c, t in zip(parts, types, strict=True) if is_inexact(t.dtype)]
-    cotangents = [_zeros(t) if c is None else c for c, t in pairs]
+    cotangents = [_zeros_of_type(t) if c is None else c for c, t in pairs]
     follows = [w and is_inexact(v.dtype) for v, w in zip(values, needed, strict=True)]
     results = iter(
         foreign(
@@ -139,7 +139,7 @@ def _(
     return tuple(next(results) if w else None for w in follows)
 
 
-def _zeros(type: TensorType) -> Value:
+def _zeros_of_type(type: TensorType) -> Value:
     zeros: Value = F.zeros(tuple(map(F.size_value, type.shape)), type.dtype)
     return zeros
 

@@ -58,11 +58,11 @@ class HostCall:
         arrays = [*map(np.asarray, arrays)]
         sizes = arrays.pop().tolist() if self._vary else []
         pairs = zip(arrays, self.taken, strict=True)
-        cut = [_cut(x, _true(x.shape, places, sizes)) for x, places in pairs]
+        cut = [_cut_to(x, _true_shape(x.shape, places, sizes)) for x, places in pairs]
         results = [*map(np.asarray, self.function.call(*cut))]
         stored = self._apart(shapes)
         parts = zip(results, stored, self.results, strict=True)
-        return [_stored(x, to, _true(to, at, sizes)) for x, to, at in parts]
+        return [_pad_to(x, to, _true_shape(to, at, sizes)) for x, to, at in parts]
 
     def run(self, shapes: Sequence[int], arrays: Sequence[JaxArray]) -> list[JaxArray]:
         """Compute the results within a program that JAX compiles."""
@@ -90,18 +90,18 @@ class HostCall:
         return [tuple(next(remaining) for _ in places) for places in self.results]
 
 
-def _true(
+def _true_shape(
     stored: Sequence[int], places: Sequence[SizePlace], sizes: Sequence[int]
 ) -> tuple[int, ...]:
     pairs = zip(stored, places, strict=True)
     return tuple(n if place is None else sizes[place] for n, place in pairs)
 
 
-def _cut(array: NDArray, shape: tuple[int, ...]) -> NDArray:
+def _cut_to(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
-def _stored(array: NDArray, stored: tuple[int, ...], shape: tuple[int, ...]) -> NDArray:
+def _pad_to(array: NDArray, stored: tuple[int, ...], shape: tuple[int, ...]) -> NDArray:
     """Pad a result to the shape in which it is stored.
 
     Raises ValueError if the result does not have the shape `shape`.
@@ -129,7 +129,7 @@ def _host_call(
     )
 
 
-def _called(p: Printing) -> str:
+def _print_call(p: Printing) -> str:
     content: HostCall = p.node.params["call"].content
     run = content.on_host if p.xp == "np" else content.run
     arrays = ", ".join(p.inputs) + "," * (len(p.inputs) == 1)
@@ -139,7 +139,7 @@ def _called(p: Printing) -> str:
 
 HOST_CALL = _host_call
 CALLS = FOREIGN, HOST_CALL  # ops that may raise errors of user functions
-_host_call.emit(_called)
+_host_call.emit(_print_call)
 _host_call.several = True
 _host_call.on_host = False
 _host_call.no_gradient("JAX has no gradients of functions that it calls on the host")

@@ -77,26 +77,26 @@ def with_sharding(x: ArrayLike, axes: Iterable[str | None]) -> Value:
     result is `x` as it is; `explain()` says so.
     """
     value = strong(as_value(x))
-    return _with_sharding(value, axes=_texts(axes))
+    return _with_sharding(value, axes=_axis_texts(axes))
 
 
-def _texts(axes: object) -> AxisNames:
+def _axis_texts(axes: object) -> AxisNames:
     """The axes as a param; raises GraphError if they are no row of names."""
     names = axes if isinstance(axes, Iterable) else None
     if names is None or isinstance(axes, str):
-        raise _no_axes(axes)
-    return tuple([_text(name, axes) for name in names])
+        raise _axes_error(axes)
+    return tuple([_axis_text(name, axes) for name in names])
 
 
-def _text(name: object, axes: object) -> Text:
+def _axis_text(name: object, axes: object) -> Text:
     if name is None:
         return WHOLE
     if not isinstance(name, str) or name in (WHOLE.content, FREE.content):
-        raise _no_axes(axes)
+        raise _axes_error(axes)
     return Text(name)
 
 
-def _no_axes(axes: object) -> Exception:
+def _axes_error(axes: object) -> Exception:
     return graph_error(
         "needs the name of an axis of the mesh, or None, for each axis of the array",
         op="with_sharding",

@@ -10,7 +10,7 @@ from graphc.ir.graph.op import Emit, Printing
 from graphc.ir.sizes.dims import Size
 from graphc.ir.sizes.truths import at_most, below, differ, same
 from graphc.ir.types import JaxArray
-from graphc.ops.common.known import each
+from graphc.ops.common.known import by_item
 from graphc.ops.elementwise.declare import elementwise
 
 _NO_GRADIENT = "its results are bools or integers"
@@ -56,7 +56,7 @@ for _name, (_sign, _compares, _truth) in _COMPARE.items():
         f"{{x}} {_sign} {{y}}",
         _ufunc,
         compares=_compares,
-        sizes=each(_truth, 2),
+        sizes=by_item(_truth, 2),
         jax=_in_jax(_sign),
         no_gradient=_NO_GRADIENT,
     )

@@ -67,8 +67,8 @@ from graphc.ops.common.broadcasting import (
     promoted,
     weak_key,
 )
-from graphc.ops.common.known import KnownSizes, each
-from graphc.ops.common.narrow_integers import apart_from_reductions
+from graphc.ops.common.known import KnownSizes, by_item
+from graphc.ops.common.narrow_integers import converted_text
 from graphc.ops.common.padding import ELEMENTS
 
 
@@ -80,16 +80,16 @@ def elementwise_rule(ufunc: Ufunc) -> Callable[..., TensorType]:
     def unary(x: Array) -> TensorType:
         operand = x.type
         dtype = of_own[operand.dtype] or _exact_loop(ufunc, (operand.dtype,))
-        return _result(operand, dtype, operand.shape, operand.weak)
+        return _output_type(operand, dtype, operand.shape, operand.weak)
 
     def binary(x: Array, y: Array) -> TensorType:
         first, second = x.type, y.type
         dtype = of_own[first.dtype] if first.dtype is second.dtype else None
         dtype = dtype or _exact_loop(ufunc, (first.dtype, second.dtype))
         if first is second:
-            return _result(first, dtype, first.shape, first.weak)
+            return _output_type(first, dtype, first.shape, first.weak)
         shape = broadcast(first.shape, second.shape)
-        return _result(
+        return _output_type(
             first if shape is first.shape else second,
             *(dtype, shape, first.weak and second.weak),
         )
@@ -125,7 +125,7 @@ class _ByUfunc(dict[Ufunc, OwnLoops]):
 OWN_LOOPS = _ByUfunc()
 
 
-def _result(
+def _output_type(
     first: TensorType, dtype: DType, shape: tuple[Size, ...], weak: bool
 ) -> TensorType:
     """The type of the output: the object `first` itself if the two are equal."""
@@ -148,7 +148,7 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
     If all arguments are Python numbers or sizes, the result is a Python number too: a
     weak scalar.
     """
-    common = _own_dtype(args)
+    common = _strong_dtype(args)
     if common is not None and OWN_LOOPS[ufunc][common] is not None:
         return primitive.bind(args, {}).outputs[0]  # as below, where nothing converts
     values = [a if type(a) in NUMBERS else as_value(a) for a in args]
@@ -157,7 +157,7 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
         return _apply_weak(primitive, ufunc, [as_value(v) for v in values])
     loop = loop_dtypes(ufunc, keys)
     if loop is None:
-        raise _no_loop(primitive, values)
+        raise _loop_error(primitive, values)
     return primitive(
         *[
             cast(v, dtype) if isinstance(v, Value) else number_constant(v, dtype)
@@ -166,7 +166,7 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
     )
 
 
-def _own_dtype(args: tuple[object, ...]) -> DType | None:
+def _strong_dtype(args: tuple[object, ...]) -> DType | None:
     """The dtype that all arguments share as strong values; None if there is none."""
     common = None
     for arg in args:
@@ -183,13 +183,13 @@ def _apply_weak(primitive: Primitive, ufunc: Ufunc, values: list[Value]) -> Valu
     kinds = [INT64 if v.dtype.kind == "u" else v.dtype for v in values]
     loop = loop_dtypes(ufunc, tuple(kinds))
     if loop is None:
-        raise _no_loop(primitive, values)
+        raise _loop_error(primitive, values)
     values = [cast(v, dtype, True) for v, dtype in zip(values, loop, strict=False)]
     size = _weak_size(primitive, values) if is_integer(loop[-1]) else None
     return primitive(*values) if size is None else as_value(size_value(size))
 
 
-def _no_loop(primitive: Primitive, values: Sequence[Value]) -> Exception:
+def _loop_error(primitive: Primitive, values: Sequence[Value]) -> Exception:
     got = ", ".join(str(as_value(v).type) for v in values)
     return graph_error("no loop for these dtypes", op=primitive.name, got=got)
 
@@ -255,16 +255,16 @@ def elementwise(
         @public(name=name, method=method, doc=doc)
         def function(x: ArrayLike, y: ArrayLike, /) -> Value:  # type: ignore[misc]
             if compares is not None:
-                known = _beyond(compares, x, y)
+                known = _compare_beyond(compares, x, y)
                 if known is not None:
                     return known
-                x, y = _uncut(x, y), _uncut(y, x)
+                x, y = _strong_unless_fit(x, y), _strong_unless_fit(y, x)
             return apply(primitive, ufunc, (x, y))
 
     return function
 
 
-def _uncut(number: ArrayLike, other: ArrayLike) -> ArrayLike:
+def _strong_unless_fit(number: ArrayLike, other: ArrayLike) -> ArrayLike:
     """Make a weak integer strong unless it fits the integers it is compared with."""
     if not (isinstance(number, Value) and isinstance(other, Value)):
         return number
@@ -277,7 +277,7 @@ def _uncut(number: ArrayLike, other: ArrayLike) -> ArrayLike:
     )
 
 
-def _beyond(
+def _compare_beyond(
     compares: Callable[[int, int], bool], x: ArrayLike, y: ArrayLike
 ) -> Value | None:
     """Compare integers with a Python integer that is out of their dtype's range.
@@ -339,7 +339,7 @@ def _print_convert(p: Printing) -> str:
     dtype = p.code(p.node.params["dtype"])
     if p.node.inputs[0].type.weak:
         return f"{p.xp}.asarray({p.inputs[0]}, {dtype})"
-    return f"{apart_from_reductions(p)}.astype({dtype})"
+    return f"{converted_text(p)}.astype({dtype})"
 
 
 _convert.emit(_print_convert)
@@ -356,7 +356,7 @@ def _(g: Value, x: Value, *, dtype: DType, weak: bool) -> tuple[Value]:
 
 
 def _converted_sizes(x: KnownSizes, *, dtype: DType, weak: bool) -> KnownSizes:
-    return each(truth, 1)(x) if dtype == BOOL else x
+    return by_item(truth, 1)(x) if dtype == BOOL else x
 
 
 _convert.sizes, _convert.wraps = _converted_sizes, True
@@ -382,10 +382,10 @@ def astype(
     """The elements as `dtype`, as `numpy.ndarray.astype`; `copy` has no effect."""
     no_device(device, "astype")
     value, to = as_value(x), dtype_of(dtype)
-    return cast(_around(value, to) if is_integer(to) else value, to)
+    return cast(_wrapped(value, to) if is_integer(to) else value, to)
 
 
-def _around(x: Value, dtype: DType) -> Value:
+def _wrapped(x: Value, dtype: DType) -> Value:
     """Wrap a Python integer into the range of `dtype`, as a cast drops upper bits.
 
     Arrays stay as they are. Python floats keep all of their digits, which a float of
@@ -413,7 +413,7 @@ def _where(condition: Array, x: Array, y: Array) -> TensorType:
 
 _where.rounding = "none"
 _where.elementwise = _where.linear = _where.chooses = _where.picks = True
-_where.sizes = each(choose, 3)
+_where.sizes = by_item(choose, 3)
 
 
 def _where_range(node: Node) -> NamedRange:

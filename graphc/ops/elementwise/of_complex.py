@@ -27,7 +27,7 @@ def complex_sign_jax(jax: ModuleType, x: JaxArray) -> JaxArray:
     return jnp.where(far[0] ^ far[1], jax.lax.complex(*ends), jnp.sign(x))
 
 
-def _extreme(name: str) -> Emit:
+def _extreme_printer(name: str) -> Emit:
     def printed(p: Printing) -> str:
         x, y = p.inputs
         if p.node.outputs[0].dtype.kind != "c":
@@ -45,6 +45,6 @@ def _print_sign(p: Printing) -> str:
 
 
 OF_COMPLEX: dict[str, Emit] = {
-    **{name: _extreme(name) for name in ("maximum", "minimum", "fmax", "fmin")},
+    **{name: _extreme_printer(name) for name in ("maximum", "minimum", "fmax", "fmin")},
     "sign": _print_sign,
 }

@@ -22,7 +22,7 @@ from graphc.ir.types import (
     is_integer,
 )
 from graphc.ops.common.broadcasting import broadcast, promoted
-from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
 from graphc.ops.common.modes import require_mode
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.elementwise.numeric import from_parts
@@ -121,7 +121,7 @@ def interp(
     last = knots.shape[0] - 1
     i = F.searchsorted(knots, at, side="right") - 1
     i = F.clip(i, 0, F.maximum(last - 1, 0))
-    inside = _line(at, knots, values, i, F.minimum(i + 1, last))
+    inside = _interpolate(at, knots, values, i, F.minimum(i + 1, last))
     low = values[0] if left is None else left
     high = values[-1] if right is None else right
     inside = F.where(at < knots[0], low, F.where(at > knots[-1], high, inside))
@@ -129,11 +129,12 @@ def interp(
     return F.where(F.isnan(at), at, inside)
 
 
-def _line(at: Value, knots: Value, values: Value, i: Value, j: Value) -> Value:
+def _interpolate(at: Value, knots: Value, values: Value, i: Value, j: Value) -> Value:
     """The line through points i and j, with NumPy's results for infinite points."""
     if values.dtype.kind == "c":  # a part that is not finite must not spoil the other
         parts = (
-            _line(at, knots, part, i, j) for part in (F.real(values), F.imag(values))
+            _interpolate(at, knots, part, i, j)
+            for part in (F.real(values), F.imag(values))
         )
         return from_parts(*parts)
     x0, x1, y0, y1 = knots[i], knots[j], values[i], values[j]
@@ -207,7 +208,7 @@ def _choose_checks(node: Node) -> list[tuple[Value, str]]:
     index, count = node.inputs[0], len(node.inputs) - 1
     if node.params["mode"] != "clip":
         return []
-    report = telling(F.logical_or(index < 0, index >= count), index)
+    report = reporting(F.logical_or(index < 0, index >= count), index)
     return [(report, f"choose: a number is not in 0..{count - 1}: {{}}")]
 
 
@@ -233,12 +234,12 @@ def choose(
     if which.dtype == BOOL:
         which = cast(which, INT64)
     known = literal_of(which)
-    if mode == "raise" and known is not None and _outside(known, len(values)):
+    if mode == "raise" and known is not None and _is_any_outside(known, len(values)):
         raise graph_error(f"a number is not in 0..{len(values) - 1}", op="choose")
     if mode == "clip":
         which = F.clip(which, 0, len(values) - 1)
     return _choose(which, *values, mode="wrap" if mode == "wrap" else "clip")
 
 
-def _outside(numbers: NDArray, count: int) -> bool:
+def _is_any_outside(numbers: NDArray, count: int) -> bool:
     return bool(np.any((numbers < 0) | (numbers >= count)))

@@ -37,8 +37,8 @@ from graphc.ir.sizes.truths import (
     truth,
 )
 from graphc.ir.types import JaxArray, TensorType, is_integer
-from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
-from graphc.ops.common.known import KnownSizes, each, maxima, minima, of_numbers
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
+from graphc.ops.common.known import KnownSizes, by_item, by_numpy, maxima, minima
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
 from graphc.ops.elementwise.of_complex import OF_COMPLEX
 from graphc.ops.elementwise.powers import print_in_jax, print_in_numpy
@@ -66,7 +66,7 @@ def _bitwise(
             return function(x, y)
         return of_truths(x, y) if is_truth(x) and is_truth(y) else None
 
-    return each(rule, 2)
+    return by_item(rule, 2)
 
 
 def _power_rule(x: Array, y: Array) -> TensorType:
@@ -135,17 +135,17 @@ def _print_lcm(p: Printing) -> str:
 MOST_POWER = 8  # the largest power of a size that is written as a product
 
 
-def _scaled(derivative: Callable[[Value], Value]) -> Vjp:
+def _vjp_by_slope(derivative: Callable[[Value], Value]) -> Vjp:
     """The vjp of a function of one number: the cotangent times its derivative."""
     return lambda g, x: (g * derivative(x),)
 
 
-def _divided(divisor: Callable[[Value], Value]) -> Vjp:
+def _vjp_by_divisor(divisor: Callable[[Value], Value]) -> Vjp:
     """The vjp of a function of one number whose derivative is one over `divisor`."""
     return lambda g, x: (g / divisor(x),)
 
 
-def _zero(g: Value, *inputs: Value) -> Cotangents:
+def _vjp_zero(g: Value, *inputs: Value) -> Cotangents:
     """The vjp of a function that is constant almost everywhere."""
     return (None,) * len(inputs)
 
@@ -154,7 +154,7 @@ def _only_where(keep: Value, g: Value) -> Value:
     return F.where(keep, g, F.zeros_like(g))
 
 
-def _complement(x: Value) -> Value:
+def _one_minus_square(x: Value) -> Value:
     """1 - x**2 without cancellation near 1."""
     return (1 - x) * (1 + x)
 
@@ -258,7 +258,7 @@ _VJP: dict[str, Vjp] = {
     "subtract": lambda g, x, y: (g, -g),
     "multiply": lambda g, x, y: (g * y, g * x),
     "true_divide": _vjp_true_divide,
-    "floor_divide": _zero,
+    "floor_divide": _vjp_zero,
     "remainder": _vjp_remainder,
     "power": _vjp_power,
     "minimum": _vjp_larger(operator.lt),
@@ -267,35 +267,35 @@ _VJP: dict[str, Vjp] = {
     "positive": lambda g, x: (g,),
     "absolute": _vjp_absolute,
     "sign": _vjp_sign,
-    "square": _scaled(lambda x: 2 * x),
-    "sqrt": _divided(lambda x: 2 * F.sqrt(x)),
-    "cbrt": _divided(lambda x: 3 * F.square(F.cbrt(x))),
-    "reciprocal": _scaled(lambda x: -F.square(F.reciprocal(x))),
-    "exp": _scaled(lambda x: F.exp(x)),
-    "exp2": _scaled(lambda x: math.log(2) * F.exp2(x)),
-    "expm1": _scaled(lambda x: F.expm1(x) + 1),
-    "log": _divided(lambda x: x),
-    "log2": _divided(lambda x: math.log(2) * x),
-    "log10": _divided(lambda x: math.log(10) * x),
-    "log1p": _divided(lambda x: 1 + x),
-    "sin": _scaled(lambda x: F.cos(x)),
-    "cos": _scaled(lambda x: -F.sin(x)),
-    "tan": _scaled(lambda x: 1 + F.square(F.tan(x))),
-    "arcsin": _divided(lambda x: F.sqrt(_complement(x))),
-    "arccos": _divided(lambda x: -F.sqrt(_complement(x))),
-    "arctan": _divided(lambda x: 1 + F.square(x)),
-    "sinh": _scaled(lambda x: F.cosh(x)),
-    "cosh": _scaled(lambda x: F.sinh(x)),
-    "tanh": _scaled(lambda x: _complement(F.tanh(x))),
-    "arcsinh": _divided(lambda x: F.sqrt(1 + F.square(x))),
+    "square": _vjp_by_slope(lambda x: 2 * x),
+    "sqrt": _vjp_by_divisor(lambda x: 2 * F.sqrt(x)),
+    "cbrt": _vjp_by_divisor(lambda x: 3 * F.square(F.cbrt(x))),
+    "reciprocal": _vjp_by_slope(lambda x: -F.square(F.reciprocal(x))),
+    "exp": _vjp_by_slope(lambda x: F.exp(x)),
+    "exp2": _vjp_by_slope(lambda x: math.log(2) * F.exp2(x)),
+    "expm1": _vjp_by_slope(lambda x: F.expm1(x) + 1),
+    "log": _vjp_by_divisor(lambda x: x),
+    "log2": _vjp_by_divisor(lambda x: math.log(2) * x),
+    "log10": _vjp_by_divisor(lambda x: math.log(10) * x),
+    "log1p": _vjp_by_divisor(lambda x: 1 + x),
+    "sin": _vjp_by_slope(lambda x: F.cos(x)),
+    "cos": _vjp_by_slope(lambda x: -F.sin(x)),
+    "tan": _vjp_by_slope(lambda x: 1 + F.square(F.tan(x))),
+    "arcsin": _vjp_by_divisor(lambda x: F.sqrt(_one_minus_square(x))),
+    "arccos": _vjp_by_divisor(lambda x: -F.sqrt(_one_minus_square(x))),
+    "arctan": _vjp_by_divisor(lambda x: 1 + F.square(x)),
+    "sinh": _vjp_by_slope(lambda x: F.cosh(x)),
+    "cosh": _vjp_by_slope(lambda x: F.sinh(x)),
+    "tanh": _vjp_by_slope(lambda x: _one_minus_square(F.tanh(x))),
+    "arcsinh": _vjp_by_divisor(lambda x: F.sqrt(1 + F.square(x))),
     "arccosh": _vjp_arccosh,
-    "arctanh": _divided(_complement),
+    "arctanh": _vjp_by_divisor(_one_minus_square),
     "deg2rad": lambda g, x: (F.deg2rad(g),),
     "rad2deg": lambda g, x: (F.rad2deg(g),),
-    "floor": _zero,
-    "ceil": _zero,
-    "trunc": _zero,
-    "rint": _zero,
+    "floor": _vjp_zero,
+    "ceil": _vjp_zero,
+    "trunc": _vjp_zero,
+    "rint": _vjp_zero,
     "conjugate": lambda g, x: (F.conjugate(g),),
     "arctan2": _vjp_arctan2,
     "hypot": _vjp_hypot,
@@ -358,7 +358,7 @@ _ARITHMETIC: dict[str, tuple[str, Callable[..., Any] | None]] = {
     "true_divide": ("{x} / {y}", None),
     "floor_divide": ("{x} // {y}", operator.floordiv),
     "remainder": ("{x} % {y}", operator.mod),
-    "power": ("{x} ** {y}", each(_power_size, 2)),
+    "power": ("{x} ** {y}", by_item(_power_size, 2)),
     "minimum": ("{xp}.minimum({x}, {y})", minima),
     "maximum": ("{xp}.maximum({x}, {y})", maxima),
     "negative": ("-{x}", operator.neg),
@@ -382,8 +382,8 @@ _BITWISE: dict[str, tuple[str, Callable[..., KnownSizes]]] = {
     "bitwise_and": ("{x} & {y}", _bitwise(operator.and_, both)),
     "bitwise_or": ("{x} | {y}", _bitwise(operator.or_, either)),
     "bitwise_xor": ("{x} ^ {y}", _bitwise(operator.xor, one_of)),
-    "left_shift": ("{x} << {y}", each(lambda x, n: _shifted_size(x, n, True), 2)),
-    "right_shift": ("{x} >> {y}", each(lambda x, n: _shifted_size(x, n, False), 2)),
+    "left_shift": ("{x} << {y}", by_item(lambda x, n: _shifted_size(x, n, True), 2)),
+    "right_shift": ("{x} >> {y}", by_item(lambda x, n: _shifted_size(x, n, False), 2)),
     "invert": ("~{x}", lambda x: -1 - x),
 }
 for _name, (_text, _sizes) in _BITWISE.items():
@@ -406,16 +406,16 @@ _SAME_NAME = (
     "heaviside", "gcd", "lcm"
 )
 _KNOWN: dict[str, Callable[..., KnownSizes]] = {
-    "absolute": each(lambda x: maximum(x, -x), 1),
-    "sign": each(lambda x: at_most(1, x) - at_most(x, -1), 1),
+    "absolute": by_item(lambda x: maximum(x, -x), 1),
+    "sign": by_item(lambda x: at_most(1, x) - at_most(x, -1), 1),
     "square": lambda x: x * x,
-    "logical_not": each(lambda x: 1 - truth(x), 1),
-    "logical_and": each(both, 2),
-    "logical_or": each(either, 2),
-    "logical_xor": each(one_of, 2),
+    "logical_not": by_item(lambda x: 1 - truth(x), 1),
+    "logical_and": by_item(both, 2),
+    "logical_or": by_item(either, 2),
+    "logical_xor": by_item(one_of, 2),
     "conjugate": lambda x: x,
-    "gcd": of_numbers(np.gcd),
-    "lcm": of_numbers(np.lcm),
+    "gcd": by_numpy(np.gcd),
+    "lcm": by_numpy(np.lcm),
 }
 _METHODS = {"conjugate"}
 for _name in _SAME_NAME:
@@ -439,7 +439,7 @@ def _power_checks(node: Node) -> list[tuple[Value, str]]:
     exponent = node.inputs[1]
     if exponent.dtype.kind != "i" or literal_of(exponent) is not None:
         return []
-    report = telling(exponent < 0, exponent)
+    report = reporting(exponent < 0, exponent)
     return [(report, "power: a negative power of an integer is not an integer: {}")]
 
 

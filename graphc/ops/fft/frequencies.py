@@ -22,9 +22,9 @@ from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, TensorType, dtype_of, is_float
 from graphc.ops.common.batching import batch_with_axes
-from graphc.ops.common.padded_reads import number, places, read
+from graphc.ops.common.padded_reads import as_int32, iota, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.fft.transforms import points
+from graphc.ops.fft.transforms import checked_points
 
 FLOAT16 = np.dtype("float16")
 
@@ -51,10 +51,10 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], back: bool) -> Val
     known = tuple(a for a in axes if a not in x.axes)
     value = _fftshift(x.value, axes=known, back=back) if known else x.value
     for axis in x.ragged(axes):
-        n = F.maximum(number(pad, x.type.shape[axis]), 1)
+        n = F.maximum(as_int32(pad, x.type.shape[axis]), 1)
         by = n // 2 if back else n - n // 2
-        at = places(pad.stored(x.type.shape[axis])) + by
-        value = read(value, axis, at % n)
+        at = iota(pad.stored(x.type.shape[axis])) + by
+        value = read_at(value, axis, at % n)
     return value
 
 
@@ -110,7 +110,7 @@ def fftfreq(
     The dtype is that of `d`, or the default float if `d` is a Python number.
     """
     no_device(device, "fft.fftfreq")
-    size = points(n, "fft.fftfreq")
+    size = checked_points(n, "fft.fftfreq")
     half = size // 2
     numbers = F.arange(size_value(-half), size_value(size - half))
     return _frequencies(ifftshift(numbers), size, d, dtype)
@@ -127,5 +127,5 @@ def rfftfreq(
 ) -> Value:
     """The frequencies of `rfft` for `n` points at a distance of `d`."""
     no_device(device, "fft.rfftfreq")
-    size = points(n, "fft.rfftfreq")
+    size = checked_points(n, "fft.rfftfreq")
     return _frequencies(F.arange(size_value(size // 2 + 1)), size, d, dtype)

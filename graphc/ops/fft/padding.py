@@ -14,7 +14,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, maximum, minimum
 from graphc.ir.types import INT64
-from graphc.ops.common.padded_reads import is_known, number, places, read
+from graphc.ops.common.padded_reads import as_int32, iota, is_known, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.fft.transforms import FFT
 
@@ -40,11 +40,11 @@ def _(
     steps = [(n, axis, plain) for n, axis in true]
     steps[-1] = (*steps[-1][:2], kind)
     for n, axis, step in steps if kind == "irfft" else reversed(steps):
-        value = _along(pad, value, x.type.shape[axis], n, axis, step, norm)
+        value = _transform_axis(pad, value, x.type.shape[axis], n, axis, step, norm)
     return value
 
 
-def _along(
+def _transform_axis(
     pad: Padding,
     x: Value,
     length: Size,
@@ -75,18 +75,18 @@ def _resized(pad: Padding, x: Value, length: Size, size: Size, axis: int) -> Val
     """Bring an axis to the capacity of `size`, with zeros after `length` elements."""
     stored = pad.stored(size)
     if equal(x.type.shape[axis], stored) is not True:
-        x = read(x, axis, places(stored))
+        x = read_at(x, axis, iota(stored))
     if length is size:
         return x
-    inside = places(stored) < number(pad, minimum(length, size))
+    inside = iota(stored) < as_int32(pad, minimum(length, size))
     return F.where(_along_axis(inside, x, axis), x, 0)
 
 
 def _mirrored(pad: Padding, half: Value, n: Size, axis: int) -> Value:
     """Complete the spectrum of `n` real numbers, of which half is given."""
-    at = places(pad.stored(n))
-    mask = at < number(pad, n // 2 + 1)
-    whole = read(half, axis, F.where(mask, at, number(pad, n) - at))
+    at = iota(pad.stored(n))
+    mask = at < as_int32(pad, n // 2 + 1)
+    whole = read_at(half, axis, F.where(mask, at, as_int32(pad, n) - at))
     mask = _along_axis(mask, whole, axis)
     return F.where(mask, whole, F.conjugate(whole))
 
@@ -95,9 +95,9 @@ def _bluestein(pad: Padding, x: Value, n: Size, axis: int, *, inverse: bool) -> 
     """The sum over j < n of x[j] * exp(-2 pi i j k / n), or exp(+...) if `inverse`."""
     points = F.maximum(cast(pad.length(n), INT64), 1)
     stored = pad.stored(n)
-    at = cast(places(stored), INT64)
+    at = cast(iota(stored), INT64)
     room = maximum(1, 2 * stored)  # the capacity may be 0
-    twice = cast(places(room), INT64)
+    twice = cast(iota(room), INT64)
     around = F.minimum(twice, as_value(F.size_value(room)) - twice)
     sign = -1.0 if inverse else 1.0
 

@@ -106,7 +106,7 @@ def _text(p: Printing, x: str, shape: Shape, axes: tuple[int, ...]) -> str:
     """The text of the transform of expression `x`, of this shape, along these axes."""
     params = p.node.params
     sizes, kind = params["sizes"], params["kind"]
-    at_axis_sizes = all(map(same_size, sizes, _own_sizes(shape, axes, kind)))
+    at_axis_sizes = all(map(same_size, sizes, _default_sizes(shape, axes, kind)))
     if p.xp == "np" and kind == "irfft" and not at_axis_sizes:
         x = f"{p.helper(with_one_point)}({x}, {axes[-1]})"
     texts = [x]
@@ -135,11 +135,11 @@ def _(
     # which repeat the other half: that counts twice one way, and once the other way.
     how: dict[str, Any] = {"sizes": sizes, "axes": axes}
     if kind == "rfft":
-        once = _conjugate(g) * _repeats(g, sizes[-1], axes[-1], 0.5)
+        once = _conjugate(g) * _repeat_weights(g, sizes[-1], axes[-1], 0.5)
         cotangent = _fft(once, kind="irfft", norm=_DUALS[norm], **how)
     elif kind == "irfft":
         half = _conjugate(_fft(g, kind="rfft", norm=_DUALS[norm], **how))
-        cotangent = half * _repeats(half, sizes[-1], axes[-1], 2)
+        cotangent = half * _repeat_weights(half, sizes[-1], axes[-1], 2)
     else:
         cotangent = _fft(g, kind=kind, norm=norm, **how)
     for axis in axes:
@@ -147,7 +147,7 @@ def _(
     return (cotangent,)
 
 
-def _repeats(half: Value, n: Size, axis: int, weight: float) -> Value:
+def _repeat_weights(half: Value, n: Size, axis: int, weight: float) -> Value:
     """`weight` for elements of half a spectrum that the other half repeats, else 1.
 
     Repeated are all but the first element and, if the number `n` of points is even, the
@@ -174,7 +174,7 @@ def _resized(x: Value, axis: int, size: Size) -> Value:
     return F.pad(x, widths)
 
 
-def _own_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
+def _default_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
     """The numbers of points if none are given."""
     sizes = [shape[a] for a in axes]
     if kind == "irfft" and sizes:
@@ -182,7 +182,7 @@ def _own_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
     return sizes
 
 
-def _workable(x: ArrayLike) -> Value:
+def _as_complex_or_float(x: ArrayLike) -> Value:
     """Cast the array to the precision in which it is transformed."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
@@ -191,7 +191,7 @@ def _workable(x: ArrayLike) -> Value:
     return cast(value, dtype_of("float32")) if half else value
 
 
-def _normal(norm: Norm, op_name: str) -> Norm:
+def _checked_norm(norm: Norm, op_name: str) -> Norm:
     """Check the name of a normalisation; "backward" becomes None, its synonym."""
     if norm is not None and norm not in _DUALS:
         expected = '"backward", "ortho" or "forward"'
@@ -201,7 +201,7 @@ def _normal(norm: Norm, op_name: str) -> Norm:
     return None if norm == "backward" else norm
 
 
-def points(n: SizeLike, op_name: str) -> Size:
+def checked_points(n: SizeLike, op_name: str) -> Size:
     """The number of points of a transform along one axis, which must be at least 1."""
     size = as_size(n, "a number of points")
     if isinstance(size, int) and size < 1:
@@ -209,23 +209,23 @@ def points(n: SizeLike, op_name: str) -> Size:
     return size
 
 
-def _one_axis(
+def _transform_one(
     kind: str, name: str, x: ArrayLike, n: SizeLike | None, axis: int, norm: Norm
 ) -> Value:
     """Transform along one axis; `irfft` of float16 is float16 again, as in NumPy."""
-    value = _workable(x)
+    value = _as_complex_or_float(x)
     op_name = f"fft.{name}"
     axes = (normal_axis(axis, value.type.rank, op_name),)
-    axis_sizes = _own_sizes(value.type.shape, axes, kind)
-    sizes = tuple(axis_sizes) if n is None else (points(n, op_name),)
+    axis_sizes = _default_sizes(value.type.shape, axes, kind)
+    sizes = tuple(axis_sizes) if n is None else (checked_points(n, op_name),)
     spectrum = _fft(
-        value, kind=kind, sizes=sizes, axes=axes, norm=_normal(norm, op_name)
+        value, kind=kind, sizes=sizes, axes=axes, norm=_checked_norm(norm, op_name)
     )
     half = kind == "irfft" and as_value(x).dtype == FLOAT16
     return cast(spectrum, FLOAT16) if half else spectrum
 
 
-def _several(
+def _transform_several(
     kind: str,
     name: str,
     x: ArrayLike,
@@ -234,21 +234,21 @@ def _several(
     norm: Norm,
 ) -> Value:
     """Transform along several axes; an axis named twice is transformed twice."""
-    value, op_name = _workable(x), f"fft.{name}"
+    value, op_name = _as_complex_or_float(x), f"fft.{name}"
     s = None if s is None else _shape(s, op_name)
-    rank, scale = value.type.rank, _normal(norm, op_name)
+    rank, scale = value.type.rank, _checked_norm(norm, op_name)
     chosen = _chosen_axes(s, axes, rank, op_name)
     if not chosen:
         return _of_no_axes(kind, x, op_name)
     sizes = _sizes(s, value, chosen, kind, op_name)
     if len(chosen) == 1:
-        return _one_axis(kind, name, x, size_value(sizes[0]), chosen[0], norm)
+        return _transform_one(kind, name, x, size_value(sizes[0]), chosen[0], norm)
     if len(set(chosen)) == len(chosen):
         return _fft(value, kind=kind, sizes=sizes, axes=chosen, norm=scale)
-    return _one_by_one(value, kind, sizes, chosen, scale)
+    return _transform_each(value, kind, sizes, chosen, scale)
 
 
-def _one_by_one(
+def _transform_each(
     value: Value, kind: str, sizes: Shape, axes: tuple[int, ...], norm: Norm
 ) -> Value:
     """Transform axis by axis in NumPy's order, the last axis by the real transform."""
@@ -281,14 +281,14 @@ def _sizes(
     s: Shape | None, value: Value, axes: tuple[int, ...], kind: str, op_name: str
 ) -> Shape:
     """The number of points per axis; -1 stands for the size of the axis as it is."""
-    axis_sizes = _own_sizes(value.type.shape, axes, kind)
+    axis_sizes = _default_sizes(value.type.shape, axes, kind)
     if s is None:
         return tuple(axis_sizes)
     if len(s) != len(axes):
         problem = f"{len(s)} sizes for {len(axes)} axes"
         raise graph_error(problem, op=op_name, got=str(value.type))
     return tuple(
-        value.type.shape[axis] if _is_minus_one(n) else points(n, op_name)
+        value.type.shape[axis] if _is_minus_one(n) else checked_points(n, op_name)
         for n, axis in zip(s, axes, strict=True)
     )
 
@@ -304,26 +304,26 @@ def _is_minus_one(n: Size) -> bool:
     return isinstance(n, int) and n == -1
 
 
-def _along_axis(kind: Kind, doc: str) -> None:
+def _declare_along_axis(kind: Kind, doc: str) -> None:
     """Declare a transform along one axis."""
 
     @public(name=f"fft.{kind}", doc=doc)
     def function(
         x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
     ) -> Value:
-        return _one_axis(kind, kind, x, n, axis, norm)
+        return _transform_one(kind, kind, x, n, axis, norm)
 
 
-_along_axis(
+_declare_along_axis(
     "fft",
     "The Fourier transform along `axis`, of `n` points (all by default): complex.",
 )
-_along_axis("ifft", "The inverse of `fft`: complex.")
-_along_axis(
+_declare_along_axis("ifft", "The inverse of `fft`: complex.")
+_declare_along_axis(
     "rfft",
     "The first n//2 + 1 elements of the transform of `n` real numbers: complex.",
 )
-_along_axis(
+_declare_along_axis(
     "irfft",
     "The inverse of `rfft`: `n` real numbers, 2*(m - 1) of m by default.",
 )
@@ -334,8 +334,8 @@ def hfft(
     x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
 ) -> Value:
     """The real transform of a Hermitian signal, of which half is given."""
-    dual = _DUALS[_normal(norm, "fft.hfft")]
-    return _one_axis("irfft", "hfft", _conjugate(x), n, axis, dual)
+    dual = _DUALS[_checked_norm(norm, "fft.hfft")]
+    return _transform_one("irfft", "hfft", _conjugate(x), n, axis, dual)
 
 
 @public(name="fft.ihfft")
@@ -343,8 +343,8 @@ def ihfft(
     x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
 ) -> Value:
     """The inverse of `hfft`: half of a Hermitian signal, from real numbers."""
-    dual = _DUALS[_normal(norm, "fft.ihfft")]
-    return _conjugate(_one_axis("rfft", "ihfft", x, n, axis, dual))
+    dual = _DUALS[_checked_norm(norm, "fft.ihfft")]
+    return _conjugate(_transform_one("rfft", "ihfft", x, n, axis, dual))
 
 
 def _conjugate(x: ArrayLike) -> Value:
@@ -352,7 +352,7 @@ def _conjugate(x: ArrayLike) -> Value:
     return F.conjugate(value) if value.dtype.kind == "c" else value
 
 
-def _over_axes(kind: Kind, doc: str) -> None:
+def _declare_over_axes(kind: Kind, doc: str) -> None:
     """Declare a transform over axes, and its variant over the last two by default."""
     over_all, over_two = f"{kind}n", f"{kind}2"
 
@@ -364,7 +364,7 @@ def _over_axes(kind: Kind, doc: str) -> None:
         axes: AxesLike | None = None,
         norm: Norm = None,
     ) -> Value:
-        return _several(kind, over_all, x, s, axes, norm)
+        return _transform_several(kind, over_all, x, s, axes, norm)
 
     @public(name=f"fft.{over_two}", doc=f"`{over_all}` over the last two axes.")
     def function_of_two(
@@ -373,17 +373,19 @@ def _over_axes(kind: Kind, doc: str) -> None:
         axes: AxesLike = (-2, -1),
         norm: Norm = None,
     ) -> Value:
-        return _several(kind, over_two, x, s, axes, norm)
+        return _transform_several(kind, over_two, x, s, axes, norm)
 
 
-_over_axes(
+_declare_over_axes(
     "fft",
     "The transform over `axes` (all by default), of `s` points each: complex.\n\n"
     "In `s`, -1 stands for the size of the axis. No axes leave the array as it is.",
 )
-_over_axes("ifft", "The inverse of `fftn`: complex.")
-_over_axes("rfft", "`fftn` of real numbers, with half of the last of `axes`: complex.")
-_over_axes(
+_declare_over_axes("ifft", "The inverse of `fftn`: complex.")
+_declare_over_axes(
+    "rfft", "`fftn` of real numbers, with half of the last of `axes`: complex."
+)
+_declare_over_axes(
     "irfft",
     "The inverse of `rfftn`: real; 2*(m - 1) points along the last axis by default.",
 )

@@ -11,7 +11,7 @@ from graphc.ir.namespace import FUNCTIONS, UPDATES, F, enroll
 from graphc.ir.params.concrete import described_value
 from graphc.ir.tracebacks import hide_frames_of_methods
 from graphc.ops.indexing.basic import basic
-from graphc.ops.indexing.gather import GATHER, axis_before, contained, sliced
+from graphc.ops.indexing.gather import GATHER, axis_before, is_within, sliced
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
     Index,
@@ -25,7 +25,7 @@ from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 ClassT = TypeVar("ClassT")
 
 
-def _unfinished(x: Value) -> GraphError:
+def _unfinished_error(x: Value) -> GraphError:
     """The error of using `x.at` or `x.at[index]` as if it were an array."""
     return graph_error(
         "`at` is the start of an update, not an array",
@@ -37,14 +37,14 @@ def _unfinished(x: Value) -> GraphError:
 
 
 def _not_an_array(self: "Updates | Update", *_: object, **__: object) -> NoReturn:
-    raise _unfinished(self._x)
+    raise _unfinished_error(self._x)
 
 
 _OPERATORS = [n for n, f in vars(Operators).items() if callable(f) and n != "__hash__"]
 
 
 def _as_no_array(cls: type[ClassT]) -> type[ClassT]:
-    """Class decorator: make operators, calls and conversions raise `_unfinished`."""
+    """Class decorator: operators, calls, conversions raise `_unfinished_error`."""
     for name in (*_OPERATORS, "__array__", "__jax_array__", "__iter__", "__call__"):
         if name not in vars(cls):
             setattr(cls, name, _not_an_array)
@@ -62,7 +62,7 @@ class Updates:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name in UPDATES:
-                raise _unfinished(self._x)
+                raise _unfinished_error(self._x)
             raise AttributeError(
                 f"x.at has no attribute {name!r}; write x.at[i].set(v)"
             )
@@ -192,7 +192,7 @@ def _write_through_positions(x: Value, value: Value, parsed: Index, how: str) ->
     region = basic(region, parsed.items)
     within: Value | None = None
     if parsed.arrays:
-        within = _within(region, parsed)
+        within = _all_within(region, parsed)
         region = GATHER(region, *parsed.arrays, axes=parsed.axes, inside=parsed.inside)
     if within is not None:
         region = F.where(within, region, x.size)
@@ -208,13 +208,13 @@ def _write_through_positions(x: Value, value: Value, parsed: Index, how: str) ->
     return F.reshape(written, x.shape)
 
 
-def _within(region: Value, parsed: Index) -> Value | None:
+def _all_within(region: Value, parsed: Index) -> Value | None:
     """Where every index array is inside its axis; None if all are known to be."""
     whole: Value | None = None
     for i, axis, known in zip(parsed.arrays, parsed.axes, parsed.inside, strict=True):
         if known:
             continue
-        ok = contained(i, region.shape[axis])
+        ok = is_within(i, region.shape[axis])
         whole = ok if whole is None else F.logical_and(whole, ok)
     if whole is None:
         return None

@@ -18,7 +18,7 @@ from graphc.ops.indexing.parse import (
     Bounds,
     Kinds,
     SliceBound,
-    must_contain,
+    require_within,
     slice_length,
 )
 
@@ -38,7 +38,7 @@ def _basic_index(
         axis += 1
         if kind == "i":
             assert start is not None
-            must_contain(start, n)
+            require_within(start, n)
         else:
             shape.append(slice_length(start, stop, 1 if step is None else step, n))
     return x.type.like([*shape, *x.type.shape[axis:]])
@@ -141,7 +141,7 @@ def _(g: Value, x: Value, **items: Param) -> tuple[Value]:
 
 @_basic_index.batch
 def _(n: Size, batched: Batched, x: Value, **items: Param) -> Value:
-    return _basic_index(x, **behind_batch(items))
+    return _basic_index(x, **after_batch(items))
 
 
 def _is_whole(item: BasicItem) -> bool:
@@ -151,15 +151,15 @@ def _is_whole(item: BasicItem) -> bool:
     return kind == "n" or (start is stop is None and (step is None or turned))
 
 
-def behind_batch(items: Params) -> dict[str, object]:
+def after_batch(items: Params) -> dict[str, object]:
     """The items of a basic index, after a slice that takes the whole batch."""
     first: dict[str, Any] = {"kinds": "s"}
     return {name: first.get(name, (None,)) + item for name, item in items.items()}
 
 
-def part(x: Value, axis: int, start: Size, stop: Size) -> Value:
+def axis_part(x: Value, axis: int, start: Size, stop: Size) -> Value:
     """`x[..., start:stop, ...]` along one axis, for the rules of other ops."""
     return basic(x, (FULL_ITEM,) * axis + (("s", start, stop, None),))
 
 
-enroll(part, "_part")
+enroll(axis_part, "_part")

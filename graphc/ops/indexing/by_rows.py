@@ -16,10 +16,10 @@ from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import same_size
 from graphc.ops.indexing.counted import (
     axes_after,
-    behind_counting,
-    behind_end,
-    of_gathered,
-    of_scattered,
+    counting_distance,
+    end_distance,
+    gather_axes,
+    scatter_axes,
 )
 
 
@@ -50,10 +50,10 @@ def _operands(p: Printing, axis: int) -> list[_Operand]:
     """The operands but the index array that counts rows; empty if none counts them."""
     node = p.node
     scatters = node.primitive is OP.scatter
-    along = of_scattered(node, axis) if scatters else of_gathered(node, axis)
+    along = scatter_axes(node, axis) if scatters else gather_axes(node, axis)
     if along is None or along[0] is None or len(node.params["axes"]) == 1:
         return []
-    behind = behind_counting(node, axis) if scatters else behind_end(node, axis)
+    behind = counting_distance(node, axis) if scatters else end_distance(node, axis)
     assert behind is not None
     operands = [_operand(node.inputs[0], p.inputs[0], along[0])]
     counting = _first_index(node) + node.params["axes"].index(along[0])
@@ -83,7 +83,7 @@ def _operand(value: Value, text: str, axis: int) -> _Operand:
 def _row(node: Node, axis: int, rows: list[Value]) -> Node | None:
     """The node of one row; None if its axes come in another order."""
     axes, inside = node.params["axes"], node.params["inside"]
-    along = of_gathered(node, axis) if node.primitive is not OP.scatter else [axis]
+    along = gather_axes(node, axis) if node.primitive is not OP.scatter else [axis]
     assert along is not None and along[0] is not None
     counted = along[0]
     left = tuple([a - (a > counted) for a in axes if a != counted])

@@ -14,19 +14,19 @@ from graphc.ir.types import same_size
 from graphc.ops.indexing.parse import is_adjacent
 
 
-def of_gathered(node: Node, axis: int) -> list[int | None] | None:
+def gather_axes(node: Node, axis: int) -> list[int | None] | None:
     """Per input, the axis whose slices make the slices along `axis` of a gather.
 
     None if no index array counts these slices.
     """
     x, *indices = node.inputs
-    axes, behind = node.params["axes"], behind_end(node, axis)
-    if not 0 < behind <= _points(indices):
+    axes, behind = node.params["axes"], end_distance(node, axis)
+    if not 0 < behind <= _points_rank(indices):
         return None
-    counting = _counting(x, indices, axes, behind)
+    counting = _counting_array(x, indices, axes, behind)
     if counting is None:
         return None
-    along = [_along(i, behind) for i in indices]
+    along = [_axis_at_distance(i, behind) for i in indices]
     along[counting] = None
     return [axes[counting], *along]
 
@@ -45,19 +45,19 @@ def counters(node: Node) -> list[Node]:
     return nodes
 
 
-def _points(indices: Sequence[Value]) -> int:
+def _points_rank(indices: Sequence[Value]) -> int:
     """The rank of the index arrays once they are broadcast."""
     return max(i.type.rank for i in indices)
 
 
-def behind_end(node: Node, axis: int) -> int:
+def end_distance(node: Node, axis: int) -> int:
     """The distance of an axis of the result from the end of the index arrays' axes."""
     axes = node.params["axes"]
     first = axes[0] if is_adjacent(axes) else 0
-    return _points(node.inputs[1:]) - axis + first
+    return _points_rank(node.inputs[1:]) - axis + first
 
 
-def of_scattered(node: Node, axis: int) -> list[int | None] | None:
+def scatter_axes(node: Node, axis: int) -> list[int | None] | None:
     """Per input, the axis whose slices make the slices along `axis` of a scatter.
 
     None if no index array counts these slices.
@@ -66,23 +66,23 @@ def of_scattered(node: Node, axis: int) -> list[int | None] | None:
     axes = node.params["axes"]
     if not is_adjacent(axes) or axis not in axes:
         return None
-    behind = behind_counting(node, axis)
+    behind = counting_distance(node, axis)
     if behind is None:
         return None
-    along = [_along(i, behind) for i in indices]
+    along = [_axis_at_distance(i, behind) for i in indices]
     along[axes.index(axis)] = None
-    return [axis, _along(update, behind + axes_after(node)), *along]
+    return [axis, _axis_at_distance(update, behind + axes_after(node)), *along]
 
 
-def behind_counting(node: Node, axis: int) -> int | None:
+def counting_distance(node: Node, axis: int) -> int | None:
     """The distance from the end of the axis along which an index array counts slices.
 
     None if no index array counts those of `axis`.
     """
     x, _, *indices = node.inputs
     axes = node.params["axes"]
-    for behind in range(_points(indices), 0, -1):
-        counting = _counting(x, indices, axes, behind)
+    for behind in range(_points_rank(indices), 0, -1):
+        counting = _counting_array(x, indices, axes, behind)
         if counting is not None and axes[counting] == axis:
             return behind
     return None
@@ -93,7 +93,7 @@ def axes_after(node: Node) -> int:
     return int(node.inputs[0].type.rank - 1 - node.params["axes"][-1])
 
 
-def _along(index: Value, behind: int) -> int | None:
+def _axis_at_distance(index: Value, behind: int) -> int | None:
     """The axis of an index array that is `behind` from the end once broadcast.
 
     None if the index array stretches along it.
@@ -102,18 +102,18 @@ def _along(index: Value, behind: int) -> int | None:
     return None if at < 0 or is_one(index.type.shape[at]) else at
 
 
-def _counting(
+def _counting_array(
     x: Value, indices: Sequence[Value], axes: Sequence[int], behind: int
 ) -> int | None:
     """The number of the index array that counts along the axis `behind` the end."""
     for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
-        at = _along(index, behind)
-        if at is not None and counts(index, at, x.type.shape[axis]):
+        at = _axis_at_distance(index, behind)
+        if at is not None and is_counting(index, at, x.type.shape[axis]):
             return i
     return None
 
 
-def counts(index: Value, axis: int, size: Size) -> bool:
+def is_counting(index: Value, axis: int, size: Size) -> bool:
     """Whether an array is 0, 1, 2 ... along `axis`, up to `size`."""
     if axis < 0:
         return False
@@ -136,7 +136,7 @@ def counts(index: Value, axis: int, size: Size) -> bool:
 
 def _clips(node: Node, size: Size) -> bool:
     """Whether a node only clips indices to the range of their axis."""
-    sizes = known_sizes(plain(node.inputs[1]))
+    sizes = known_sizes(unconverted(node.inputs[1]))
     if sizes is None or sizes.ndim:
         return False
     bound: Any = sizes[()]
@@ -145,7 +145,7 @@ def _clips(node: Node, size: Size) -> bool:
     return equal(bound, size - 1) is True
 
 
-def counter(index: Value, numbers: Value) -> Value:
+def with_numbers(index: Value, numbers: Value) -> Value:
     """Put other numbers along the axis that an index array counts, with its rank."""
     node, at = index.node, 0
     shapes = []
@@ -160,7 +160,7 @@ def counter(index: Value, numbers: Value) -> Value:
     return expanded
 
 
-def plain(value: Value) -> Value:
+def unconverted(value: Value) -> Value:
     """The value before any conversions of dtype."""
     while value.node.primitive is OP.convert:
         value = value.node.inputs[0]

@@ -40,10 +40,10 @@ from graphc.ir.types import (
     TensorType,
     is_integer,
 )
-from graphc.ops.common.batching import Batched, lined_up
+from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import broadcast
-from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
-from graphc.ops.common.known import KnownSizes, numbers, taken
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
+from graphc.ops.common.known import KnownSizes, as_numbers, gathered_sizes
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.by_rows import print_by_rows
 from graphc.ops.indexing.counted import counters
@@ -52,8 +52,8 @@ from graphc.ops.indexing.parse import (
     Index,
     extremes,
     is_adjacent,
-    must_contain,
     parse_index,
+    require_within,
     widened,
 )
 
@@ -96,12 +96,12 @@ _dynamic_slice.emit(
 _dynamic_slice.views = views_of_inputs
 
 
-def from_arguments(start: Value) -> bool:
+def is_from_arguments(start: Value) -> bool:
     """Whether a dynamic start is computed from integer arguments alone."""
     return all(v.node.primitive is INPUT for v in origins(as_size(start)))
 
 
-def fits(x: Value, start: Value, axis: int, length: int) -> Value:
+def slice_fits(x: Value, start: Value, axis: int, length: int) -> Value:
     """Whether a dynamic slice lies within its axis; its start may be negative."""
     first, n = _widened(start), x.shape[axis]
     last = F.where(first < 0, -1, n)
@@ -117,11 +117,11 @@ def _widened(index: Value) -> Value:
 def _slice_checks(node: Node) -> list[tuple[Value, str]]:
     x, start = node.inputs
     axis, length = node.params["axis"], node.params["length"]
-    if from_arguments(start):
+    if is_from_arguments(start):
         return []  # `sliced` asserts it always
-    leaves = F.logical_not(fits(x, start, axis, length))
+    leaves = F.logical_not(slice_fits(x, start, axis, length))
     message = f"index: a slice of {length} leaves axis {axis} of {x.type}"
-    report = telling(leaves, start, x.shape[axis])
+    report = reporting(leaves, start, x.shape[axis])
     return [(report, message + ": start {}, size {}")]
 
 
@@ -131,7 +131,7 @@ BOUNDS.define(_dynamic_slice, BoundsRule(_slice_checks))
 def _sizes_of_slice(
     x: KnownSizes, start: KnownSizes, *, axis: int, length: int
 ) -> KnownSizes:
-    if numbers(start) is None:
+    if as_numbers(start) is None:
         return None
     n, first = x.shape[axis], int(start[()])
     first = min(max(first + n if first < 0 else first, 0), n - length)
@@ -143,7 +143,7 @@ _dynamic_slice.linear = True
 DYNAMIC_SLICE = _dynamic_slice
 
 
-def _places(x: Value, start: Value, axis: int, length: int) -> Value:
+def _slice_positions(x: Value, start: Value, axis: int, length: int) -> Value:
     """The positions that a dynamic slice reads, on an axis after those of `start`."""
     n = x.shape[axis]
     first = _widened(start)
@@ -155,7 +155,7 @@ def _places(x: Value, start: Value, axis: int, length: int) -> Value:
 def _(
     g: Value, x: Value, start: Value, *, axis: int, length: int
 ) -> tuple[Value, None]:
-    places = _places(x, start, axis, length)
+    places = _slice_positions(x, start, axis, length)
     zeros = F.zeros_like(x)
     return F._scatter(zeros, g, places, axes=(axis,), how="add", inside=(True,)), None
 
@@ -166,11 +166,11 @@ def _(
 ) -> Value:
     if not batched[1]:
         return _dynamic_slice(x, start, axis=axis + 1, length=length)
-    places = _places(x, start, axis + batched[0], length)
+    places = _slice_positions(x, start, axis + batched[0], length)
     return _batched_gather([*batched], x, (places,), (axis,), (True,))
 
 
-def gathered(
+def gathered_shape(
     x: Value,
     indices: tuple[Value, ...],
     axes: tuple[int, ...],
@@ -188,7 +188,7 @@ def gathered(
         literal = literal_of(index)
         if within and literal is not None:
             for extreme in extremes(literal):
-                must_contain(extreme, x.type.shape[axis])
+                require_within(extreme, x.type.shape[axis])
     points = broadcast(*(i.type.shape for i in indices))
     remaining_sizes = [n for a, n in enumerate(x.type.shape) if a not in axes]
     adjacent = axes == tuple(range(axes[0], axes[0] + len(axes)))
@@ -204,10 +204,10 @@ def _gather(
 
     `inside` tells which arrays cannot leave their axis; the others are clamped.
     """
-    return x.type.like(gathered(x, indices, axes, inside))
+    return x.type.like(gathered_shape(x, indices, axes, inside))
 
 
-_gather.sizes = taken
+_gather.sizes = gathered_sizes
 
 
 def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
@@ -286,7 +286,7 @@ _gather.emit(
 _gather.views = _gather_views
 
 
-def contained(index: Value, n: int | Value) -> Value:
+def is_within(index: Value, n: int | Value) -> Value:
     """For each index, whether it is within an axis of `n`."""
     least = 0 if index.dtype.kind == "u" else -n
     return F.logical_and(index >= least, index < n)
@@ -302,7 +302,7 @@ def stray_checks(node: Node) -> list[tuple[Value, str]]:
     ):
         if not within:
             n = x.shape[axis]
-            condition = telling(F.logical_not(contained(index, n)), index, n)
+            condition = reporting(F.logical_not(is_within(index, n)), index, n)
             message = f"index: out of bounds for axis {axis} of {x.type}"
             checks.append((condition, message + ": index {}, size {}"))
     return checks
@@ -323,7 +323,7 @@ def _(
 ) -> tuple[Value | None, ...]:
     # Write to where the gather read: at the nearest element for a stray index.
     read = [
-        i if within else _within(i, x.shape[axis])
+        i if within else _clamped(i, x.shape[axis])
         for i, axis, within in zip(indices, axes, inside, strict=True)
     ]
     every = (True,) * len(axes)
@@ -331,7 +331,7 @@ def _(
     return of_x, *[None] * len(indices)
 
 
-def _within(index: Value, n: int | Value) -> Value:
+def _clamped(index: Value, n: int | Value) -> Value:
     """Clamp indices to an axis of `n`."""
     return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
 
@@ -358,9 +358,9 @@ def _batched_gather(
     points = max(i.type.rank - b for i, b in zip(indices, batched[1:], strict=True))
     at = axes[0] if is_adjacent(axes) else 0
     if not batched[0]:  # the new axis is the first of those of the indices
-        lined = lined_up(batched[1:], indices)
+        lined = align_batches(batched[1:], indices)
         return F.moveaxis(_gather(x, *lined, axes=axes, inside=inside), at, 0)
-    places, later = rows_and(x, batched[1:], indices, axes)
+    places, later = with_row_indices(x, batched[1:], indices, axes)
     if len(later) == len(axes):
         elements = _gather(x, *places, axes=later, inside=inside)
         return elements if is_adjacent(axes) else F.moveaxis(elements, points, 0)
@@ -369,7 +369,7 @@ def _batched_gather(
     return F.moveaxis(elements, here, there)
 
 
-def rows_and(
+def with_row_indices(
     x: Value, batched: Batched, indices: tuple[Value, ...], axes: tuple[int, ...]
 ) -> tuple[list[Value], tuple[int, ...]]:
     """Index arrays for a batched `x`, and their axes.
@@ -380,7 +380,7 @@ def rows_and(
     later = tuple(a + 1 for a in axes)
     if not any(batched):
         return list(indices), later
-    lined = lined_up(batched, indices)
+    lined = align_batches(batched, indices)
     rank = max(i.type.rank for i in lined)
     rows = F.expand_dims(F.arange(x.shape[0]), tuple(range(1, rank)))
     return [rows, *lined], (0, *later)
@@ -394,7 +394,7 @@ def getitem(x: ArrayLike, index: IndexLike) -> Value:
     for axis, start, length in parsed.dynamic:
         value = sliced(value, axis_before(parsed, axis), start, length)
     if not parsed.dynamic and all(i.type.rank == 0 for i in parsed.arrays):
-        value, parsed = _one_taken(value, parsed)
+        value, parsed = _take_integers(value, parsed)
     value = basic(value, parsed.items)
     if not parsed.arrays:
         return value
@@ -404,7 +404,7 @@ def getitem(x: ArrayLike, index: IndexLike) -> Value:
     return taken if parsed.divider is None else F.squeeze(taken, -parsed.divider - 1)
 
 
-def _one_taken(x: Value, parsed: Index) -> tuple[Value, Index]:
+def _take_integers(x: Value, parsed: Index) -> tuple[Value, Index]:
     """Take the items that are integers from data, and return the rest of the index.
 
     They are taken before slices: first a row, then a part of it, not a part of every
@@ -442,12 +442,12 @@ def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
     may start anywhere.
     """
     taken = _dynamic_slice(x, widened(strong(start)), axis=axis, length=length)
-    if not length or not from_arguments(start):
+    if not length or not is_from_arguments(start):
         return taken
     message = (
         f"the slice of {length} elements from {as_size(start)} leaves an axis of size "
         f"{x.type.shape[axis]}; its length is compiled as a constant"
     )
-    test = fits(x, strong(start), axis, length)
+    test = slice_fits(x, strong(start), axis, length)
     checked_slice: Value = F._assert(taken, test, message, "index")
     return checked_slice

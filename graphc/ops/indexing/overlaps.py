@@ -21,8 +21,8 @@ from graphc.ops.indexing.parse import (
     FULL_ITEM,
     BasicItem,
     SliceBound,
-    forwards,
-    moved,
+    forward_range,
+    without_offset,
 )
 
 _STEPS = 256  # at most so many nodes are followed back from an update
@@ -41,7 +41,7 @@ def reads_other_places(write: Node) -> bool:
     if not _is_in_one_piece(write):
         return False
     x, update = write.inputs[:2]
-    stored = _stored(x)
+    stored = _memory_owner(x)
     if stored.node.primitive is OP.full:  # its elements are the same at all places
         return False
     arrays, first = {x, stored}, stored.node.serial
@@ -78,7 +78,7 @@ def _is_in_one_piece(write: Node) -> bool:
     return all(step is None or equal(step, 1) is True for step in steps)
 
 
-def _stored(x: Value) -> Value:
+def _memory_owner(x: Value) -> Value:
     """The array whose memory `x` shares, before reshapes that move nothing."""
     while x.node.primitive in _RELAID:
         x = x.node.inputs[0]
@@ -136,7 +136,7 @@ def _row(node: Node) -> _Row | None:
 
 def _are_apart(a: ArrayLike, b: ArrayLike) -> bool:
     """Whether the numbers of two rows differ by a constant."""
-    (of_a, more_a), (of_b, more_b) = moved(a), moved(b)
+    (of_a, more_a), (of_b, more_b) = without_offset(a), without_offset(b)
     return of_a is not None and of_a is of_b and equal(more_a, more_b) is False
 
 
@@ -165,18 +165,18 @@ def _bounds(node: Node) -> list[_Bounds]:
     """The range that a slice lies in along each axis of the array."""
     sizes = iter(node.inputs[0].type.shape)
     bounds = [
-        _of_item(kind, start, stop, step, next(sizes))
+        _item_bounds(kind, start, stop, step, next(sizes))
         for kind, start, stop, step in _items(node)
         if kind != "n"
     ]
     return bounds + [(0, size) for size in sizes]
 
 
-def _of_item(
+def _item_bounds(
     kind: str, start: SliceBound, stop: SliceBound, step: SliceBound, size: Size
 ) -> _Bounds:
     if kind == "s" and (step is None or less_equal(1, step) is True):
-        return forwards(start, stop, size)
+        return forward_range(start, stop, size)
     if kind == "i" and start is not None:
         if less_equal(0, start) is True:
             return start, start + 1

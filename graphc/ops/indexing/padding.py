@@ -12,10 +12,10 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import INT32, INT64, same_size
-from graphc.ops.common.padded_reads import nonempty, number, read
+from graphc.ops.common.padded_reads import as_int32, nonempty, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
-from graphc.ops.indexing.counted import counter, counts
+from graphc.ops.indexing.counted import is_counting, with_numbers
 from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
 from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, clip_down, slice_length
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
@@ -31,7 +31,7 @@ class AxisItem(NamedTuple):
     item: BasicItem
 
 
-def _sorted_out(
+def _split_index(
     pad: Padding, x: PaddedValue, writes: bool = False
 ) -> tuple[list[BasicItem], list[AxisItem]]:
     """Split a basic index into items that are right at capacities, and the others.
@@ -39,13 +39,13 @@ def _sorted_out(
     In place of the others, which are returned separately, the whole axis is taken.
     """
     true_items = _true_items(pad)
-    stored = [_stored(pad, item) for item in true_items]
+    stored = [_stored_item(pad, item) for item in true_items]
     special: list[AxisItem] = []
     axis = at = out = 0
     for i, item in enumerate(true_items):
         kind = item[0]
         ragged = axis in x.axes if kind != "n" else False
-        right = kind == "n" or _from_front(item, ragged, writes)
+        right = kind == "n" or _is_from_front(item, ragged, writes)
         if kind == "s" and right and not writes:
             length = pad.stored(pad.out[out])
             fitted = _fitted(stored[i], x.value.type.shape[axis], length)
@@ -65,13 +65,13 @@ def _true_items(pad: Padding) -> list[BasicItem]:
     return list(zip(*(pad.node.params[name] for name in names), strict=True))
 
 
-def _stored(pad: Padding, item: BasicItem) -> BasicItem:
+def _stored_item(pad: Padding, item: BasicItem) -> BasicItem:
     kind, *bounds = item
     start, stop, step = [None if b is None else pad.stored(b) for b in bounds]
     return kind, start, stop, step
 
 
-def _from_front(item: BasicItem, ragged: bool, writes: bool) -> bool:
+def _is_from_front(item: BasicItem, ragged: bool, writes: bool) -> bool:
     """Whether an item selects the same elements at a capacity, or those and padding."""
     kind, start, stop, step = item
     if kind == "i":
@@ -107,7 +107,7 @@ def _is_count(stop: Size | None) -> bool:
     return isinstance(stop, int) and stop >= 0
 
 
-def _items(items: Sequence[BasicItem]) -> dict[str, object]:
+def _index_params(items: Sequence[BasicItem]) -> dict[str, object]:
     kinds, starts, stops, steps = zip(*items, strict=True) if items else ((),) * 4
     return {"kinds": "".join(kinds), "starts": starts, "stops": stops, "steps": steps}
 
@@ -118,16 +118,16 @@ def _places(pad: Padding, x: PaddedValue, part: AxisItem, length: Size | None) -
     n = x.type.shape[part.axis]
     if kind == "i":
         assert start is not None
-        place = number(pad, start)
-        return F.where(place < 0, place + number(pad, n), place)
+        place = as_int32(pad, start)
+        return F.where(place < 0, place + as_int32(pad, n), place)
     assert length is not None
-    return _first(pad, part.item, n) + _step(pad, step) * pad.positions(length)
+    return _first_place(pad, part.item, n) + _step(pad, step) * pad.positions(length)
 
 
 def _step(pad: Padding, step: Size | None) -> int | Value:
     """The step of a slice: a number, or a value of int32."""
     if isinstance(step, Dim):
-        return number(pad, step)
+        return as_int32(pad, step)
     return 1 if step is None else step
 
 
@@ -138,13 +138,13 @@ def _direction(step: Size | None) -> int:
     return -1 if dims.less_equal(step, -1) else 0
 
 
-def _first(pad: Padding, item: BasicItem, n: Size) -> Value:
+def _first_place(pad: Padding, item: BasicItem, n: Size) -> Value:
     """The first position of a slice, as Python clips it."""
     _, start, _, step = item
     return _bound(pad, step, n, start, 0, n - 1)
 
 
-def _end(pad: Padding, item: BasicItem, n: Size) -> Value:
+def _end_place(pad: Padding, item: BasicItem, n: Size) -> Value:
     """The position before which a slice ends, as Python clips it."""
     _, _, stop, step = item
     return _bound(pad, step, n, stop, n, -1)
@@ -156,9 +156,13 @@ def _bound(
     """A bound of a slice; if there is none, that of `without` for the direction."""
     direction, bounds = _direction(step), []
     if direction >= 0:
-        bounds.append(number(pad, without[0] if bound is None else dims.clip(bound, n)))
+        bounds.append(
+            as_int32(pad, without[0] if bound is None else dims.clip(bound, n))
+        )
     if direction <= 0:
-        bounds.append(number(pad, without[1] if bound is None else clip_down(bound, n)))
+        bounds.append(
+            as_int32(pad, without[1] if bound is None else clip_down(bound, n))
+        )
     if direction:
         return bounds[0]
     chosen: Value = F.where(_step(pad, step) > 0, *bounds)
@@ -167,7 +171,7 @@ def _bound(
 
 @BASIC_INDEX.padding
 def _(pad: Padding, x: PaddedValue, **params: Param) -> Rebuilt:
-    items, special = _sorted_out(pad, x)
+    items, special = _split_index(pad, x)
     elements = basic(x.value, tuple(items))
     fill = {}
     axis = at = 0
@@ -185,7 +189,7 @@ def _(pad: Padding, x: PaddedValue, **params: Param) -> Rebuilt:
         lost -= scalar
         length = None if scalar else pad.out[part.at - lost]
         places = _places(pad, x, part, length)
-        most = F.maximum(number(pad, x.type.shape[part.axis]) - 1, 0)
+        most = F.maximum(as_int32(pad, x.type.shape[part.axis]) - 1, 0)
         places = F.clip(places, 0, most)
         if not scalar:  # an axis that is not padded may be empty
             elements = nonempty(elements, part.at)
@@ -195,12 +199,12 @@ def _(pad: Padding, x: PaddedValue, **params: Param) -> Rebuilt:
 
 @SLICE_UPDATE.padding
 def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Param) -> Rebuilt:
-    items, special = _sorted_out(pad, x, writes=True)
-    region = BASIC_INDEX(pad.node.inputs[0], **_items(_true_items(pad))).type
+    items, special = _split_index(pad, x, writes=True)
+    region = BASIC_INDEX(pad.node.inputs[0], **_index_params(_true_items(pad))).type
     if not special:
-        stored = BASIC_INDEX(x.value, **_items(items)).type.shape
+        stored = BASIC_INDEX(x.value, **_index_params(items)).type.shape
         if all(map(dims.equal, stored, map(pad.stored, region.shape))):
-            return SLICE_UPDATE(x.value, v.value, how=how, **_items(items))
+            return SLICE_UPDATE(x.value, v.value, how=how, **_index_params(items))
         return _written_by_mask(pad, x, v, region.shape, how)
     longer = _with_padding_added(pad, x, v, region.shape, how)
     if longer is not None:
@@ -212,7 +216,7 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Param) -> 
     (part,) = special
     length = None if part.item[0] == "i" else region.shape[part.at]
     if length is not None and not isinstance(pad.stored(length), int):
-        chosen = _chosen(pad, v)
+        chosen = _choice_of_update(pad, v)
         one = chosen[1] if chosen else v
         if _is_repeated(one, part.at - len(region.shape)):
             new_array = _written_by_mask(pad, x, one, region.shape, how)
@@ -249,7 +253,7 @@ def _with_padding_added(
         if not dims.less_equal(stop, stored):
             return None
         longer.append(("s", start, stop, None))
-    return _items(longer)
+    return _index_params(longer)
 
 
 def _is_repeated(v: PaddedValue, axis: int) -> bool:
@@ -257,7 +261,7 @@ def _is_repeated(v: PaddedValue, axis: int) -> bool:
     return v.type.rank < -axis or same_size(v.type.shape[axis], 1)
 
 
-def _chosen(pad: Padding, v: PaddedValue) -> tuple[Value, PaddedValue] | None:
+def _choice_of_update(pad: Padding, v: PaddedValue) -> tuple[Value, PaddedValue] | None:
     """The condition and the number of a write that otherwise changes nothing.
 
     None for other writes.
@@ -313,7 +317,7 @@ def _written_by_mask(
             update, inside = F.expand_dims(update, (axis,)), pad.positions(n) - place
             inside = F.equal(inside, 0)
         else:
-            update, inside = _spread(pad, update, axis, item, n)
+            update, inside = _spread_update(pad, update, axis, item, n)
             at += 1
         others = tuple(a for a in range(x.type.rank) if a != axis)
         masks.append(F.expand_dims(inside, others))
@@ -324,7 +328,7 @@ def _written_by_mask(
     return F.where(reduce(F.logical_and, masks), update, x.value)
 
 
-def _spread(
+def _spread_update(
     pad: Padding, update: Value, axis: int, item: BasicItem, n: Size
 ) -> tuple[Value, Value]:
     """Spread an update of a slice out to where an axis of `n` takes its elements.
@@ -333,12 +337,12 @@ def _spread(
     """
     by = _step(pad, item[3])
     at, direction = pad.positions(n), _direction(item[3]) or F.sign(by)
-    ahead, left = at - _first(pad, item, n), _end(pad, item, n) - at
+    ahead, left = at - _first_place(pad, item, n), _end_place(pad, item, n) - at
     inside = F.logical_and(ahead * direction >= 0, left * direction > 0)
     if not isinstance(by, int) or abs(by) > 1:  # fmod is the faster half of a division
         inside = F.logical_and(inside, F.equal(F.fmod(ahead, by), 0))
     if not same_size(update.type.shape[axis], 1):
-        update = read(update, axis, F.floor_divide(ahead, by))
+        update = read_at(update, axis, F.floor_divide(ahead, by))
     return update, inside
 
 
@@ -352,7 +356,7 @@ def _(
 ) -> Value:
     array = x.value
     if len(indices) == 1 and axes[0] in x.axes:
-        front = _front(pad, x, axes[0])
+        front = _front_elements(pad, x, axes[0])
         if front is not None:
             return front
     places, within = [], []
@@ -366,9 +370,9 @@ def _(
         if index.axes:
             array = nonempty(array, axis)
         if axis in x.axes:
-            low, high = _ends(pad, i + 1, x.type.shape[axis])
+            low, high = _is_within_ends(pad, i + 1, x.type.shape[axis])
             known = known or (low and high)
-            place, n = _from_the_front(pad, x, axis, place, low)
+            place, n = _count_from_front(pad, x, axis, place, low)
             if not known:
                 _require_element(pad, x.type.shape[axis], axis)
                 place = F.clip(place, 0, F.maximum(n - 1, 0))
@@ -399,16 +403,16 @@ def _counting_all(pad: Padding, i: int, x: PaddedValue, axis: int) -> Value | No
     index, n = pad.node.inputs[i], x.type.shape[axis]
     if axis not in x.axes or not same_size(pad.stored(n), x.value.type.shape[axis]):
         return None
-    if not any(counts(index, a, n) for a in range(index.type.rank)):
+    if not any(is_counting(index, a, n) for a in range(index.type.rank)):
         return None
-    return counter(index, F.arange(F.size_value(pad.stored(n)), dtype=index.dtype))
+    return with_numbers(index, F.arange(F.size_value(pad.stored(n)), dtype=index.dtype))
 
 
-def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
+def _front_elements(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
     """The first elements of an axis if the index reads 0, 1, 2 ... in it, else None."""
     index = pad.node.inputs[1]
     if index.node.primitive is not OP.iota or not all(
-        _ends(pad, 1, x.type.shape[axis])
+        _is_within_ends(pad, 1, x.type.shape[axis])
     ):
         return None
     params = index.node.params
@@ -420,7 +424,7 @@ def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
     return basic(x.value, (*[FULL_ITEM] * axis, item))
 
 
-def _ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
+def _is_within_ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
     """Whether indices are known to be at least 0, and known to be at most `n - 1`."""
     low, high = pad.range_of(pad.node.inputs[i])
     return (
@@ -429,7 +433,7 @@ def _ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
     )
 
 
-def _from_the_front(
+def _count_from_front(
     pad: Padding, x: PaddedValue, axis: int, place: Value, is_ahead: bool = False
 ) -> tuple[Value, Value]:
     """Count positions from the front; return them and the true size in one dtype.
@@ -462,9 +466,9 @@ def _(
         place, end = index.value, as_value(F.size_value(x.value.type.shape[axis]))
         known = inside[i]
         if axis in x.axes:
-            low, high = _ends(pad, i + 2, x.type.shape[axis])
+            low, high = _is_within_ends(pad, i + 2, x.type.shape[axis])
             known = known or (low and high)
-            place, n = _from_the_front(pad, x, axis, place, low)
+            place, n = _count_from_front(pad, x, axis, place, low)
             if not known:
                 stray = F.logical_or(place < 0, place >= n)
                 place = F.where(stray, cast(end, place.dtype), place)
@@ -486,7 +490,7 @@ def _(
 ) -> Value:
     first = start.value
     if axis in x.axes:
-        first, n = _from_the_front(pad, x, axis, first)
+        first, n = _count_from_front(pad, x, axis, first)
         first = F.clip(first, 0, F.maximum(n - length, 0))
     part: Value = DYNAMIC_SLICE(x.value, first, axis=axis, length=length)
     return part

@@ -92,7 +92,7 @@ def as_item(item: object) -> object:
     return value
 
 
-def _consumed(item: object) -> int:
+def _axes_consumed(item: object) -> int:
     if item is None or item is Ellipsis:
         return 0
     return item.type.rank if is_mask(item) else 1
@@ -103,18 +103,18 @@ def _expanded(x: Value, items: list[object]) -> list[object]:
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
         raise graph_error("an index can have only one ellipsis", op="index")
-    missing = x.type.rank - sum(map(_consumed, items))
+    missing = x.type.rank - sum(map(_axes_consumed, items))
     if missing < 0:
         raise graph_error(
             "too many indices", op="index", got=f"{len(items)} for {x.type}"
         )
     at = dots[0] if dots else len(items)
-    divided = dots and not missing and _divides(items[:at], items[at + 1 :])
+    divided = dots and not missing and _is_divided(items[:at], items[at + 1 :])
     between = [DIVIDER] if divided else [FULL] * missing
     return items[:at] + between + items[at + 1 :]
 
 
-def _divides(before: Sequence[object], after: Sequence[object]) -> bool:
+def _is_divided(before: Sequence[object], after: Sequence[object]) -> bool:
     """Whether an ellipsis of no axes stands between index arrays.
 
     NumPy then puts their axes first, as if a slice stood between them.
@@ -227,11 +227,12 @@ def _length(item: slice, start: Size, stop: Size) -> Size:
     + 2` wraps around in its dtype, and so is no size that follows from `i`: a window
     that starts so far out moves inside.
     """
-    (first, before), (last, after) = moved(item.start), moved(item.stop)
+    bounds = item.start, item.stop
+    (first, before), (last, after) = map(without_offset, bounds)
     return after - before if first is last and first is not None else stop - start
 
 
-def moved(bound: ArrayLike | None) -> tuple[Value | None, Size]:
+def without_offset(bound: ArrayLike | None) -> tuple[Value | None, Size]:
     """A value, and the sum of the constants that were added to it to make `bound`."""
     value, distance = bound if isinstance(bound, Value) else None, 0
     while value is not None and value.node.primitive in (OP.add, OP.subtract):
@@ -289,11 +290,11 @@ def _check_constant(index: Size, n: Size, x: Value) -> None:
             f"index {index} is out of bounds for an axis of size {n}",
             op="index",
             got=str(x.type),
-            hint=_allowed(n),
+            hint=_allowed_text(n),
         )
 
 
-def _allowed(n: Size) -> str:
+def _allowed_text(n: Size) -> str:
     if isinstance(n, int) and n == 0:
         return "the axis has no element; a slice of it is allowed, and is empty"
     return f"indices go from {-n} to {n - 1}; a slice may go beyond, and is cut off"
@@ -306,7 +307,7 @@ def _check_array(value: Value, n: Size, x: Value) -> bool:
     """
     array = literal_of(value)
     if array is None:
-        return _from_nonzero(value, n)
+        return _is_from_nonzero(value, n)
     for extreme in extremes(array):
         _check_constant(extreme, n, x)
     return True
@@ -325,7 +326,7 @@ def widened(index: Value) -> Value:
     return cast(index, INT32) if literal is None else as_value(literal.astype(INT32))
 
 
-def _from_nonzero(value: Value, n: Size) -> bool:
+def _is_from_nonzero(value: Value, n: Size) -> bool:
     """Whether the indices are positions in a mask as long as the axis."""
     if value.node.primitive is not OP.nonzero:
         return False
@@ -341,30 +342,30 @@ def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Si
     if start is None and stop is None and isinstance(step, int) and abs(step) == 1:
         return n  # which is not negative, though that may be tested and not proved
     if dims.less_equal(1, step):
-        first, last = forwards(start, stop, n)
+        first, last = forward_range(start, stop, n)
         if dims.equal(step, 1):
             return dims.maximum(0, last - first)
         if start is not None and dims.less_equal(0, start):
             first = start  # past the end, no element either way
         return dims.ceil_div(dims.maximum(0, last - first), step)
-    first, last = _backwards(start, stop, n)
+    first, last = _backward_range(start, stop, n)
     if not dims.less_equal(step, -1):
         either = dims.maximum(step, -step)
         require_at_most(1, either, "a slice step cannot be 0")
-        begin, end = forwards(start, stop, n)
+        begin, end = forward_range(start, stop, n)
         ahead = _at_least(step, 1)
         first += ahead * (begin - first)
         last += ahead * (end - last)
     return dims.maximum(0, dims.ceil_div(last - first, step))
 
 
-def forwards(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
+def forward_range(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
     """Where a slice with a positive step begins and ends, within 0 and n."""
     first = 0 if start is None else dims.clip(start, n)
     return first, n if stop is None else dims.clip(stop, n)
 
 
-def _backwards(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
+def _backward_range(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
     """Where a slice with a negative step begins and ends, within -1 and n - 1."""
     first = n - 1 if start is None else clip_down(start, n)
     return first, -1 if stop is None else clip_down(stop, n)
@@ -385,7 +386,7 @@ def clip_down(bound: Size, n: Size) -> Size:
     return dims.minimum(dims.clip(bound, n + 1) - 1 + from_front, n - 1)
 
 
-def must_contain(index: Size, n: Size) -> None:
+def require_within(index: Size, n: Size) -> None:
     """Inside a type rule: a single static index must be within the axis."""
     reason = f"index {index} is out of bounds for an axis of size {n}"
     require_at_most(index + 1, n, reason, "index")

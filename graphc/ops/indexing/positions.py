@@ -105,12 +105,12 @@ def ravel_multi_index(
         raise graph_error("needs positions and a mode per axis", op=name, got=got)
     flat, stride = as_value(0), as_value(1)
     for axis in _axes_from_last(len(sizes), order, name):
-        inside = _inside(places[axis], sizes[axis], modes[axis], name)
+        inside = _place_inside(places[axis], sizes[axis], modes[axis], name)
         flat, stride = flat + inside * stride, stride * size_value(sizes[axis])
     return cast(flat, INT64)
 
 
-def _inside(place: Value, n: Size, mode: str, name: str) -> Value:
+def _place_inside(place: Value, n: Size, mode: str, name: str) -> Value:
     """Check positions on an axis of size `n`, or move them inside, as `mode` says."""
     size = size_value(n)
     require_mode(mode, name)
@@ -155,9 +155,9 @@ def tril_indices(
 
     `n`, `k` and `m` may be symbolic: the number of positions is computed from them.
     """
-    rows, columns, offset = _of_matrix(n, k, m, "tril_indices")
+    rows, columns, offset = _matrix_sizes(n, k, m, "tril_indices")
     ends = F.clip(F.arange(size_value(rows)) + size_value(offset + 1), 0, columns)
-    count = _below(rows, columns, offset)
+    count = _count_below(rows, columns, offset)
     first = with_sizes(F.zeros_like(ends), (rows, columns), "tril_indices")
     return _positions(first, ends, count)
 
@@ -170,9 +170,9 @@ def triu_indices(
 
     `n`, `k` and `m` may be symbolic: the number of positions is computed from them.
     """
-    rows, columns, offset = _of_matrix(n, k, m, "triu_indices")
+    rows, columns, offset = _matrix_sizes(n, k, m, "triu_indices")
     first = F.clip(F.arange(size_value(rows)) + size_value(offset), 0, columns)
-    count = rows * columns - _below(rows, columns, offset - 1)
+    count = rows * columns - _count_below(rows, columns, offset - 1)
     first = with_sizes(first, (rows, columns), "triu_indices")
     return _positions(first, F.full_like(first, size_value(columns)), count)
 
@@ -198,7 +198,7 @@ def _matrix_shape(arr: ArrayLike, name: str) -> tuple[int | Value, ...]:
     return tuple(value.shape)
 
 
-def _of_matrix(
+def _matrix_sizes(
     n: SizeLike, k: SizeLike, m: SizeLike | None, name: str
 ) -> tuple[Size, Size, Size]:
     """Rows, columns and diagonal as sizes."""
@@ -206,7 +206,7 @@ def _of_matrix(
     return rows, columns, as_size(k, "the diagonal")
 
 
-def _below(rows: Size, columns: Size, k: Size) -> Size:
+def _count_below(rows: Size, columns: Size, k: Size) -> Size:
     """The number of elements at or below diagonal `k`.
 
     Rows before `first` have none; from there to `full`, each row has one more than the

@@ -17,12 +17,12 @@ from graphc.ir.namespace import F, enroll
 from graphc.ir.params.kinds import AxesParam, Param
 from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import JaxArray, NDArray, TensorType, product
-from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.broadcasting import require_stretchable, summed_to
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
-from graphc.ops.common.known import KnownSizes, is_symbolic, written
-from graphc.ops.common.spread import apart, keeping_nan
-from graphc.ops.indexing.basic import BASIC_INDEX, behind_batch, static_items, subscript
+from graphc.ops.common.known import KnownSizes, is_symbolic, scattered_sizes
+from graphc.ops.common.spread import nan_kept, target_text
+from graphc.ops.indexing.basic import BASIC_INDEX, after_batch, static_items, subscript
 from graphc.ops.indexing.by_rows import print_by_rows
 from graphc.ops.indexing.counted import counters
 from graphc.ops.indexing.gather import (
@@ -30,10 +30,10 @@ from graphc.ops.indexing.gather import (
     advanced_items,
     axes_maybe_empty,
     clamped,
-    contained,
-    gathered,
-    rows_and,
+    gathered_shape,
+    is_within,
     stray_checks,
+    with_row_indices,
 )
 from graphc.ops.indexing.overlaps import (
     joined_jax,
@@ -43,7 +43,7 @@ from graphc.ops.indexing.overlaps import (
 )
 from graphc.ops.indexing.parse import Bounds, Kinds, UpdateKind, is_adjacent
 from graphc.ops.indexing.row_access import is_row
-from graphc.ops.indexing.uniqueness import never_twice
+from graphc.ops.indexing.uniqueness import is_without_repeats
 
 
 @op()
@@ -59,7 +59,7 @@ def _scatter(
 
     `inside` tells which arrays cannot leave their axis; nothing is written outside.
     """
-    _fits(v, gathered(x, indices, axes, inside), x)
+    _fits(v, gathered_shape(x, indices, axes, inside), x)
     return x.type.like()
 
 
@@ -108,9 +108,9 @@ def _print_scatter_numpy(p: Printing) -> str:
 def _print_scatter_jax(p: Printing) -> str:
     x = p.inputs[0]
     if reads_other_places(p.node):
-        text = _row_apart(p)
+        text = _apart_write_text(p)
     else:
-        text = _row_written(p) if is_row(p.node) else _written_at(p)
+        text = _row_write_text(p) if is_row(p.node) else _positions_text(p)
     if all(i.type.rank == 0 for i in p.node.inputs[2:]):  # JAX refuses empty axes
         sizes = [f"{x}.shape[{axis}]" for axis in axes_maybe_empty(p.node)]
         if sizes:
@@ -118,13 +118,13 @@ def _print_scatter_jax(p: Printing) -> str:
     return text
 
 
-def _row_written(p: Printing) -> str:
+def _row_write_text(p: Printing) -> str:
     (axis,) = p.node.params["axes"]
-    inputs = apart(p), *p.inputs[1:]
+    inputs = target_text(p), *p.inputs[1:]
     return f"jax.lax.dynamic_update_index_in_dim({', '.join(inputs)}, {axis})"
 
 
-def _row_apart(p: Printing) -> str:
+def _apart_write_text(p: Printing) -> str:
     """Print the write of a row that is computed from what it overwrites."""
     params, name = p.node.params, p.helper(row_apart_jax)
     indices, axes = ", ".join(clamped(p, 2, beyond=True)), params["axes"]
@@ -133,15 +133,15 @@ def _row_apart(p: Printing) -> str:
     def text(x: str, v: str, how: str) -> str:
         return f"{name}(jnp, {x}, {v}, [{indices}], {axes}, {at}, {how!r})"
 
-    x, v, how = apart(p), p.inputs[1], params["how"]
+    x, v, how = target_text(p), p.inputs[1], params["how"]
     if how not in ("max", "min"):
         return text(x, v, how)
     has_nan = text(f"jnp.isnan({p.inputs[0]})", f"jnp.isnan({v})", "max")
-    return keeping_nan(p, text(x, v, how), has_nan)
+    return nan_kept(p, text(x, v, how), has_nan)
 
 
-def _written_at(p: Printing) -> str:
-    x, v = apart(p), p.inputs[1]
+def _positions_text(p: Printing) -> str:
+    x, v = target_text(p), p.inputs[1]
     mode = "promise_in_bounds" if all(p.node.params["inside"]) else "drop"
     items = advanced_items(p, clamped(p, 2, beyond=True))
     how = p.node.params["how"]
@@ -149,7 +149,7 @@ def _written_at(p: Printing) -> str:
     if how not in ("max", "min"):
         return text
     has_nan = f'jnp.isnan({x}).at[{items}].max(jnp.isnan({v}), mode="{mode}")'
-    return keeping_nan(p, text, has_nan)
+    return nan_kept(p, text, has_nan)
 
 
 _scatter.beside = counters
@@ -159,7 +159,7 @@ _scatter.emit(
 )
 _scatter.picks = True
 BOUNDS.define(_scatter, BoundsRule(stray_checks))
-_scatter.sizes = written
+_scatter.sizes = scattered_sizes
 SCATTER = enroll(_scatter, "_scatter")
 
 
@@ -173,13 +173,13 @@ def _(
     how: str,
     inside: tuple[bool, ...],
 ) -> tuple[Value | None, ...]:
-    written = _Written(x, v, indices, axes, inside)
+    written = _ScatterSite(x, v, indices, axes, inside)
     gradients = _SCATTERED[how](written, g)
     share = F.where(written.counts(), gradients[1], F.zeros_like(gradients[1]))
     return gradients[0], summed_to(share, v.type.shape), *[None] * len(indices)
 
 
-class _Written:
+class _ScatterSite:
     """The written elements and positions of a scatter, for its derivatives."""
 
     def __init__(
@@ -209,7 +209,7 @@ class _Written:
         whole = as_value(np.True_)
         for i, axis, known in zip(self.indices, self.axes, self.inside, strict=True):
             if not known:
-                whole = F.logical_and(whole, contained(i, self.x.shape[axis]))
+                whole = F.logical_and(whole, is_within(i, self.x.shape[axis]))
         behind = len(self.shape) - whole.type.rank
         if whole.type.rank and is_adjacent(self.axes):
             behind = self.x.type.rank - self.axes[-1] - 1
@@ -219,7 +219,7 @@ class _Written:
     def once(self) -> bool:
         """Whether it is known that no element is written twice."""
         sizes = [self.x.type.shape[a] for a in self.axes]
-        return never_twice(self.indices, sizes)
+        return is_without_repeats(self.indices, sizes)
 
     def winners(self) -> Value | None:
         """Whether each update stays if several set one element; None if all stay.
@@ -236,24 +236,24 @@ class _Written:
 IndexPair = tuple[Value, Value]
 
 
-def _of_set(written: _Written, g: Value) -> IndexPair:
+def _vjp_set(written: _ScatterSite, g: Value) -> IndexPair:
     share, won = written.read(g), written.winners()
     if won is not None:
         share = F.where(won, share, F.zeros_like(share))
     return written.write(g, 0, "set"), share
 
 
-def _of_add(written: _Written, g: Value) -> IndexPair:
+def _vjp_add(written: _ScatterSite, g: Value) -> IndexPair:
     return g, written.read(g)
 
 
-def _of_multiply(written: _Written, g: Value) -> IndexPair:
+def _vjp_multiply(written: _ScatterSite, g: Value) -> IndexPair:
     share = written.read(g) * written.read(written.x)
     share = share if written.once() else share * _other_factors(written)
     return written.write(g, written.v, "multiply"), share
 
 
-def _other_factors(written: _Written) -> Value:
+def _other_factors(written: _ScatterSite) -> Value:
     """For each update, the product of the other updates of the same element."""
     x = written.x
     numbers = F.reshape(F.arange(x.size), x.shape)
@@ -262,14 +262,14 @@ def _other_factors(written: _Written) -> Value:
     return F.reshape(others, written.shape)
 
 
-def _of_extreme(how: str) -> Callable[[_Written, Value], IndexPair]:
+def _vjp_extreme(how: str) -> Callable[[_ScatterSite, Value], IndexPair]:
     """The rule of "min" or "max": tied elements and updates share alike, as in JAX."""
 
-    def rule(written: _Written, g: Value) -> IndexPair:
+    def rule(written: _ScatterSite, g: Value) -> IndexPair:
         x, v = written.x, written.v
         if written.once():
             old, share = written.read(x), written.read(g)
-            share_of_old, shown = _shared(how, share, old, v)
+            share_of_old, shown = _split_cotangent(how, share, old, v)
             return written.write(g, share_of_old, "set"), shown
         result = written.write(x, v, how)
         stays, hits = F.equal(x, result), F.equal(v, written.read(result))
@@ -285,12 +285,12 @@ def _of_extreme(how: str) -> Callable[[_Written, Value], IndexPair]:
     return rule
 
 
-_SCATTERED: dict[str, Callable[[_Written, Value], IndexPair]] = {
-    "set": _of_set,
-    "add": _of_add,
-    "multiply": _of_multiply,
-    "min": _of_extreme("min"),
-    "max": _of_extreme("max"),
+_SCATTERED: dict[str, Callable[[_ScatterSite, Value], IndexPair]] = {
+    "set": _vjp_set,
+    "add": _vjp_add,
+    "multiply": _vjp_multiply,
+    "min": _vjp_extreme("min"),
+    "max": _vjp_extreme("max"),
 }
 
 
@@ -309,8 +309,8 @@ def _(
     points = max(i.type.rank - b for i, b in pairs)
     rank = points + x.type.rank - batched[0] - len(axes)
     v = _with_rank(v, rank, batched[1])
-    many = spread(n, batched[0], x)
-    places, later = rows_and(many, batched[2:], indices, axes)
+    many = with_batch(n, batched[0], x)
+    places, later = with_row_indices(many, batched[2:], indices, axes)
     if len(later) == len(axes):
         if not is_adjacent(axes):
             v = F.moveaxis(v, 0, points)
@@ -392,14 +392,14 @@ def _print_slice_update_jax(p: Printing) -> str:
     """Print as users write if part of an array or an argument is written to."""
     x, items, how = p.node.inputs[0], subscript(p), p.node.params["how"]
     if reads_other_places(p.node):
-        name, arguments = p.helper(joined_jax), f"{apart(p)}, {p.inputs[1]}"
+        name, arguments = p.helper(joined_jax), f"{target_text(p)}, {p.inputs[1]}"
         return f"{name}(jnp, {arguments}, np.s_[{items}], {how!r})"
     region = BASIC_INDEX.infer(x, **{k: p.node.params[k] for k in _ITEMS})
     assert isinstance(region, TensorType)
     partial = equal(product(region.shape), product(x.type.shape)) is False
     if partial or (x.node.primitive is INPUT and not is_body_input(x.node)):
-        return f"{apart(p)}.at[{items}].{how}({p.inputs[1]})"
-    name, arguments = p.helper(slice_update_jax), f"{apart(p)}, {p.inputs[1]}"
+        return f"{target_text(p)}.at[{items}].{how}({p.inputs[1]})"
+    name, arguments = p.helper(slice_update_jax), f"{target_text(p)}, {p.inputs[1]}"
     return f"{name}(jnp, {arguments}, np.s_[{items}], {how!r})"
 
 
@@ -422,12 +422,12 @@ def _(g: Value, x: Value, v: Value, *, how: str, **items: Param) -> IndexPair:
     elif how == "multiply":
         gradients = write(g, v, "multiply"), share * old
     else:
-        old_share, shown = _shared(how, share, old, v)
+        old_share, shown = _split_cotangent(how, share, old, v)
         gradients = write(g, old_share, "set"), shown
     return gradients[0], summed_to(gradients[1], v.type.shape)
 
 
-def _shared(how: str, share: Value, old: Value, v: Value) -> IndexPair:
+def _split_cotangent(how: str, share: Value, old: Value, v: Value) -> IndexPair:
     """Split a cotangent between elements and updates, whose "min" or "max" stays."""
     larger = F.greater if how == "max" else F.less
     tied = F.where(F.equal(old, v), 0.5 * share, F.zeros_like(share))
@@ -438,7 +438,7 @@ def _shared(how: str, share: Value, old: Value, v: Value) -> IndexPair:
 def _(
     n: Size, batched: Batched, x: Value, v: Value, *, how: str, **items: Param
 ) -> Value:
-    many, later = spread(n, batched[0], x), behind_batch(items)
+    many, later = with_batch(n, batched[0], x), after_batch(items)
     if batched[1]:
         v = _with_rank(v, BASIC_INDEX(many, **later).type.rank - 1, True)
     return _slice_update(many, v, how=how, **later)

@@ -25,7 +25,7 @@ class _Spread(NamedTuple):
         return self.counts_from_start or less_equal(self.most + 1, n) is True
 
 
-def never_twice(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
+def is_without_repeats(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
     """Whether index arrays for axes of these sizes are known to repeat no element."""
     if all(i.type.rank == 0 for i in indices):
         return True
@@ -52,7 +52,7 @@ def _any_distinct(pairs: Iterable[AxisIndex]) -> bool:
     pairs = list(pairs)
     points = set[int]().union(*(_axes(i) for i, _ in pairs))
     for index, n in pairs:
-        spread = _spread(index)
+        spread = _spread_of(index)
         if spread is not None and spread.fits(n) and points <= _axes(index):
             return True
     return False
@@ -67,7 +67,7 @@ def _axis_by_axis(pairs: list[AxisIndex]) -> bool:
     known: set[int] = set()
     for _ in pairs:
         for index, n in pairs:
-            candidate = _along(index)
+            candidate = _distinct_axis(index)
             if candidate is None:
                 continue
             axis, spread = candidate
@@ -82,9 +82,9 @@ def _axes(value: Value) -> set[int]:
     return {a - len(shape) for a, n in enumerate(shape) if not is_one(n)}
 
 
-def _along(value: Value) -> tuple[int, _Spread] | None:
+def _distinct_axis(value: Value) -> tuple[int, _Spread] | None:
     """An axis along which no integer repeats at any place of the others; the spread."""
-    spread, axes = _spread(value), _axes(value)
+    spread, axes = _spread_of(value), _axes(value)
     if any(map(may_be_one, value.type.shape)):
         return None  # stretched, it repeats itself
     if spread is not None and len(axes) == 1:
@@ -93,44 +93,44 @@ def _along(value: Value) -> tuple[int, _Spread] | None:
         return None
     a, b = value.node.inputs
     for x, y in ((a, b), (b, a)):
-        spread_along = _along(x)
+        spread_along = _distinct_axis(x)
         if spread_along is not None and spread_along[0] not in _axes(y):
             return spread_along[0], _Spread(False, spread_along[1].most)
     return None
 
 
-def _spread(value: Value) -> _Spread | None:
+def _spread_of(value: Value) -> _Spread | None:
     """The spread of an array that is known to have no integer twice, else None."""
     node, literal = value.node, literal_of(value)
     if literal is not None:
-        return _of_literal(literal)
+        return _literal_spread(literal)
     if node.primitive is OP.iota:
         start, step, length = (node.params[k] for k in ("start", "step", "length"))
         if not (isinstance(step, int) and step > 0):
             return None
         return _Spread(isinstance(start, int) and start >= 0, (length - 1) * step)
-    if _moves(node):
-        return _spread(node.inputs[0])
+    if _is_each_once(node):
+        return _spread_of(node.inputs[0])
     if node.primitive is OP.gather:
         x, *indices = node.inputs
         sizes = [x.type.shape[a] for a in node.params["axes"]]
-        return _spread(x) if never_twice(indices, sizes) else None
+        return _spread_of(x) if is_without_repeats(indices, sizes) else None
     if node.primitive is OP.add:
         pairs = ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0]))
         for x, y in pairs:
-            spread = None if _axes(y) else _spread(x)
+            spread = None if _axes(y) else _spread_of(x)
             if spread is not None:
                 return _Spread(False, spread.most)
     return None
 
 
-def _moves(node: Node) -> bool:
+def _is_each_once(node: Node) -> bool:
     """Whether the elements are those of the first input, each at most once."""
     moving = (OP.reshape, OP.expand_dims, OP.squeeze, OP.transpose, OP.basic_index)
     return node.primitive in (*moving, OP.convert, OP.dynamic_slice)
 
 
-def _of_literal(array: NDArray) -> _Spread | None:
+def _literal_spread(array: NDArray) -> _Spread | None:
     flat = array.ravel()
     if not flat.size or np.unique(flat).size < flat.size:
         return None

@@ -25,7 +25,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, NDArray, TensorType, dtype_of, is_float, is_inexact
-from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padded_svd, padding
@@ -43,7 +43,7 @@ def complex_dtype(dtype: DType) -> DType:
     return dtype if dtype.kind == "c" else dtype_of(f"complex{dtype.itemsize * 16}")
 
 
-def matrices(
+def as_matrices(
     op_name: str, *args: ArrayLike, ranks: tuple[int, ...] = (2,)
 ) -> list[Value]:
     """Convert the arguments to one dtype that NumPy's linear algebra takes.
@@ -51,7 +51,7 @@ def matrices(
     `ranks` are the least ranks of the arguments; the last one holds for all further
     ones. Raises GraphError if an argument has fewer axes.
     """
-    values = [_exact(strong(as_value(a)), op_name) for a in args]
+    values = [_as_inexact(strong(as_value(a)), op_name) for a in args]
     for i, v in enumerate(values):
         least = ranks[min(i, len(ranks) - 1)]
         if v.type.rank < least:
@@ -69,7 +69,7 @@ def need_matrix(x: ArrayLike, op_name: str) -> Value:
     return value
 
 
-def _exact(value: Value, op_name: str) -> Value:
+def _as_inexact(value: Value, op_name: str) -> Value:
     if not is_inexact(value.dtype):
         return cast(value, dtype_of("float64"))
     if is_float(value.dtype) and value.dtype.itemsize == 2:
@@ -85,7 +85,7 @@ def _square(x: Value) -> Size:
     return require_equal(rows, columns, "needs square matrices", kind="matrix")
 
 
-def _checked(primitive: Primitive, problem: str) -> None:
+def _require_finite(primitive: Primitive, problem: str) -> None:
     """Under `check=True`, require that finite inputs give finite results."""
 
     def conditions(node: Node) -> Checks:
@@ -99,7 +99,7 @@ def _checked(primitive: Primitive, problem: str) -> None:
     BOUNDS.define(primitive, BoundsRule(conditions, "matrix"))
 
 
-def _converging(primitive: Primitive, output: int = 0) -> None:
+def _require_convergence(primitive: Primitive, output: int = 0) -> None:
     """Under `check=True`, require convergence; NaN has none, as in NumPy."""
 
     def conditions(node: Node) -> Checks:
@@ -150,10 +150,10 @@ _cholesky.emit(
     f"{p.inputs[0]}, triangular=True)",
     jax="jnp.linalg.cholesky({x}, symmetrize_input=False)",
 )
-_checked(_cholesky, "the matrix is not positive definite")
+_require_finite(_cholesky, "the matrix is not positive definite")
 _cholesky.vjp(lambda g, x: (rules.of_cholesky(_cholesky(x), g),))
-batch_behind(_cholesky)
-padding.by_unit(_cholesky)
+batch_last_axes(_cholesky)
+padding.pad_by_unit(_cholesky)
 
 
 @public(name="linalg.cholesky")
@@ -163,7 +163,7 @@ def cholesky(a: ArrayLike, /, upper: bool = False) -> Value:
     Only that triangle of `a` is read. If the matrix is not positive definite, the
     triangle is NaN, and a function compiled with `check=True` raises.
     """
-    (x,) = matrices("linalg.cholesky", a)
+    (x,) = as_matrices("linalg.cholesky", a)
     return rules.adjoint(_cholesky(rules.adjoint(x))) if upper else _cholesky(x)
 
 
@@ -195,7 +195,7 @@ _qr.emit(
     if p.node.params["mode"] == "reduced"
     else f'{p.xp}.linalg.qr({p.inputs[0]}, mode="{p.node.params["mode"]}")'
 )
-batch_behind(_qr)
+batch_last_axes(_qr)
 _qr.padding(partial(padding.qr, _qr))
 
 
@@ -205,14 +205,14 @@ def _(g: Any, x: Value, *, mode: str) -> tuple[Value]:
     q, r = _qr(x, mode="reduced")
     if mode == "complete":
         if gq is not None and dims.less_equal(*x.type.shape[-2:]) is not True:
-            _refuse(x, "linalg.qr", "in mode complete", 'mode="reduced"')
+            _refuse_grad(x, "linalg.qr", "in mode complete", 'mode="reduced"')
         gr = None if gr is None else gr[..., : q.shape[-1], :]
     if mode == "raw":
-        _refuse(x, "linalg.qr", "in mode raw", 'mode="reduced"')
+        _refuse_grad(x, "linalg.qr", "in mode raw", 'mode="reduced"')
     return (rules.of_qr(q, r, gq, gr),)
 
 
-def _refuse(x: Value, op_name: str, of: str, instead: str) -> NoReturn:
+def _refuse_grad(x: Value, op_name: str, of: str, instead: str) -> NoReturn:
     problem = f"there is no gradient through {op_name} {of}"
     raise graph_error(problem, op="grad", got=str(x.type), hint=f"take {instead}")
 
@@ -227,7 +227,7 @@ def qr(a: ArrayLike, /, mode: str = "reduced") -> Any:
     if mode not in get_args(QRMode):
         expected = ", ".join(get_args(QRMode))
         raise graph_error(f"unknown mode {mode!r}", op="linalg.qr", expected=expected)
-    (x,) = matrices("linalg.qr", a)
+    (x,) = as_matrices("linalg.qr", a)
     factors = _qr(x, mode=mode)
     return factors if mode in ("r", "raw") else QRResult(*factors)
 
@@ -270,13 +270,13 @@ _svd.emit(
 _svdvals.emit(
     numpy=_nan_unless(lambda p: "np.linalg.svdvals"), jax="jnp.linalg.svdvals({x})"
 )
-_converging(_svd, output=1)
-_converging(_svdvals)
-batch_behind(_svd)
-batch_behind(_svdvals)
+_require_convergence(_svd, output=1)
+_require_convergence(_svdvals)
+batch_last_axes(_svd)
+batch_last_axes(_svdvals)
 _svd.padding(partial(padded_svd.svd, _svd))
 padded_svd.declare(nan_unless_solved)
-padding.by_zeros(_svdvals)
+padding.pad_by_zeros(_svdvals)
 
 
 @_svd.vjp
@@ -291,7 +291,7 @@ def _(g: Cotangents, x: Value, *, full_matrices: bool) -> tuple[Value]:
             gvh is not None and wide is not True
         ):
             instead = "full_matrices=False"
-            _refuse(x, "linalg.svd", "of vectors beyond the singular values", instead)
+            _refuse_grad(x, "linalg.svd", "of vectors beyond the singular values", instead)
         k = s.shape[-1]
         u, vh = u[..., :k], vh[..., :k, :]
     return (rules.of_svd((u, s, vh), gu, gs, gvh),)
@@ -317,7 +317,7 @@ def svd(
     first min(m, n) columns, and Vh such rows. `hermitian` states that `a` is Hermitian,
     which is faster. The signs of the vectors are those of the backend's LAPACK.
     """
-    (x,) = matrices("linalg.svd", a)
+    (x,) = as_matrices("linalg.svd", a)
     if hermitian:
         return _hermitian_svd(x, compute_uv)
     if not compute_uv:
@@ -341,7 +341,7 @@ def _hermitian_svd(x: Value, compute_uv: bool) -> object:
 @public(name="linalg.svdvals")
 def svdvals(x: ArrayLike, /) -> Value:
     """The singular values, largest first."""
-    return _svdvals(*matrices("linalg.svdvals", x))
+    return _svdvals(*as_matrices("linalg.svdvals", x))
 
 
 class EigResult(NamedTuple):
@@ -378,15 +378,15 @@ def _emit_hermitian(primitive: Primitive) -> None:
         return f'jnp.{name}({p.inputs[0]}, UPLO="{part}", symmetrize_input=False)'
 
     primitive.emit(numpy=_nan_unless(in_numpy), jax=in_jax)
-    _converging(primitive)
+    _require_convergence(primitive)
 
 
 _emit_hermitian(_eigh)
 _emit_hermitian(_eigvalsh)
-batch_behind(_eigh)
-batch_behind(_eigvalsh)
-padding.by_largest(_eigh)
-padding.by_largest(_eigvalsh)
+batch_last_axes(_eigh)
+batch_last_axes(_eigvalsh)
+padding.pad_by_largest(_eigh)
+padding.pad_by_largest(_eigvalsh)
 
 
 @_eigh.vjp
@@ -436,12 +436,12 @@ def _print_numpy_eigvals(p: Printing) -> str:
 
 _eig.emit(numpy=_nan_unless(_print_numpy_eig), jax="jnp.linalg.eig({x})")
 _eigvals.emit(numpy=_nan_unless(_print_numpy_eigvals), jax="jnp.linalg.eigvals({x})")
-_converging(_eig)
-_converging(_eigvals)
-batch_behind(_eig)
-batch_behind(_eigvals)
-padding.by_unit(_eig)
-padding.by_unit(_eigvals)
+_require_convergence(_eig)
+_require_convergence(_eigvals)
+batch_last_axes(_eig)
+batch_last_axes(_eigvals)
+padding.pad_by_unit(_eig)
+padding.pad_by_unit(_eigvals)
 
 
 @_eig.vjp
@@ -462,7 +462,7 @@ def eig(a: ArrayLike) -> EigResult:
 
     JAX supports this on CPUs, and since some version on GPUs too.
     """
-    return EigResult(*_eig(*matrices("linalg.eig", a)))
+    return EigResult(*_eig(*as_matrices("linalg.eig", a)))
 
 
 @public(name="linalg.eigvals")
@@ -471,4 +471,4 @@ def eigvals(a: ArrayLike) -> Value:
 
     JAX supports this on CPUs, and since some version on GPUs too.
     """
-    return _eigvals(*matrices("linalg.eigvals", a))
+    return _eigvals(*as_matrices("linalg.eigvals", a))

@@ -13,10 +13,15 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op
 from graphc.ir.namespace import F, public
 from graphc.ir.types import ConcreteArray, TensorType
-from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import _nan_unless, _square, matrices, real_dtype
+from graphc.ops.linalg.decompositions import (
+    _nan_unless,
+    _square,
+    as_matrices,
+    real_dtype,
+)
 
 
 @op()
@@ -36,8 +41,8 @@ def _slogdet(x: Array) -> tuple[TensorType, ...]:
 
 _det.emit("{xp}.linalg.det({x})")
 _slogdet.emit("{xp}.linalg.slogdet({x})")
-batch_behind(_det)
-batch_behind(_slogdet)
+batch_last_axes(_det)
+batch_last_axes(_slogdet)
 _det.padding(partial(padding.det, _det))
 _slogdet.padding(partial(padding.slogdet, _slogdet))
 
@@ -82,8 +87,8 @@ _cofactors.emit(
     numpy=_nan_unless(lambda p: f"lambda a: {p.helper(cofactors)}(np, a)"),
     jax=lambda p: f"{p.helper(cofactors)}(jnp, {p.inputs[0]})",
 )
-batch_behind(_cofactors)
-padding.by_unit(_cofactors)
+batch_last_axes(_cofactors)
+padding.pad_by_unit(_cofactors)
 
 
 @_cofactors.vjp
@@ -105,7 +110,7 @@ class SlogdetResult(NamedTuple):
 @public(name="linalg.det")
 def det(a: ArrayLike, /) -> Value:
     """The determinant, which is 1 for matrices without rows."""
-    return _det(*matrices("linalg.det", a))
+    return _det(*as_matrices("linalg.det", a))
 
 
 @public(name="linalg.slogdet")
@@ -114,4 +119,4 @@ def slogdet(a: ArrayLike, /) -> SlogdetResult:
 
     A singular matrix gives 0 and -inf; the sign for NaN is unspecified.
     """
-    return SlogdetResult(*_slogdet(*matrices("linalg.slogdet", a)))
+    return SlogdetResult(*_slogdet(*as_matrices("linalg.slogdet", a)))

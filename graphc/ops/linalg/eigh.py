@@ -11,7 +11,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, NDArray, TensorType
-from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
@@ -19,8 +19,8 @@ from graphc.ops.linalg.decompositions import (
     _eigh,
     _eigvalsh,
     _square,
+    as_matrices,
     complex_dtype,
-    matrices,
 )
 
 
@@ -37,7 +37,9 @@ def _is_lower(part: str, op_name: str) -> bool:
     return part.upper() == "L"
 
 
-def _second(b: ArrayLike | str | None, UPLO: str) -> tuple[ArrayLike | None, str]:
+def _second_argument(
+    b: ArrayLike | str | None, UPLO: str
+) -> tuple[ArrayLike | None, str]:
     """Sort out the second argument: a matrix as in SciPy, or a triangle as in NumPy."""
     return (None, b) if isinstance(b, str) else (b, UPLO)
 
@@ -56,12 +58,12 @@ def eigh(
     The method is Cholesky reduction: Golub and Van Loan (2013), Matrix Computations,
     8.7.2.
     """
-    b, UPLO = _second(b, UPLO)
+    b, UPLO = _second_argument(b, UPLO)
     lower = _is_lower(UPLO, "linalg.eigh")
     if b is None:
-        (x,) = matrices("linalg.eigh", a)
+        (x,) = as_matrices("linalg.eigh", a)
         return EighResult(*_eigh(x, lower=lower))
-    reduced, factor = _reduced(a, b, lower, "linalg.eigh")
+    reduced, factor = _standard_form(a, b, lower, "linalg.eigh")
     values, vectors = _eigh(reduced, lower=True)
     turned = F.linalg.solve_triangular(factor, vectors, trans=2, lower=True)
     return EighResult(values, turned)
@@ -75,19 +77,19 @@ def eigvalsh(
 
     For a matrix with NaN they are undefined: NumPy's LAPACK may give numbers.
     """
-    b, UPLO = _second(b, UPLO)
+    b, UPLO = _second_argument(b, UPLO)
     lower = _is_lower(UPLO, "linalg.eigvalsh")
     if b is None:
-        (x,) = matrices("linalg.eigvalsh", a)
+        (x,) = as_matrices("linalg.eigvalsh", a)
         return _eigvalsh(x, lower=lower)
-    return _eigvalsh(_reduced(a, b, lower, "linalg.eigvalsh")[0], lower=True)
+    return _eigvalsh(_standard_form(a, b, lower, "linalg.eigvalsh")[0], lower=True)
 
 
-def _reduced(
+def _standard_form(
     a: ArrayLike, b: ArrayLike, lower: bool, op_name: str
 ) -> tuple[Value, Value]:
     """L^-1 a L^-H and L, where b = L L^H; both are whole matrices of one batch."""
-    x, metric = matrices(op_name, a, b)
+    x, metric = as_matrices(op_name, a, b)
     batch = broadcast(x.type.shape[:-2], metric.type.shape[:-2])
     x = F.broadcast_to(x, (*batch, *x.type.shape[-2:]))
     metric = F.broadcast_to(metric, (*batch, *metric.type.shape[-2:]))
@@ -138,8 +140,8 @@ def _print_schur(p: Printing) -> str:
 
 _schur.emit(_print_schur)
 _schur.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
-batch_behind(_schur)
-padding.by_unit(_schur)
+batch_last_axes(_schur)
+padding.pad_by_unit(_schur)
 _schur.no_gradient("the factors are not unique: take linalg.eig, linalg.eigh or expm")
 
 
@@ -157,6 +159,6 @@ def schur(a: ArrayLike, /, output: str = "real") -> SchurResult:
     if output not in ("real", "complex"):
         problem = f"output must be 'real' or 'complex', not {output!r}"
         raise graph_error(problem, op="linalg.schur")
-    (x,) = matrices("linalg.schur", a)
+    (x,) = as_matrices("linalg.schur", a)
     dtype = complex_dtype(x.dtype) if output == "complex" else x.dtype
     return SchurResult(*_schur(x, dtype=dtype))

@@ -140,13 +140,15 @@ def of_svd(
         turned = F.matmul(adjoint(u), g)
         core.append(by_columns(_skewed(gaps, turned), s))
         core += _phases(turned, s)
-        outer += _beside(m, n, F.matmul(by_columns(g - F.matmul(u, turned), 1 / s), vh))
+        outer += _term_if_larger(
+            m, n, F.matmul(by_columns(g - F.matmul(u, turned), 1 / s), vh)
+        )
     if gvh is not None:
         g = adjoint(conjugate(gvh))
         turned = F.matmul(vh, g)
         core.append(by_rows(s, _skewed(gaps, turned)))
         beyond = by_columns(g - F.matmul(adjoint(vh), turned), 1 / s)
-        outer += _beside(n, m, F.matmul(u, adjoint(beyond)))
+        outer += _term_if_larger(n, m, F.matmul(u, adjoint(beyond)))
     return conjugate(_sum([F.matmul(F.matmul(u, _sum(core)), vh), *outer]))
 
 
@@ -163,7 +165,7 @@ def _phases(turned: Value, s: Value) -> list[Value]:
     return [by_rows(inverse, skew * unit(turned))]
 
 
-def _beside(many: Size, few: Size, term: Value) -> list[Value]:
+def _term_if_larger(many: Size, few: Size, term: Value) -> list[Value]:
     """A term that counts only if the size `many` is larger than `few`."""
     if dims.less_equal(many, few) is True:
         return []
@@ -213,8 +215,8 @@ def of_lu(packed: Value, order: Value, g: Value) -> Value:
     """
     m, n = packed.type.shape[-2:]
     solve = F.linalg.solve_triangular
-    lower = _squared(F.tril(packed, -1), -1, m) + unit(packed, -2)
-    upper = _squared(F.triu(packed), -2, n)
+    lower = _resized(F.tril(packed, -1), -1, m) + unit(packed, -2)
+    upper = _resized(F.triu(packed), -2, n)
     if dims.less_equal(n, m) is not True:  # missing rows of U are a unit matrix's
         beyond = F.arange(F.size_value(n)) >= F.size_value(m)
         upper = upper + by_rows(cast(beyond, packed.dtype), unit(packed))
@@ -226,7 +228,7 @@ def of_lu(packed: Value, order: Value, g: Value) -> Value:
     return F.take_along_axis(of_x, back, axis=-2)
 
 
-def _squared(x: Value, axis: int, size: Size) -> Value:
+def _resized(x: Value, axis: int, size: Size) -> Value:
     """Cut one of the last two axes to a size, or fill it up with zeros."""
     length = x.type.shape[axis]
     if dims.equal(length, size) is True:

@@ -18,10 +18,14 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT64, DType, JaxArray, NDArray, TensorType
-from graphc.ops.common.batching import Batched, batch_behind, spread
+from graphc.ops.common.batching import Batched, batch_last_axes, with_batch
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import _converging, matrices, real_dtype
+from graphc.ops.linalg.decompositions import (
+    _require_convergence,
+    as_matrices,
+    real_dtype,
+)
 
 
 class LstsqResult(NamedTuple):
@@ -81,7 +85,7 @@ _lstsq.emit(
     jax=lambda p: f"{p.helper(lstsq_jax)}(jnp.linalg.lstsq, {', '.join(p.inputs)})",
 )
 _lstsq.range = lambda node: ("rank", 0, dims.minimum(*node.inputs[0].type.shape))
-_converging(_lstsq, output=3)
+_require_convergence(_lstsq, output=3)
 
 
 _lstsq.padding(partial(padding.lstsq, _lstsq))
@@ -102,7 +106,9 @@ def _(
         nonzero = F.arange(F.size_value(factors[1].type.shape[0])) < rank
         outer = F.matmul(rules.conjugate(b), rules.adjoint(of_x))
         of_a = of_a + rules.of_spectrum(factors, nonzero, outer)
-        of_b = of_b + rules.conjugate(_inverse(factors, nonzero, rules.conjugate(of_x)))
+        of_b = of_b + rules.conjugate(
+            _apply_inverse(factors, nonzero, rules.conjugate(of_x))
+        )
     if of_residuals is not None:
         residuals = rules.conjugate(b - F.matmul(a, x))
         twice = rules.by_columns(residuals, 2 * of_residuals)
@@ -112,7 +118,7 @@ def _(
     return of_a, F.squeeze(of_b, 1) if vector else of_b, *[None] * len(rcond)
 
 
-def _inverse(
+def _apply_inverse(
     factors: tuple[Value, Value, Value], nonzero: Value, right: Value
 ) -> Value:
     """Multiply `right` by the pseudo-inverse, from factors of the adjoint matrix."""
@@ -125,13 +131,13 @@ def _inverse(
 def _(
     n: Size, batched: Batched, a: Value, b: Value, *rcond: Value
 ) -> tuple[Value, Value, Value, Value]:
-    a, b = spread(n, batched[0], a), spread(n, batched[1], b)
+    a, b = with_batch(n, batched[0], a), with_batch(n, batched[1], b)
     vector = b.type.rank == 2
     b = F.expand_dims(b, -1) if vector else b
     u, s, vh = F.linalg.svd(a, full_matrices=False)
     limit = _per_matrix(rcond[0], s.dtype) if rcond else _epsilon(a)
     nonzero = s > limit * _largest(s)
-    x = _inverse((rules.adjoint(vh), s, rules.adjoint(u)), nonzero, b)
+    x = _apply_inverse((rules.adjoint(vh), s, rules.adjoint(u)), nonzero, b)
     residuals = F.absolute(b - F.matmul(a, x))
     x = F.squeeze(x, -1) if vector else x
     rank = F.sum(cast(nonzero, INT64), axis=-1)
@@ -147,7 +153,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqRe
     for float32 too.) As in NumPy, the residuals are empty if the rank is less than n,
     or m <= n: using them reads the rank on the host.
     """
-    x, side = matrices("linalg.lstsq", a, b, ranks=(2, 1))
+    x, side = as_matrices("linalg.lstsq", a, b, ranks=(2, 1))
     if x.type.rank > 2:
         raise graph_error("needs one matrix", op="linalg.lstsq", got=str(x.type))
     limit = [] if rcond is None else [cast(as_value(rcond), real_dtype(x.dtype))]
@@ -155,10 +161,10 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqRe
         got = str(limit[0].type)
         raise graph_error("rcond must be a scalar", op="linalg.lstsq", got=got)
     solution, residuals, rank, s = _lstsq(x, side, *limit)
-    return LstsqResult(solution, _at_full_rank(residuals, x, rank), rank, s)
+    return LstsqResult(solution, _full_rank_residuals(residuals, x, rank), rank, s)
 
 
-def _at_full_rank(residuals: Value, a: Value, rank: Value) -> Value:
+def _full_rank_residuals(residuals: Value, a: Value, rank: Value) -> Value:
     """The residuals if the rank is full and rows outnumber columns, else none."""
     m, n = a.type.shape
     if dims.less_equal(m, n) is True:
@@ -204,7 +210,7 @@ def matrix_rank(
     """
     if tol is not None and rtol is not None:
         raise graph_error("give tol or rtol, not both", op="linalg.matrix_rank")
-    (x,) = matrices("linalg.matrix_rank", A, ranks=(0,))
+    (x,) = as_matrices("linalg.matrix_rank", A, ranks=(0,))
     if x.type.rank < 2:
         return cast(F.any(F.not_equal(x, 0)), INT64)
     s = F.linalg.svd(x, compute_uv=False, hermitian=hermitian)
@@ -236,7 +242,7 @@ def pinv(
     """
     if rcond is not None and rtol is not _UNSET:
         raise graph_error("give rcond or rtol, not both", op="linalg.pinv")
-    (x,) = matrices("linalg.pinv", a)
+    (x,) = as_matrices("linalg.pinv", a)
     limit = rcond if rtol is _UNSET else rtol
     if limit is None:
         limit = 1e-15 if rtol is _UNSET else _epsilon(x)
@@ -270,7 +276,7 @@ def _pinv(
 
 _pinv.emit("{inverse}")
 _pinv.views = views_of_inputs
-batch_behind(_pinv)
+batch_last_axes(_pinv)
 _pinv.padding(lambda pad, y, *factors, **how: pad.result(y.value, y.fill))
 
 

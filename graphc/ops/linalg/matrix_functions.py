@@ -16,14 +16,14 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import JaxArray, NDArray, TensorType
-from graphc.ops.common.batching import batch_behind, lined_up
+from graphc.ops.common.batching import align_batches, batch_last_axes
 from graphc.ops.common.broadcasting import broadcast, promoted, summed_to
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import (
     _square,
+    as_matrices,
     complex_dtype,
-    matrices,
     need_matrix,
 )
 
@@ -88,7 +88,7 @@ _square_matrix.emit("{x}")
 _square_matrix.views = views_of_inputs
 _square_matrix.linear = True
 _square_matrix.vjp(lambda g, x: (F.specify_shape(g, x.type.shape),))
-batch_behind(_square_matrix)
+batch_last_axes(_square_matrix)
 _square_matrix.padding(lambda pad, x: pad.result(_square_matrix(x.value), x.fill))
 
 
@@ -106,8 +106,8 @@ def _expm(x: Array) -> TensorType:
 
 _expm.emit(numpy="scipy.linalg.expm({x})", jax="jax.scipy.linalg.expm({x})")
 _expm.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
-batch_behind(_expm)
-padding.by_zeros(_expm)
+batch_last_axes(_expm)
+padding.pad_by_zeros(_expm)
 
 
 @_expm.vjp
@@ -142,18 +142,18 @@ def expm_slope_jax(
     return jvp(function, (x,), (direction,))[1]
 
 
-def _by_helper(helper: Callable[..., object], *functions: str) -> Emit:
+def _print_helper_call(helper: Callable[..., object], *functions: str) -> Emit:
     """Print a call of the helper, with functions of libraries before the inputs."""
     return lambda p: f"{p.helper(helper)}({', '.join([*functions, *p.inputs])})"
 
 
 _expm_slope.emit(
-    numpy=_by_helper(expm_slope_numpy, "scipy.linalg.expm_frechet"),
-    jax=_by_helper(expm_slope_jax, "jax.jvp", "jax.scipy.linalg.expm"),
+    numpy=_print_helper_call(expm_slope_numpy, "scipy.linalg.expm_frechet"),
+    jax=_print_helper_call(expm_slope_jax, "jax.jvp", "jax.scipy.linalg.expm"),
 )
 _expm_slope.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
-batch_behind(_expm_slope)
-padding.by_zeros(_expm_slope)
+batch_last_axes(_expm_slope)
+padding.pad_by_zeros(_expm_slope)
 
 
 @_expm_slope.vjp
@@ -174,7 +174,7 @@ def expm(A: ArrayLike) -> Value:
     JAX squares at most 16 times, so it gives NaN for matrices whose 1-norm is above
     350,000 (257,000 in single precision), for which NumPy programs still have a result.
     """
-    return _expm(*matrices("linalg.expm", A))
+    return _expm(*as_matrices("linalg.expm", A))
 
 
 @op()
@@ -210,8 +210,8 @@ def _print_sqrtm(p: Printing) -> str:
 
 _sqrtm.emit(_print_sqrtm)
 _sqrtm.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
-batch_behind(_sqrtm)
-padding.by_unit(_sqrtm)
+batch_last_axes(_sqrtm)
+padding.pad_by_unit(_sqrtm)
 
 
 @_sqrtm.vjp
@@ -246,11 +246,11 @@ def sylvester_jax(
 
 
 _sylvester.emit(
-    numpy=_by_helper(sylvester_numpy, "scipy.linalg.solve_sylvester"),
-    jax=_by_helper(sylvester_jax, "jax.scipy.linalg.solve_sylvester"),
+    numpy=_print_helper_call(sylvester_numpy, "scipy.linalg.solve_sylvester"),
+    jax=_print_helper_call(sylvester_jax, "jax.scipy.linalg.solve_sylvester"),
 )
 _sylvester.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
-batch_behind(_sylvester)
+batch_last_axes(_sylvester)
 _sylvester.padding(partial(padding.sylvester, _sylvester))
 
 
@@ -271,7 +271,7 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, /) -> Value:
     The method uses Schur forms: Bartels and Stewart (1972), Comm. ACM 15, algorithm
     432.
     """
-    parts = matrices("linalg.solve_sylvester", a, b, q)
+    parts = as_matrices("linalg.solve_sylvester", a, b, q)
     batch = broadcast(*(v.type.shape[:-2] for v in parts))
     wide = (F.broadcast_to(v, (*batch, *v.type.shape[-2:])) for v in parts)
     return _sylvester(*wide)
@@ -284,7 +284,7 @@ def sqrtm(A: ArrayLike) -> Value:
     JAX supports this on CPUs only. For singular matrices the result is unspecified:
     there may be no root, and the backends differ in how they show that.
     """
-    return _sqrtm(*matrices("linalg.sqrtm", A))
+    return _sqrtm(*as_matrices("linalg.sqrtm", A))
 
 
 # Special matrices
@@ -332,7 +332,9 @@ _block_diag.emit(
 )
 _block_diag.linear = True
 _block_diag.padding(partial(padding.block_diag, _block_diag))
-_block_diag.batch(lambda n, batched, *blocks: _block_diag(*lined_up(batched, blocks)))
+_block_diag.batch(
+    lambda n, batched, *blocks: _block_diag(*align_batches(batched, blocks))
+)
 
 
 @_block_diag.vjp
@@ -396,7 +398,7 @@ _toeplitz.emit(
 )
 _toeplitz.linear = True
 _toeplitz.padding(lambda pad, c, r: _toeplitz(c.value, r.value))
-_toeplitz.batch(lambda n, batched, *ends: _toeplitz(*lined_up(batched, ends)))
+_toeplitz.batch(lambda n, batched, *ends: _toeplitz(*align_batches(batched, ends)))
 
 
 @_toeplitz.vjp

@@ -15,16 +15,16 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, dtype_of, is_inexact
-from graphc.ops.common.batching import batch_behind, batch_with_axes
+from graphc.ops.common.batching import batch_last_axes, batch_with_axes
 from graphc.ops.common.spread import extreme_along
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import matrices, need_matrix, real_dtype
+from graphc.ops.linalg.decompositions import as_matrices, need_matrix, real_dtype
 
 AxisArgument = int | tuple[int, ...] | None
 
 
-def _order(order: object, op_name: str) -> Any:
+def _checked_order(order: object, op_name: str) -> Any:
     """The order of a norm: a number, a name or None."""
     if isinstance(order, Value):
         problem = "the order of a norm must be known when the graph is built"
@@ -50,7 +50,7 @@ def norm(
     too. The orders of vectors are inf, -inf, 0 (the number of nonzero elements) and any
     number p; those of matrices are "fro", "nuc", inf, -inf, 1, -1, 2 and -2.
     """
-    value, order = _inexact(x), _order(ord, "linalg.norm")
+    value, order = _inexact(x), _checked_order(ord, "linalg.norm")
     rank = value.type.rank
     plain = (rank == 1 and order == 2) or (rank == 2 and order == "fro")
     if axis is None and (order is None or plain):
@@ -77,7 +77,7 @@ def vector_norm(
     ord: float | str = 2,
 ) -> Value:
     """The norm over `axis` (all axes by default), as of one long vector."""
-    value, order = _inexact(x), _order(ord, "linalg.vector_norm")
+    value, order = _inexact(x), _checked_order(ord, "linalg.vector_norm")
     axes = normal_axes(axis, value.type.rank, "linalg.vector_norm")
     other_axes = tuple(a for a in range(value.type.rank) if a not in axes)
     if len(axes) != 1:
@@ -103,7 +103,7 @@ def matrix_norm(
 ) -> Value:
     """The norm of the matrices in the last two axes; see `norm`."""
     value = _inexact(need_matrix(x, "linalg.matrix_norm"))
-    rank, order = value.type.rank, _order(ord, "linalg.matrix_norm")
+    rank, order = value.type.rank, _checked_order(ord, "linalg.matrix_norm")
     return _matrix_norm(value, rank - 2, rank - 1, order, keepdims)
 
 
@@ -127,7 +127,7 @@ _sum_of_squares.batch(
 )
 
 
-padding.by_zeros(_sum_of_squares)
+padding.pad_by_zeros(_sum_of_squares)
 
 
 @_sum_of_squares.vjp
@@ -235,7 +235,7 @@ def _matrix_norm(
     if order is None or order == "fro":
         return _euclidean(x, both, keepdims)
     if order == "nuc" or order in (2, -2):
-        result = _of_singular_values(F.moveaxis(x, (row, column), (-2, -1)), order)
+        result = _singular_value_norm(F.moveaxis(x, (row, column), (-2, -1)), order)
     elif order in (1, -1, math.inf, -math.inf):
         summed, over = (row, column) if abs(order) == 1 else (column, row)
         sums = F.sum(_magnitude(x), axis=summed)
@@ -247,7 +247,7 @@ def _matrix_norm(
     return F.expand_dims(result, both) if keepdims else result
 
 
-def _of_singular_values(x: Value, order: float | str) -> Value:
+def _singular_value_norm(x: Value, order: float | str) -> Value:
     s = F.linalg.svdvals(x)
     if order == "nuc":
         return F.sum(s, axis=-1)
@@ -269,7 +269,7 @@ _nonempty_matrix.emit("{x}")
 _nonempty_matrix.views = views_of_inputs
 _nonempty_matrix.linear = True
 _nonempty_matrix.vjp(lambda g, x: (g,))
-batch_behind(_nonempty_matrix)
+batch_last_axes(_nonempty_matrix)
 _nonempty_matrix.padding(lambda pad, x: pad.result(x.value, x.fill))
 
 
@@ -281,9 +281,9 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Value:
     reverse, and else norm(x, p) * norm(inv(x), p). It is infinite for a singular
     matrix. Raises if a matrix is empty, at the call if the sizes are not known before.
     """
-    (value,) = matrices("linalg.cond", x)
+    (value,) = as_matrices("linalg.cond", x)
     value = _nonempty_matrix(value)
-    order = _order(2 if p is None else p, "linalg.cond")
+    order = _checked_order(2 if p is None else p, "linalg.cond")
     if order in (2, -2):
         s = F.linalg.svdvals(value)
         first, last = s[..., 0], s[..., -1]

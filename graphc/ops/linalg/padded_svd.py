@@ -21,9 +21,14 @@ from graphc.ir.graph.op import Array, Primitive, Printing, op
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
 from graphc.ir.types import JaxArray, NDArray, TensorType
-from graphc.ops.common.padded_reads import is_known, number
+from graphc.ops.common.padded_reads import as_int32, is_known
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.linalg.padding import in_matrix, largest, same, with_zeros
+from graphc.ops.linalg.padding import (
+    is_matrix_padded,
+    is_square,
+    numbers_above,
+    zero_padded,
+)
 
 Unpadded = Literal["", "rows", "columns", "square"]
 
@@ -231,12 +236,12 @@ def svd(
     primitive: Primitive, pad: Padding, x: PaddedValue, *, full_matrices: bool
 ) -> Value:
     """The thin or full decomposition, with the vectors of the unpadded matrix."""
-    value = with_zeros(pad, x)
-    if not in_matrix(x):
+    value = zero_padded(pad, x)
+    if not is_matrix_padded(x):
         return primitive(value, full_matrices=full_matrices)
     m, n = x.type.shape[-2:]
     known = "rows" if is_known(pad, m) else "columns" if is_known(pad, n) else ""
-    known = "square" if same(pad, x) else known
-    sizes = number(pad, m), number(pad, n)
-    large = largest(F.absolute(value))
+    known = "square" if is_square(pad, x) else known
+    sizes = as_int32(pad, m), as_int32(pad, n)
+    large = numbers_above(F.absolute(value))
     return _svd_within(value, *sizes, large, full=full_matrices, known=known)

@@ -19,31 +19,31 @@ from graphc.ir.sizes.dims import Size
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
 
-def with_unit(pad: Padding, x: PaddedValue) -> Value:
+def unit_padded(pad: Padding, x: PaddedValue) -> Value:
     """Square matrices with a unit matrix in the padding."""
     return _with_diagonal(pad, x, as_value(1)) if x.axes else x.value
 
 
-def with_zeros(pad: Padding, x: PaddedValue) -> Value:
+def zero_padded(pad: Padding, x: PaddedValue) -> Value:
     """Matrices with zeros in all of the padding."""
     return pad.filled(x, sorted(x.axes), 0)
 
 
-def by_unit(primitive: Primitive) -> None:
+def pad_by_unit(primitive: Primitive) -> None:
     """Declare the mask rule of an op: a unit matrix in the padding.
 
     Eigenvalues without an order stay in front too: before LAPACK iterates, it sets rows
     apart that are zero beside the diagonal, from the last one on.
     """
-    primitive.padding(lambda pad, x, **params: primitive(with_unit(pad, x), **params))
+    primitive.padding(lambda pad, x, **params: primitive(unit_padded(pad, x), **params))
 
 
-def by_zeros(primitive: Primitive) -> None:
+def pad_by_zeros(primitive: Primitive) -> None:
     """Declare the mask rule of an op: zeros in the padding of all inputs."""
 
     @primitive.padding
     def _(pad: Padding, *inputs: PaddedValue, **params: Param) -> Rebuilt:
-        return primitive(*(with_zeros(pad, x) for x in inputs), **params)
+        return primitive(*(zero_padded(pad, x) for x in inputs), **params)
 
 
 def _with_diagonal(pad: Padding, x: PaddedValue, number: Value) -> Value:
@@ -54,13 +54,13 @@ def _with_diagonal(pad: Padding, x: PaddedValue, number: Value) -> Value:
     return F.where(pad.inside(x, sorted(x.axes)), x.value, beside)
 
 
-def same(pad: Padding, x: PaddedValue) -> bool:
+def is_square(pad: Padding, x: PaddedValue) -> bool:
     """Whether matrices provably have as many rows as columns."""
     rows, columns = map(pad.exact, x.type.shape[-2:])
     return dims.equal(rows, columns) is True
 
 
-def in_matrix(x: PaddedValue) -> bool:
+def is_matrix_padded(x: PaddedValue) -> bool:
     """Whether rows or columns are padded, and not just batch axes."""
     return bool(x.ragged((x.type.rank - 2, x.type.rank - 1)))
 
@@ -70,10 +70,10 @@ def with_largest(pad: Padding, x: PaddedValue, sizes: Value) -> Value:
 
     `sizes` are magnitudes whose sums by rows or columns bound the other eigenvalues.
     """
-    return _with_diagonal(pad, x, F.expand_dims(largest(sizes), (-2, -1)))
+    return _with_diagonal(pad, x, F.expand_dims(numbers_above(sizes), (-2, -1)))
 
 
-def largest(sizes: Value) -> Value:
+def numbers_above(sizes: Value) -> Value:
     """Numbers above the eigen- or singular values for elements of these magnitudes."""
     sums = [F.max(F.sum(sizes, axis=axis), axis=-1, initial=0) for axis in (-2, -1)]
     bound = 2 * (sums[0] + sums[1])
@@ -82,13 +82,13 @@ def largest(sizes: Value) -> Value:
 
 def hermitian(pad: Padding, x: PaddedValue, lower: bool) -> Value:
     """Hermitian matrices, read by one triangle, with the padding's eigenvalues last."""
-    if not in_matrix(x):
-        return with_unit(pad, x)
-    sizes = F.absolute(with_zeros(pad, x))
+    if not is_matrix_padded(x):
+        return unit_padded(pad, x)
+    sizes = F.absolute(zero_padded(pad, x))
     return with_largest(pad, x, F.tril(sizes) if lower else F.triu(sizes))
 
 
-def by_largest(primitive: Primitive) -> None:
+def pad_by_largest(primitive: Primitive) -> None:
     """Declare the mask rule of an op: the largest eigenvalues go into the padding."""
 
     @primitive.padding
@@ -98,20 +98,20 @@ def by_largest(primitive: Primitive) -> None:
 
 def det(primitive: Primitive, pad: Padding, x: PaddedValue) -> Value:
     """The determinant; NaN is kept even if LAPACK takes a 0 of the padding as pivot."""
-    determinant: Value = primitive(with_unit(pad, x))
+    determinant: Value = primitive(unit_padded(pad, x))
     lost = F.logical_and(_has_nan(pad, x), F.equal(determinant, 0))
     return F.where(lost, np.nan, determinant)
 
 
 def slogdet(primitive: Primitive, pad: Padding, x: PaddedValue) -> tuple[Value, Value]:
     """The sign and log of the determinant, with NaN kept as in `det`."""
-    sign, log = primitive(with_unit(pad, x))
+    sign, log = primitive(unit_padded(pad, x))
     lost = F.logical_and(_has_nan(pad, x), F.equal(log, -np.inf))
     return F.where(lost, np.nan, sign), F.where(lost, np.nan, log)
 
 
 def _has_nan(pad: Padding, x: PaddedValue) -> Value:
-    flags: Value = F.any(F.isnan(with_zeros(pad, x)), axis=(-2, -1))
+    flags: Value = F.any(F.isnan(zero_padded(pad, x)), axis=(-2, -1))
     return flags
 
 
@@ -123,10 +123,10 @@ def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Rebu
     0.
     """
     if mode != "raw" or x.type.rank - 2 not in x.axes:
-        return primitive(with_zeros(pad, x), mode=mode)
+        return primitive(zero_padded(pad, x), mode=mode)
     if x.type.dtype.kind == "c":
         return None
-    rows, factors = primitive(with_zeros(pad, x), mode=mode)
+    rows, factors = primitive(zero_padded(pad, x), mode=mode)
     m, n = x.type.shape[-2:]
     return rows, F.where(is_last(pad, m, dims.minimum(m, n)), 0, factors)
 
@@ -139,11 +139,11 @@ def is_last(pad: Padding, n: Size, size: Size) -> Value:
 
 def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Rebuilt:
     """The factors; None if padded columns of zeros might make true rows move."""
-    if same(pad, x):
-        return primitive(with_unit(pad, x))
+    if is_square(pad, x):
+        return primitive(unit_padded(pad, x))
     if x.type.rank - 1 in x.axes:
         return None
-    return primitive(with_zeros(pad, x))
+    return primitive(zero_padded(pad, x))
 
 
 def solve(
@@ -151,7 +151,9 @@ def solve(
 ) -> Value:
     """The solution; equations of the padding set its own unknowns to 0."""
     rows = max(b.type.rank - 2, 0)
-    solution: Value = primitive(with_unit(pad, a), pad.filled(b, (rows,), 0), **params)
+    solution: Value = primitive(
+        unit_padded(pad, a), pad.filled(b, (rows,), 0), **params
+    )
     return solution
 
 
@@ -165,8 +167,8 @@ def lu_solve(
     trans: int,
 ) -> Value:
     """The solution, as in `solve`; the rows of the padding stay where they are."""
-    exchanges, sides = _row_exchanges(pad, pivots), with_zeros(pad, b)
-    solution: Value = primitive(with_unit(pad, lu), exchanges, sides, trans=trans)
+    exchanges, sides = _row_exchanges(pad, pivots), zero_padded(pad, b)
+    solution: Value = primitive(unit_padded(pad, lu), exchanges, sides, trans=trans)
     return solution
 
 
@@ -174,13 +176,13 @@ def sylvester(
     primitive: Primitive, pad: Padding, a: PaddedValue, b: PaddedValue, c: PaddedValue
 ) -> Value:
     """The solution; no eigenvalue in the padding adds up to 0 with another."""
-    parts = [F.absolute(with_zeros(pad, x)) for x in (a, b)]
-    bound = F.expand_dims(F.maximum(*map(largest, parts)), (-2, -1))
+    parts = [F.absolute(zero_padded(pad, x)) for x in (a, b)]
+    bound = F.expand_dims(F.maximum(*map(numbers_above, parts)), (-2, -1))
     first, second = (
-        _with_diagonal(pad, x, bound) if in_matrix(x) else with_unit(pad, x)
+        _with_diagonal(pad, x, bound) if is_matrix_padded(x) else unit_padded(pad, x)
         for x in (a, b)
     )
-    solution: Value = primitive(first, second, with_zeros(pad, c))
+    solution: Value = primitive(first, second, zero_padded(pad, c))
     return solution
 
 
@@ -201,7 +203,7 @@ def lstsq(
     *rcond: PaddedValue,
 ) -> tuple[PaddedValue | Value, ...] | None:
     """The solution with zeros in the padding, which change neither it nor the rank."""
-    x, y = with_zeros(pad, a), with_zeros(pad, b)
+    x, y = zero_padded(pad, a), zero_padded(pad, b)
     if rcond:
         limit = rcond[0].value
     else:

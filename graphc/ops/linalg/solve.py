@@ -18,11 +18,16 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import NDArray, TensorType, is_integer
-from graphc.ops.common.batching import Batched, batch_behind, lined_up
+from graphc.ops.common.batching import Batched, align_batches, batch_last_axes
 from graphc.ops.common.broadcasting import broadcast, summed_to
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import _checked, _square, matrices, real_dtype
+from graphc.ops.linalg.decompositions import (
+    _require_finite,
+    _square,
+    as_matrices,
+    real_dtype,
+)
 
 INT32 = np.dtype("int32")
 SINGULAR = "the matrix is singular"
@@ -88,9 +93,9 @@ _inv.emit(
 )
 for _primitive in (_solve, _inv):
     _scipy(_primitive)
-    _checked(_primitive, SINGULAR)
-batch_behind(_inv)
-padding.by_unit(_inv)
+    _require_finite(_primitive, SINGULAR)
+batch_last_axes(_inv)
+padding.pad_by_unit(_inv)
 _solve.padding(partial(padding.solve, _solve))
 
 
@@ -115,7 +120,9 @@ def _(n: Size, batched: Batched, a: Value, b: Value) -> Value:
     vector = b.type.rank - batched[1] == 1
     if not batched[1] and vector:
         return _solve(a, b)
-    solution = _solve(*lined_up(batched, (a, F.expand_dims(b, -1) if vector else b)))
+    solution = _solve(
+        *align_batches(batched, (a, F.expand_dims(b, -1) if vector else b))
+    )
     return F.squeeze(solution, -1) if vector else solution
 
 
@@ -127,7 +134,7 @@ def solve(a: ArrayLike, b: ArrayLike, /) -> Value:
     `a` is singular, the result is not finite, and a function compiled with `check=True`
     raises.
     """
-    return _solve(*matrices("linalg.solve", a, b, ranks=(2, 1)))
+    return _solve(*as_matrices("linalg.solve", a, b, ranks=(2, 1)))
 
 
 @public(name="linalg.inv")
@@ -137,13 +144,13 @@ def inv(a: ArrayLike, /) -> Value:
     If `a` is singular, the result is not finite, and a function compiled with
     `check=True` raises.
     """
-    return _inv(*matrices("linalg.inv", a))
+    return _inv(*as_matrices("linalg.inv", a))
 
 
 @public(name="linalg.tensorsolve")
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Value:
     """The x with tensordot(a, x, x.ndim) == b; `axes` of `a` are moved to its end."""
-    x, side = matrices("linalg.tensorsolve", a, b, ranks=(1,))
+    x, side = as_matrices("linalg.tensorsolve", a, b, ranks=(1,))
     if axes is not None:
         row_axes = [i for i in range(x.type.rank) if i not in axes]
         x = F.transpose(x, (*row_axes, *axes))
@@ -156,7 +163,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 @public(name="linalg.tensorinv")
 def tensorinv(a: ArrayLike, ind: int = 2) -> Value:
     """The inverse for tensordot, where the first `ind` axes are the rows."""
-    (x,) = matrices("linalg.tensorinv", a, ranks=(1,))
+    (x,) = as_matrices("linalg.tensorinv", a, ranks=(1,))
     ind = as_integer(ind, "ind must be an integer", "linalg.tensorinv")
     if not 0 < ind < x.type.rank:
         got = f"ind={ind} for {x.type}"
@@ -166,13 +173,13 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Value:
     return F.reshape(inv(F.reshape(x, (size, -1))), (*columns, *rows))
 
 
-def _one_batch(*values: Value) -> list[Value]:
+def _in_one_batch(*values: Value) -> list[Value]:
     """Broadcast matrices to one batch."""
-    batch = F.broadcast_arrays(*(_blank(v) for v in values))[0].shape
+    batch = F.broadcast_arrays(*(_batch_shaped(v) for v in values))[0].shape
     return [F.broadcast_to(v, (*batch, *v.shape[-2:])) for v in values]
 
 
-def _blank(x: Value) -> Value:
+def _batch_shaped(x: Value) -> Value:
     """An array with the batch axes of `x` and no others."""
     return F.full(x.shape[:-2], False)
 
@@ -183,7 +190,7 @@ def _with_columns(a: Value, b: Value) -> tuple[Value, Value, bool]:
     columns = F.expand_dims(b, 1) if vector else b
     if a.type.rank == columns.type.rank == 2:
         return a, columns, vector
-    return (*_one_batch(a, columns), vector)  # type: ignore[return-value]
+    return (*_in_one_batch(a, columns), vector)  # type: ignore[return-value]
 
 
 @op()
@@ -238,8 +245,8 @@ _solve_triangular.emit(
     numpy=_print_solve_triangular_numpy, jax=_print_solve_triangular_jax
 )
 _scipy(_solve_triangular)
-_checked(_solve_triangular, SINGULAR)
-batch_behind(_solve_triangular)
+_require_finite(_solve_triangular, SINGULAR)
+batch_last_axes(_solve_triangular)
 _solve_triangular.padding(partial(padding.solve, _solve_triangular))
 
 
@@ -279,7 +286,7 @@ def solve_triangular(
     counts as ones. A zero on it is divided by: the result is not finite, and a function
     compiled with `check=True` raises. Batches broadcast; a `b` of rank 1 is one vector.
     """
-    x, side = matrices("linalg.solve_triangular", a, b, ranks=(2, 1))
+    x, side = as_matrices("linalg.solve_triangular", a, b, ranks=(2, 1))
     how = _transposition(trans, "linalg.solve_triangular")
     how = 1 if how == 2 and x.dtype.kind != "c" else how
     x, columns, vector = _with_columns(x, side)
@@ -318,7 +325,7 @@ _lu_factor.emit(
     jax="jax.lax.linalg.lu({x})",
 )
 _scipy(_lu_factor)
-batch_behind(_lu_factor)
+batch_last_axes(_lu_factor)
 _lu_factor.padding(partial(padding.lu_factor, _lu_factor))
 
 
@@ -331,7 +338,7 @@ def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
 @public(name="linalg.lu_factor")
 def lu_factor(a: ArrayLike) -> tuple[Value, Value]:
     """The factors for `lu_solve`: L and U in one matrix, and the row exchanges."""
-    packed, pivots, _ = _lu_factor(*matrices("linalg.lu_factor", a))
+    packed, pivots, _ = _lu_factor(*as_matrices("linalg.lu_factor", a))
     return packed, pivots
 
 
@@ -343,7 +350,7 @@ def lu(
 
     `permute_l` returns (P L, U); `p_indices` returns P as indices p with a = L[p] U.
     """
-    (x,) = matrices("linalg.lu", a)
+    (x,) = as_matrices("linalg.lu", a)
     packed, _, order = _lu_factor(x)
     m = x.shape[-2]
     k = F.size_value(dims.minimum(*x.type.shape[-2:]))
@@ -386,7 +393,7 @@ _lu_solve.emit(
 )
 _scipy(_lu_solve)
 _lu_solve.imports["jax"] = "jax.scipy.linalg"
-batch_behind(_lu_solve)
+batch_last_axes(_lu_solve)
 _lu_solve.padding(partial(padding.lu_solve, _lu_solve))
 
 
@@ -415,7 +422,7 @@ def lu_solve(
 ) -> Value:
     """The x with a @ x == b from `lu_factor(a)`; `trans` as in `solve_triangular`."""
     packed, pivots = _pair(lu_and_piv, "linalg.lu_solve", "lu_factor(a)")
-    factors, side = matrices("linalg.lu_solve", packed, b, ranks=(2, 1))
+    factors, side = as_matrices("linalg.lu_solve", packed, b, ranks=(2, 1))
     how = _transposition(trans, "linalg.lu_solve")
     factors, columns, vector = _with_columns(factors, side)
     pivots = strong(as_value(pivots))
@@ -438,7 +445,7 @@ def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Value, bool]:
 def cho_solve(c_and_lower: Sequence[ArrayLike], b: ArrayLike) -> Value:
     """The x with a @ x == b from `cho_factor(a)`, or from (L, True) with a = L L^H."""
     factor, lower = _pair(c_and_lower, "linalg.cho_solve", "cho_factor(a)")
-    x, side = matrices("linalg.cho_solve", factor, b, ranks=(2, 1))
+    x, side = as_matrices("linalg.cho_solve", factor, b, ranks=(2, 1))
     vector = side.type.rank == 1
     solution = F.expand_dims(side, 1) if vector else side
     for trans in (0, 2) if lower else (2, 0):

@@ -9,10 +9,10 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal
 from graphc.ir.namespace import F, public
 from graphc.ir.types import NDArray, TensorType
-from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.linalg.decompositions import _checked, matrices
-from graphc.ops.linalg.padding import is_last, with_zeros
+from graphc.ops.linalg.decompositions import _require_finite, as_matrices
+from graphc.ops.linalg.padding import is_last, zero_padded
 
 
 @op()
@@ -51,11 +51,11 @@ _solve_tridiagonal.emit(
     jax="jax.lax.linalg.tridiagonal_solve({lower}, {diagonal}, {upper}, {b})",
 )
 _solve_tridiagonal.imports["numpy"] = "scipy.linalg"
-_checked(_solve_tridiagonal, "the matrix is singular")
-batch_behind(_solve_tridiagonal)
+_require_finite(_solve_tridiagonal, "the matrix is singular")
+batch_last_axes(_solve_tridiagonal)
 
 
-def _moved(x: Value, by: int) -> Value:
+def _moved_by_one(x: Value, by: int) -> Value:
     """Move the elements along the last axis by one place; a zero comes in."""
     zero = F.zeros_like(x[..., :1])
     if by > 0:
@@ -68,9 +68,11 @@ def _(
     g: Value, lower: Value, diagonal: Value, upper: Value, b: Value
 ) -> tuple[Value, ...]:
     x = _solve_tridiagonal(lower, diagonal, upper, b)
-    of_b = _solve_tridiagonal(_moved(upper, 1), diagonal, _moved(lower, -1), g)
+    of_b = _solve_tridiagonal(
+        _moved_by_one(upper, 1), diagonal, _moved_by_one(lower, -1), g
+    )
     columns, slopes = x.mT, -of_b.mT
-    beside = _moved(columns, 1), columns, _moved(columns, -1)
+    beside = _moved_by_one(columns, 1), columns, _moved_by_one(columns, -1)
     of_diagonals = (F.sum(slopes * side, axis=-2) for side in beside)
     return (*of_diagonals, of_b)
 
@@ -84,7 +86,7 @@ def _(
     b: PaddedValue,
 ) -> Value:
     """Let the equations of the padding set its own unknowns to 0."""
-    below, above, sides = (with_zeros(pad, x) for x in (lower, upper, b))
+    below, above, sides = (zero_padded(pad, x) for x in (lower, upper, b))
     middle = pad.filled(diagonal, sorted(diagonal.axes), 1)
     n = upper.type.shape[-1]  # its last element would reach into the padding
     above = F.where(is_last(pad, n, n), 0, above)
@@ -104,7 +106,7 @@ def solve_tridiagonal(
     finite, and a function compiled with `check=True` raises.
     """
     name = "linalg.solve_tridiagonal"
-    *diagonals, side = matrices(name, lower, diagonal, upper, b, ranks=(1,))
+    *diagonals, side = as_matrices(name, lower, diagonal, upper, b, ranks=(1,))
     vector = side.type.rank == 1
     columns = F.expand_dims(side, 1) if vector else side
     parts = [F.expand_dims(part, -1) for part in diagonals]

@@ -27,7 +27,7 @@ UnaryFunction = Callable[..., Value]
 FLOAT32 = np.dtype("float32")
 
 
-def real(x: ArrayLike, name: str) -> Value:
+def as_real(x: ArrayLike, name: str) -> Value:
     """The argument as floats. Raises GraphError if it is complex."""
     value = as_value(x)
     if value.dtype.kind == "c":
@@ -37,16 +37,16 @@ def real(x: ArrayLike, name: str) -> Value:
     return strong(value)
 
 
-def number(x: ArrayLike, name: str) -> Value:
-    """The argument as floats, as by `real`; a Python number still adapts to others."""
+def as_weak_real(x: ArrayLike, name: str) -> Value:
+    """The argument as by `as_real`, but a Python number still adapts to others."""
     value = as_value(x)
     adapts = value.type.weak and value.dtype.kind != "c"
-    return value if adapts else real(value, name)
+    return value if adapts else as_real(value, name)
 
 
 def widened(x: ArrayLike, name: str) -> tuple[Value, DType]:
     """The argument as floats of 32 bits or more, and the dtype of the result."""
-    value = real(x, name)
+    value = as_real(x, name)
     half = value.dtype.itemsize == 2
     return cast(value, FLOAT32) if half else value, value.dtype
 
@@ -56,7 +56,7 @@ def activation(function: UnaryFunction) -> UnaryFunction:
     name = function.__name__
 
     def outer(x: ArrayLike, *args: ArrayLike, **named: ArrayLike) -> Value:
-        return function(real(x, name), *args, **named)
+        return function(as_real(x, name), *args, **named)
 
     # Messages name the function that the user called, as its code does.
     outer.__code__ = outer.__code__.replace(co_name=name)
@@ -155,7 +155,7 @@ def hard_tanh(x: ArrayLike) -> Value:
     if value.dtype == BOOL:
         return cast(value, INT64)
     if not is_integer(value.dtype):
-        value = real(value, "hard_tanh")
+        value = as_real(value, "hard_tanh")
     low = value if value.dtype.kind == "u" else F.where(value < -1, -1, value)
     return F.where(value > 1, 1, low)
 
@@ -175,7 +175,7 @@ def hard_silu(x: Value) -> Value:
 @activation
 def squareplus(x: Value, b: Value | float = 4.0) -> Value:
     """(x + sqrt(x^2 + b)) / 2 for b >= 0, without overflow or cancellation."""
-    b = number(b, "squareplus")
+    b = as_weak_real(b, "squareplus")
     size = F.maximum(x, -x)  # whose slope at 0 is 0
     total = size + F.hypot(size, F.sqrt(b))
     tiny = float(np.finfo(total.dtype).tiny)  # at x = b = 0
@@ -245,7 +245,7 @@ def _peak(x: Value, axes: tuple[int, ...]) -> Value:
     return F.max(x, axis=axes, keepdims=True, initial=start)
 
 
-def _chosen(x: Value, where: ArrayLike | None) -> tuple[Value, Value | None]:
+def _masked(x: Value, where: ArrayLike | None) -> tuple[Value, Value | None]:
     """`x` with -inf where the mask is False, and the mask."""
     if where is None:
         return x, None
@@ -267,7 +267,7 @@ def softmax(
     Half precision is computed in float32. The result is NaN where all of a row is -inf.
     """
     value, dtype = widened(x, "softmax")
-    value, mask = _chosen(value, where)
+    value, mask = _masked(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.softmax")
     weights = F.exp(value - F.stop_gradient(_peak(value, axes)))
     result = weights / F.sum(weights, axis=axes, keepdims=True)
@@ -280,7 +280,7 @@ def log_softmax(
 ) -> Value:
     """log(softmax(x)), accurate where softmax is small; -inf where a mask is False."""
     value, dtype = widened(x, "log_softmax")
-    value, mask = _chosen(value, where)
+    value, mask = _masked(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.log_softmax")
     shifted = value - F.stop_gradient(_peak(value, axes))
     total = F.sum(F.exp(shifted), axis=axes, keepdims=True)
@@ -306,11 +306,11 @@ def logsumexp(
     value, dtype = widened(x, "logsumexp")
     weights = None
     if b is not None:
-        weights = number(b, "logsumexp")
+        weights = as_weak_real(b, "logsumexp")
         dtype = common_dtype([cast(value, dtype), weights])
         value, weights = promoted(value, weights)
         value = F.where(F.equal(weights, 0), -math.inf, value)
-    value, _ = _chosen(value, where)
+    value, _ = _masked(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.logsumexp")
     peak = _peak(value, axes)
     peak = F.stop_gradient(F.where(F.isfinite(peak), peak, 0.0))  # it cancels

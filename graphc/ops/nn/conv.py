@@ -33,13 +33,13 @@ from graphc.ops.common.broadcasting import promoted
 from graphc.ops.nn.windows import (
     Pads,
     Shape,
-    extent,
+    covered_points,
     named_pads,
     output_sizes,
     padding_text,
     pads,
     sizes,
-    spaced,
+    spaced_size,
     transposed_pads,
     window_pads,
 )
@@ -79,7 +79,7 @@ def _conv(
 
 def _spaced(shape: Sequence[Size], spread: Shape) -> list[Size]:
     """The sizes of axes after zeros have been put between their points."""
-    return [spaced(n, f) for n, f in zip(shape, spread, strict=True)]
+    return [spaced_size(n, f) for n, f in zip(shape, spread, strict=True)]
 
 
 def spaced_numpy(x: NDArray, spread: Sequence[int]) -> NDArray:
@@ -199,13 +199,14 @@ CONV = _conv
 @_conv.vjp
 def _(g: Value, x: Value, kernel: Value, **params: Any) -> tuple[Value, Value]:
     if params["padding"]:
-        wide = tuple(map(extent, kernel.type.shape[2:], params["dilation"]))
+        wide = tuple(map(covered_points, kernel.type.shape[2:], params["dilation"]))
         spatial, stride = x.type.shape[2:], params["stride"]
         params["low"], _ = named_pads(params["padding"], spatial, wide, stride)
-    return _of_array(g, x, kernel, **params), _of_kernel(g, x, kernel, **params)
+    of_array = _array_cotangent(g, x, kernel, **params)
+    return of_array, _kernel_cotangent(g, x, kernel, **params)
 
 
-def _of_array(
+def _array_cotangent(
     g: Value,
     x: Value,
     kernel: Value,
@@ -218,7 +219,7 @@ def _of_array(
     **unused: object,
 ) -> Value:
     """The cotangent of `x`: a transposed convolution, by the turned kernel."""
-    windows = map(extent, kernel.type.shape[2:], dilation)
+    windows = map(covered_points, kernel.type.shape[2:], dilation)
     written = zip(_spaced(g.type.shape[2:], stride), windows, strict=True)
     before, after = [], []
     for (m, w), n, a in zip(
@@ -249,7 +250,7 @@ def _turned(kernel: Value, groups: Size) -> Value:
     return F.flip(swapped, tuple(range(2, len(shape))))
 
 
-def _of_kernel(
+def _kernel_cotangent(
     g: Value,
     x: Value,
     kernel: Value,
@@ -272,7 +273,7 @@ def _of_kernel(
         _spaced(g.type.shape[2:], stride), _spaced(spatial, spread), strict=True
     )
     high = [
-        m - n + extent(k, d) - 1 - a
+        m - n + covered_points(k, d) - 1 - a
         for (m, n), (k, d, a) in zip(ends, sizes, strict=True)
     ]
     of_kernel = _conv(
@@ -298,7 +299,7 @@ def _with_a_point(g: Value) -> Value:
     return F.pad(g, [(0, 0), (0, 0), *((0, n) for n in missing)])
 
 
-def _at_least(some: Size, x: Value) -> Value:
+def _with_examples(some: Size, x: Value) -> Value:
     """Append examples of zeros to `x` if it has fewer than `some`."""
     missing = some - x.type.shape[0]
     if dims.equal(missing, 0) is True:
@@ -322,7 +323,7 @@ def _(
     share = out // groups
     if batched[0]:
         some = dims.maximum(n, 1)  # as there must be a group
-        x, kernel = _at_least(some, x), _at_least(some, kernel)
+        x, kernel = _with_examples(some, x), _with_examples(some, kernel)
         batch, channels = x.type.shape[1:3]
         shape = (batch, some * channels, *x.type.shape[3:])
         joined = F.reshape(F.swapaxes(x, 0, 1), shape)
@@ -384,7 +385,7 @@ def _convolve(
     named, low, high = pads(padding, count, op_name)
     if padding_mode != "constant":
         if named:
-            window = tuple(map(extent, weights.type.shape[2:], apart))
+            window = tuple(map(covered_points, weights.type.shape[2:], apart))
             low, high = named_pads(named, value.type.shape[2:], window, step)
         width = [(0, 0), (0, 0), *zip(low, high, strict=True)]
         value = F.pad(value, width, mode=padding_mode)
@@ -427,7 +428,7 @@ def conv(
     return _convolve("conv", 0, x, kernel, *options)
 
 
-def _of_axes(axes: int) -> None:
+def _declare_conv(axes: int) -> None:
     name = f"conv{axes}d"
     doc = f"`conv` with {axes} spatial {'axis' if axes == 1 else 'axes'}."
 
@@ -447,7 +448,7 @@ def _of_axes(axes: int) -> None:
 
 
 for _axes in (1, 2, 3):
-    _of_axes(_axes)
+    _declare_conv(_axes)
 
 
 @public(name="nn.conv_transpose")
@@ -480,7 +481,7 @@ def conv_transpose(
         problem = f"{channels} channels cannot be split into {parts} groups"
         raise graph_error(problem, op=op_name, got=str(weights.type))
     pairs = zip(points, apart, strict=True)
-    window = tuple(extent(k, d) for k, d in pairs)
+    window = tuple(covered_points(k, d) for k, d in pairs)
     low, high = transposed_pads(padding, window, step, op_name)
     result = _conv(
         value,

@@ -9,14 +9,14 @@ from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, is_one, maximum
 from graphc.ir.types import INT32
-from graphc.ops.common.padded_reads import is_known, number, places, read
+from graphc.ops.common.padded_reads import as_int32, iota, is_known, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.nn.conv import CONV
 from graphc.ops.nn.ragged_kernels import CONV_WITHIN
 from graphc.ops.nn.windows import (
     aligned,
-    extent,
-    spaced,
+    covered_points,
+    spaced_size,
     steps_are_known,
     true_low,
 )
@@ -37,11 +37,13 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
     weights = pad.filled(kernel, (1, *spatial), 0)
     if apart and kernel.ragged((1,)):
         value = _in_groups(pad, value, kernel, groups)
-    window = tuple(map(extent, kernel.value.type.shape[2:], params["dilation"]))
+    window = tuple(map(covered_points, kernel.value.type.shape[2:], params["dilation"]))
     ragged = kernel.ragged(spatial)
     if ragged and _has_few_points(pad, kernel, ragged, params):
-        return _each_point(pad, (x, kernel), (value, weights), ragged, params)
-    true_window = tuple(map(extent, kernel.type.shape[2:], pad.node.params["dilation"]))
+        return _convolve_points(pad, (x, kernel), (value, weights), ragged, params)
+    true_window = tuple(
+        map(covered_points, kernel.type.shape[2:], pad.node.params["dilation"])
+    )
     call = aligned(pad, x, value, 0, window, params, true_window)
     if not ragged:
         return CONV(call[0], weights, **call[1])
@@ -51,9 +53,9 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
     numbers = [
         *(kernel.type.shape[axis + 2] for axis in axes),
         *(low[axis] for axis in axes),
-        *(spaced(x.type.shape[axis + 2], spread[axis]) for axis in axes),
+        *(spaced_size(x.type.shape[axis + 2], spread[axis]) for axis in axes),
     ]
-    counted = [number(pad, n) for n in numbers]
+    counted = [as_int32(pad, n) for n in numbers]
     within_params = {"axes": tuple(axes), **call[1]}
     result: Value = CONV_WITHIN(call[0], weights, *counted, **within_params)
     return result
@@ -61,10 +63,10 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
 
 def _in_groups(pad: Padding, x: Value, kernel: PaddedValue, groups: Size) -> Value:
     """Put zeros behind the channels of each group, up to as many as the kernel has."""
-    share, stored = number(pad, kernel.type.shape[1]), kernel.value.type.shape[1]
-    place, capacity = places(groups * stored), cast(as_value(size_value(stored)), INT32)
+    share, stored = as_int32(pad, kernel.type.shape[1]), kernel.value.type.shape[1]
+    place, capacity = iota(groups * stored), cast(as_value(size_value(stored)), INT32)
     within = place % capacity
-    rows = read(x, 1, place // capacity * share + within)
+    rows = read_at(x, 1, place // capacity * share + within)
     mask = F.expand_dims(within < share, tuple(range(1, x.type.rank - 1)))
     held: Value = F.where(mask, rows, 0)
     return held
@@ -87,7 +89,7 @@ def _stored_points(pad: Padding, axis: int) -> Size:
     return pad.stored(pad.out[axis])
 
 
-def _each_point(
+def _convolve_points(
     pad: Padding,
     operands: tuple[PaddedValue, PaddedValue],
     values: tuple[Value, Value],
@@ -99,22 +101,24 @@ def _each_point(
     if not axes:
         return _convolved(value, weights, params)
     axis, at = axes[0], axes[0] - 2
-    counts = places(weights.type.shape[axis]) < number(
+    counts = iota(weights.type.shape[axis]) < as_int32(
         pad, operands[1].type.shape[axis]
     )
     alone = dict(params)
     for name, n in (("stride", 1), ("dilation", 1), ("low", 0), ("high", 0)):
         alone[name] = (*params[name][:at], n, *params[name][at + 1 :])
     results = []
-    for part, inside in _parts(pad, operands[0], values, axis, params):
+    for part, inside in _covered_parts(pad, operands[0], values, axis, params):
         held = counts if inside is None else counts & inside
         mask = F.expand_dims(held, tuple(range(1, value.type.rank - axis)))
         part = F.where(mask, part, 0)
-        results.append(_each_point(pad, operands, (part, weights), axes[1:], alone))
+        results.append(
+            _convolve_points(pad, operands, (part, weights), axes[1:], alone)
+        )
     return results[0] if len(results) == 1 else F.concatenate(results, axis=axis)
 
 
-def _parts(
+def _covered_parts(
     pad: Padding,
     x: PaddedValue,
     values: tuple[Value, Value],
@@ -132,7 +136,7 @@ def _parts(
     low = pad.node.params["low"][axis - 2]
     step, stride = params["dilation"][axis - 2], params["stride"][axis - 2]
     if isinstance(low, int) and low >= 0:
-        wide = extent(length, step)
+        wide = covered_points(length, step)
         total = (points - 1) * stride + wide
         around: list[tuple[Size, Value | int]] = [(0, 0)] * value.type.rank
         missing = maximum(total - low - value.type.shape[axis], 0)
@@ -143,11 +147,11 @@ def _parts(
             bounds = slice(size_value(first), size_value(first + wide), every)
             yield whole[(slice(None),) * axis + (bounds,)], None
         return
-    start = places(length) * cast(as_value(size_value(step)), INT32)
-    start = start - number(pad, low)
+    start = iota(length) * cast(as_value(size_value(step)), INT32)
+    start = start - as_int32(pad, low)
     for _ in range(points):
-        inside = (start >= 0) & (start < number(pad, x.type.shape[axis]))
-        yield read(value, axis, start), inside
+        inside = (start >= 0) & (start < as_int32(pad, x.type.shape[axis]))
+        yield read_at(value, axis, start), inside
         start = start + cast(as_value(size_value(stride)), INT32)
 
 

@@ -26,7 +26,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, dtype_of, is_integer, same_size
 from graphc.ops.common.broadcasting import common_dtype, promoted, with_room
-from graphc.ops.nn.activations import AxisArgument, number, real, widened
+from graphc.ops.nn.activations import AxisArgument, as_real, as_weak_real, widened
 
 _MASKED = -0.7 * float(np.finfo("float32").max)  # a logit that is not attended to
 
@@ -68,12 +68,12 @@ def standardize(
     `mean` and `variance` replace these statistics if they are given. Only elements
     where the mask `where` holds count for them.
     """
-    value, dtype = _joined("standardize", x, mean, variance, epsilon)
+    value, dtype = _in_common_dtype("standardize", x, mean, variance, epsilon)
     centre, spread = (
-        None if v is None else cast(number(v, "standardize"), value.dtype)
+        None if v is None else cast(as_weak_real(v, "standardize"), value.dtype)
         for v in (mean, variance)
     )
-    small = cast(number(epsilon, "standardize"), value.dtype)
+    small = cast(as_weak_real(epsilon, "standardize"), value.dtype)
     axes = normal_axes(axis, value.type.rank, "nn.standardize")
     chosen = True if where is None else where
     if centre is None:
@@ -84,16 +84,18 @@ def standardize(
     return cast(centred / F.sqrt(spread + small), dtype)
 
 
-def _joined(name: str, x: ArrayLike, *others: ArrayLike | None) -> tuple[Value, DType]:
+def _in_common_dtype(
+    name: str, x: ArrayLike, *others: ArrayLike | None
+) -> tuple[Value, DType]:
     """The array in the dtype to compute in, and the common dtype for the result."""
-    numbers = [number(v, name) for v in others if v is not None]
-    dtype = common_dtype([real(x, name), *numbers])
-    return widened(cast(real(x, name), dtype), name)[0], dtype
+    numbers = [as_weak_real(v, name) for v in others if v is not None]
+    dtype = common_dtype([as_real(x, name), *numbers])
+    return widened(cast(as_real(x, name), dtype), name)[0], dtype
 
 
-def _along(vector: ArrayLike, axes: tuple[int, ...], x: Value, name: str) -> Value:
+def _expanded(vector: ArrayLike, axes: tuple[int, ...], x: Value, name: str) -> Value:
     """An array over these axes of `x`, expanded to broadcast against `x`."""
-    value = cast(real(vector, name), x.dtype)
+    value = cast(as_real(vector, name), x.dtype)
     sizes = tuple(x.type.shape[a] for a in axes)
     pairs = zip(value.type.shape, sizes, strict=False)
     if value.type.rank != len(axes) or any(equal(n, m) is False for n, m in pairs):
@@ -116,9 +118,9 @@ def _affine(
 ) -> Value:
     """weight x + bias, both of them arrays over `axes`, cast to `dtype`."""
     if weight is not None:
-        x = x * _along(weight, axes, x, name)
+        x = x * _expanded(weight, axes, x, name)
     if bias is not None:
-        x = x + _along(bias, axes, x, name)
+        x = x + _expanded(bias, axes, x, name)
     return cast(x, dtype)
 
 
@@ -131,7 +133,7 @@ def layer_norm(
     epsilon: float = 1e-5,
 ) -> Value:
     """`x` standardised over `axis`, times `weight`, plus `bias`: arrays over `axis`."""
-    value, dtype = _joined("layer_norm", x, weight, bias)
+    value, dtype = _in_common_dtype("layer_norm", x, weight, bias)
     axes = normal_axes(axis, value.type.rank, "nn.layer_norm")
     result = standardize(value, axes, epsilon=epsilon)
     return _affine(result, dtype, axes, weight, bias, "layer_norm")
@@ -145,7 +147,7 @@ def rms_norm(
     epsilon: float = 1e-6,
 ) -> Value:
     """x over the root of its mean square along `axis`, times `weight`."""
-    value, dtype = _joined("rms_norm", x, weight)
+    value, dtype = _in_common_dtype("rms_norm", x, weight)
     axes = normal_axes(axis, value.type.rank, "nn.rms_norm")
     square = F.mean(value * value, axes, keepdims=True)
     result = value / F.sqrt(square + epsilon)
@@ -168,12 +170,12 @@ def batch_norm(
     `variance`: then the statistics are those of the batch (which `gt.mean(x, axes)` and
     `gt.var(x, axes)` give for a running average).
     """
-    value, dtype = _joined("batch_norm", x, mean, variance, weight, bias)
+    value, dtype = _in_common_dtype("batch_norm", x, mean, variance, weight, bias)
     rank = value.type.rank
     channel = (normal_axis(axis, rank, "nn.batch_norm"),)
     axes = tuple(a for a in range(rank) if a not in channel)
     statistics = [
-        None if v is None else _along(v, channel, value, "batch_norm")
+        None if v is None else _expanded(v, channel, value, "batch_norm")
         for v in (mean, variance)
     ]
     result = standardize(value, axes, statistics[0], statistics[1], epsilon=epsilon)
@@ -195,7 +197,7 @@ def group_norm(
     and `bias` are vectors over it. With as many groups as channels, this is instance
     norm.
     """
-    value, dtype = _joined("group_norm", x, weight, bias)
+    value, dtype = _in_common_dtype("group_norm", x, weight, bias)
     rank = value.type.rank
     channel = normal_axis(axis, rank, "nn.group_norm")
     if channel == 0:
@@ -218,7 +220,7 @@ def dropout(x: ArrayLike, rate: ArrayLike, key: ArrayLike) -> Value:
 
     `key` is a key of `gt.random`; the draw is `gt.random.bernoulli(key, 1 - rate)`.
     """
-    value = real(x, "dropout")
+    value = as_real(x, "dropout")
     if isinstance(rate, (int, float)):
         if not 0 <= rate <= 1:
             problem = "the rate must be from 0 to 1"
@@ -226,7 +228,7 @@ def dropout(x: ArrayLike, rate: ArrayLike, key: ArrayLike) -> Value:
         chance: Any = 1.0 - rate
         divisor: Any = chance or 1.0  # by which a gradient divides too
     else:
-        chance = 1.0 - number(rate, "dropout")
+        chance = 1.0 - as_weak_real(rate, "dropout")
         divisor = F.where(F.equal(chance, 0.0), 1.0, chance)
     keep = F.random.bernoulli(key, chance, value.shape)
     return F.where(keep, value / divisor, 0.0)
@@ -254,7 +256,7 @@ def dot_product_attention(
     attend to nothing gets the mean of `value`; a row beyond `query_seq_lengths` gets
     zeros.
     """
-    arrays = [real(a, "dot_product_attention") for a in (query, key, value)]
+    arrays = [as_real(a, "dot_product_attention") for a in (query, key, value)]
     arrays = promoted(*arrays)
     batched = _check_attention(arrays)
     q, k, v = (a if batched else F.expand_dims(a, 0) for a in arrays)
@@ -265,13 +267,13 @@ def dot_product_attention(
     logits = _logits(q, k, scale)
     if bias is not None:
         logits = logits + _per_head(bias, heads, per_key, "bias")
-    allowed = _allowed(logits, is_causal, local_window_size)
+    allowed = _may_attend(logits, is_causal, local_window_size)
     if mask is not None:
         allowed.append(_per_head(mask, heads, per_key, "mask"))
     inside = []
     for lengths, axis in ((query_seq_lengths, -2), (key_value_seq_lengths, -1)):
         if lengths is not None:
-            inside.append(_shorter(lengths, logits.shape[axis], axis))
+            inside.append(_is_within_length(lengths, logits.shape[axis], axis))
     for part in (*allowed, *inside):
         logits = F.where(part, logits, _MASKED)
     weights = cast(F.nn.softmax(logits), k.dtype)
@@ -313,7 +315,7 @@ def _logits(q: Value, k: Value, scale: ArrayLike | None) -> Value:
         scale = 1 / math.sqrt(width) if isinstance(width, int) and width else 1 / root
     work = widened(q, "dot_product_attention")[0].dtype
     products = F.matmul(cast(q, work), F.swapaxes(cast(k, work), -1, -2))
-    return products * cast(number(scale, "dot_product_attention"), work)
+    return products * cast(as_weak_real(scale, "dot_product_attention"), work)
 
 
 def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
@@ -332,7 +334,7 @@ def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
     return F.reshape(value, (batch, heads, per_key, rows, columns))
 
 
-def _allowed(logits: Value, is_causal: bool, window: ShapeLike) -> list[Value]:
+def _may_attend(logits: Value, is_causal: bool, window: ShapeLike) -> list[Value]:
     """The conditions, by position, under which a row may attend to a column."""
     rows = F.expand_dims(F.arange(logits.shape[-2]), 1)
     columns = F.arange(logits.shape[-1])
@@ -348,7 +350,7 @@ def _allowed(logits: Value, is_causal: bool, window: ShapeLike) -> list[Value]:
     return conditions
 
 
-def _shorter(lengths: ArrayLike, n: SizeLike, axis: int) -> Value:
+def _is_within_length(lengths: ArrayLike, n: SizeLike, axis: int) -> Value:
     """Whether positions along `axis` of the logits are within each entry's length."""
     value = strong(as_value(lengths))
     if value.type.rank != 1 or not is_integer(value.dtype):

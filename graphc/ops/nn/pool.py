@@ -24,7 +24,7 @@ from graphc.ir.types import (
     is_integer,
     product,
 )
-from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padded_reads import is_known
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -33,7 +33,7 @@ from graphc.ops.nn.windows import (
     Pads,
     Shape,
     aligned,
-    extent,
+    covered_points,
     named_pads,
     output_sizes,
     padding_text,
@@ -136,7 +136,7 @@ def _fill(how: str, dtype: DType) -> str:
     return f"np.{dtype.name}({number})"
 
 
-def _pooling(name: str, how: str, ufunc: str) -> Primitive:
+def _declare_pooling(name: str, how: str, ufunc: str) -> Primitive:
     def numpy(p: Printing) -> str:
         fill = _fill(how, p.node.inputs[0].dtype)
         sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
@@ -165,9 +165,9 @@ def _pooling(name: str, how: str, ufunc: str) -> Primitive:
     return primitive.emit(numpy=numpy, jax=jax)
 
 
-_max_pool = _pooling("max_pool", "max", "maximum")
-_min_pool = _pooling("min_pool", "min", "minimum")
-_sum_pool = _pooling("sum_pool", "add", "add")
+_max_pool = _declare_pooling("max_pool", "max", "maximum")
+_min_pool = _declare_pooling("min_pool", "min", "minimum")
+_sum_pool = _declare_pooling("sum_pool", "add", "add")
 _sum_pool.linear = True
 MAX_POOL, MIN_POOL, SUM_POOL = _max_pool, _min_pool, _sum_pool
 
@@ -254,7 +254,7 @@ def positions_jax(
     )[1]
 
 
-def _positions(name: str, how: str, pool: Primitive) -> Primitive:
+def _declare_positions(name: str, how: str, pool: Primitive) -> Primitive:
     larger = {"max": "greater", "min": "less"}[how]
 
     def numpy(p: Printing) -> str:
@@ -300,7 +300,7 @@ def put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
     return F.reshape(F._part(sums, 1, 0, points), x.type.shape)
 
 
-def taken_at(x: Value, places: Value, axes: int) -> Value:
+def take_at(x: Value, places: Value, axes: int) -> Value:
     """Return the elements of `x` at `places`, and 0 behind the last position.
 
     `places` are flat positions over the last `axes` axes of `x`.
@@ -313,10 +313,10 @@ def taken_at(x: Value, places: Value, axes: int) -> Value:
     return F.reshape(F.take_along_axis(flat, at, -1), places.type.shape)
 
 
-_max_positions = _positions("max_pool_positions", "max", _max_pool)
-_min_positions = _positions("min_pool_positions", "min", _min_pool)
+_max_positions = _declare_positions("max_pool_positions", "max", _max_pool)
+_min_positions = _declare_positions("min_pool_positions", "min", _min_pool)
 for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positions):
-    batch_behind(_primitive)
+    batch_last_axes(_primitive)
 
 
 def _padded_pool(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
@@ -333,7 +333,7 @@ def _aligned(
         return None
     count = len(params["window"])
     value = pad.filled(x, range(x.type.rank - count, x.type.rank), fill)
-    wide = tuple(map(extent, params["window"], params["dilation"]))
+    wide = tuple(map(covered_points, params["window"], params["dilation"]))
     return aligned(pad, x, value, fill, wide, params)
 
 
@@ -356,7 +356,7 @@ def _padded_positions(primitive: Primitive, fill: Callable[[DType], Element]) ->
             return None
         first = x.type.rank - len(params["window"])
         stored, true = call[0].type.shape[first:], x.type.shape[first:]
-        wide = tuple(map(extent, params["window"], params["dilation"]))
+        wide = tuple(map(covered_points, params["window"], params["dilation"]))
         places = primitive(call[0], **call[1])
         return _renumbered(pad, places, stored, true, true_low(pad, true, wide))
 
@@ -370,7 +370,7 @@ def _renumbered(
     when the program is compiled, the elements are stored from place `low` on.
     """
     starts = [0 if is_known(pad, a) else _length(pad, a) for a in low]
-    number, is_true = _numbered(pad, _points(places, stored, starts), true)
+    number, is_true = _numbered(pad, _coordinates(places, stored, starts), true)
     is_true = F.logical_and(is_true, places < size_value(product(stored)))
     none = cast(pad.length(product(true)), INT64)
     if not all(is_known(pad, a) for a in low):
@@ -383,7 +383,7 @@ def _length(pad: Padding, size: Size) -> Value:
     return cast(pad.length(size), INT64)
 
 
-def _points(
+def _coordinates(
     places: Value, shape: Sequence[Size], starts: Sequence[Value | int]
 ) -> list[Value]:
     """The coordinates of flat positions on each axis, counted from `starts`."""
@@ -442,12 +442,12 @@ def _(
     # The cotangent of an element is the sum of `g` over the windows that contain it:
     # a sum pool again, over `g` with its points apart by the strides.
     at = x.type.rank - len(window)
-    shape, wide = x.type.shape[at:], tuple(map(extent, window, dilation))
+    shape, wide = x.type.shape[at:], tuple(map(covered_points, window, dilation))
     if padding:
         low, _ = named_pads(padding, shape, wide, stride)
     spaced, before, after = g, [], []
     for i, (n, w, s, a) in enumerate(zip(shape, wide, stride, low, strict=True)):
-        spaced = _apart(spaced, at + i, s)
+        spaced = _zeros_between(spaced, at + i, s)
         before.append(w - 1 - a)
         after.append(n - spaced.type.shape[at + i] + a)
     of_x = _sum_pool(
@@ -462,7 +462,7 @@ def _(
     return (F.specify_shape(of_x, x.type.shape),)
 
 
-def _apart(x: Value, axis: int, step: Size) -> Value:
+def _zeros_between(x: Value, axis: int, step: Size) -> Value:
     """Put step - 1 zeros between the points of an axis."""
     if is_one(step):
         return x

@@ -15,7 +15,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, is_integer
 from graphc.ops.common.broadcasting import common_dtype
-from graphc.ops.nn.activations import number, real, widened
+from graphc.ops.nn.activations import as_real, as_weak_real, widened
 from graphc.ops.nn.pool import MAX_POOL, MIN_POOL, SUM_POOL
 from graphc.ops.nn.windows import pads, sizes
 
@@ -54,7 +54,7 @@ def _numbers(x: ArrayLike, name: str) -> Value:
     value = strong(as_value(x))
     if value.dtype == BOOL:
         return cast(value, INT64)
-    return value if is_integer(value.dtype) else real(value, name)
+    return value if is_integer(value.dtype) else as_real(value, name)
 
 
 def _declare_pool(name: str, pooled: Callable[..., Value], doc: str) -> None:
@@ -143,7 +143,7 @@ def lp_pool(
         hint = "for infinity: max_pool(abs(x), ...)"
         problem = "p must be positive and finite"
         raise graph_error(problem, op="nn.lp_pool", got=f"p = {p}", hint=hint)
-    p = number(p, "lp_pool")
+    p = as_weak_real(p, "lp_pool")
     powers = F.power(F.absolute(value), p)
     total = _summed("lp_pool", powers, window, stride, padding, dilation)
     return cast(F.power(total, 1.0 / p), common_dtype([F.zeros((), dtype), p]))

@@ -17,7 +17,7 @@ from graphc.ir.graph.op import Printing, require_at_most
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, is_one
 from graphc.ops.common.monoids import Element
-from graphc.ops.common.padded_reads import is_known, moved, number
+from graphc.ops.common.padded_reads import as_int32, is_known, moved
 from graphc.ops.common.padding import PaddedValue, Padding
 
 Shape = tuple[Size, ...]
@@ -90,7 +90,7 @@ def _pair(padding: PadsLike, name: str) -> tuple[Size, Size]:
     return as_size(padding[0], "the padding"), as_size(padding[1], "the padding")
 
 
-def extent(size: Size, dilation: Size) -> Size:
+def covered_points(size: Size, dilation: Size) -> Size:
     """The number of points from the first to the last of a window, both included."""
     return (size - 1) * dilation + 1
 
@@ -115,12 +115,12 @@ def output_sizes(
     for i, n in enumerate(shape):
         padded = n + low[i] + high[i]
         require_at_most(0, padded, "the padding must not take more than there is")
-        free = padded - extent(window[i], dilation[i])
+        free = padded - covered_points(window[i], dilation[i])
         counts.append(dims.maximum(0, free // stride[i] + 1))
     return counts
 
 
-def spaced(n: Size, spread: Size) -> Size:
+def spaced_size(n: Size, spread: Size) -> Size:
     """The size of an axis with `spread` - 1 points put between neighbours."""
     return n if is_one(spread) else dims.maximum(0, (n - 1) * spread + 1)
 
@@ -199,10 +199,10 @@ def aligned(
         axis, step = first + i, params["stride"][i]
         count = pad.stored(pad.out[axis])
         size = (count - 1) * step + window[i]  # as many points as the windows need
-        missing = size - spaced(value.type.shape[axis], spread[i]) - low[i]
+        missing = size - spaced_size(value.type.shape[axis], spread[i]) - low[i]
         fits = dims.maximum(0, (size - missing + high[i] - window[i]) // step + 1)
         if not is_known(pad, a):
-            n, start = x.type.shape[axis], number(pad, a)
+            n, start = x.type.shape[axis], as_int32(pad, a)
             value = moved(pad, value, axis, n, start, size, as_value(fill), spread[i])
             before[i], after[i], apart[i], as_it_is = 0, 0, 1, False
         elif not params["padding"] and dims.equal(fits, count) is not True:

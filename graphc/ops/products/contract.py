@@ -17,7 +17,7 @@ from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
-from graphc.ops.common.batching import Batched, lined_up
+from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import (
     broadcast,
     may_stretch,
@@ -45,7 +45,7 @@ def emit_product(primitive: Primitive, call: PrintCall) -> None:
     primitive.emit(numpy=in_numpy, jax=lambda p: call(p, p.inputs))
 
 
-def _plain(name: str) -> PrintCall:
+def _plain_printer(name: str) -> PrintCall:
     """Return a printer of calls `np.name(x, y)` or `jnp.name(x, y)`."""
     return lambda p, inputs: f"{p.xp}.{name}({', '.join(inputs)})"
 
@@ -109,8 +109,8 @@ def _cross(x: Array, y: Array) -> TensorType:
     return x.type.like((*broadcast(x.type.shape[:-1], y.type.shape[:-1]), 3))
 
 
-emit_product(_matmul, _plain("matmul"))
-emit_product(_vecdot, _plain("vecdot"))
+emit_product(_matmul, _plain_printer("matmul"))
+emit_product(_vecdot, _plain_printer("vecdot"))
 emit_product(_tensordot, _call_tensordot)
 _cross.emit("{xp}.cross({x}, {y})")
 
@@ -155,10 +155,10 @@ def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
     g = F.expand_dims(g, -2) if row else g
     g = F.expand_dims(g, -1) if column else g
     of_a = _summed_product(g, b, a)
-    return F.squeeze(of_a, 0) if row else of_a, _of_right(g, a, b, column)
+    return F.squeeze(of_a, 0) if row else of_a, _right_cotangent(g, a, b, column)
 
 
-def _of_right(g: Value, a: Value, b: Value, column: bool) -> Value:
+def _right_cotangent(g: Value, a: Value, b: Value, column: bool) -> Value:
     """The cotangent of the right factor, whose transpose is `b`."""
     rows = tuple(range(g.type.rank - 1))
     if b.type.rank == 2 < g.type.rank == a.type.rank and not column:
@@ -232,19 +232,19 @@ def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
         return _matmul(y, _flipped(x) if x.type.rank == 2 else x)
     a = F.expand_dims(x, -2) if row else x
     b = F.expand_dims(y, -1) if column else y
-    result = _matmul(*lined_up(batched, (a, b)))
+    result = _matmul(*align_batches(batched, (a, b)))
     result = F.squeeze(result, -2) if row else result
     return F.squeeze(result, -1) if column else result
 
 
 @_vecdot.batch
 def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
-    return _vecdot(*lined_up(batched, (x, y)))
+    return _vecdot(*align_batches(batched, (x, y)))
 
 
 @_cross.batch
 def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
-    return _cross(*lined_up(batched, (x, y)))
+    return _cross(*align_batches(batched, (x, y)))
 
 
 @_tensordot.batch

@@ -116,12 +116,14 @@ def _on_diagonals(d: Value, labels: str, term: str, like: Value) -> Value:
     d = F.broadcast_to(F.expand_dims(d, missing) if missing else d, shape)
     for i, label in enumerate(term):
         if i not in first:
-            on = F.equal(_along(i, like), _along(term.index(label), like))
+            on = F.equal(
+                _positions_along(i, like), _positions_along(term.index(label), like)
+            )
             d = F.where(on, d, F.zeros_like(d))
     return d
 
 
-def _along(axis: int, like: Value) -> Value:
+def _positions_along(axis: int, like: Value) -> Value:
     """The positions along `axis`, in the shape that broadcasts against `like`."""
     places = F.arange(F.size_value(like.type.shape[axis]))
     return F.expand_dims(places, tuple(i for i in range(like.type.rank) if i != axis))

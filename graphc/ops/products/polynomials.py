@@ -36,17 +36,17 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Value:
         raise graph_error("needs a vector of coefficients", op="polyval", got=got)
     count = coefficients.type.shape[0]
     if not isinstance(count, int):
-        return _by_powers(coefficients, value)
+        return _sum_powers(coefficients, value)
     total = F.zeros_like(value if count else strong(as_value(x)))
     for i in range(count):
         total = total * value + coefficients[i]
     return total
 
 
-def _by_powers(coefficients: Value, x: Value) -> Value:
+def _sum_powers(coefficients: Value, x: Value) -> Value:
     """Sum coefficients times powers of `x`; for bools, whether the sum is not 0."""
     if x.dtype == UINT64:  # NumPy's powers of it are floats; int64 wraps around alike
-        return cast(_by_powers(cast(coefficients, INT64), cast(x, INT64)), UINT64)
+        return cast(_sum_powers(cast(coefficients, INT64), cast(x, INT64)), UINT64)
     count, *others = coefficients.shape
     powers = F.reshape(F.vander(F.ravel(x), count).T, (count, *x.shape))
     ranks = len(others), x.type.rank
@@ -96,7 +96,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: Overlap = "full") -> Value:
     x, kernel = _not_empty(F.atleast_1d(a), F.atleast_1d(v), "convolve")
     if isinstance(x.shape[0], int) and not isinstance(kernel.shape[0], int):
         x, kernel = kernel, x  # where it is padded, a kernel of symbolic size is a loop
-    return _moved_over(x, F.flip(kernel), mode, "convolve", turned=False)
+    return _slide_kernel(x, F.flip(kernel), mode, "convolve", turned=False)
 
 
 @public()
@@ -107,7 +107,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: Overlap = "valid") -> Value:
     where a vector is empty.
     """
     x, kernel = _not_empty(a, v, "correlate")
-    return _moved_over(x, F.conjugate(kernel), mode, "correlate", turned=True)
+    return _slide_kernel(x, F.conjugate(kernel), mode, "correlate", turned=True)
 
 
 def _vectors(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
@@ -126,7 +126,7 @@ def _not_empty(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
     ]
 
 
-def _moved_over(
+def _slide_kernel(
     x: Value, kernel: Value, mode: Overlap, name: str, turned: bool
 ) -> Value:
     """Sum the products with the kernel at each offset that `mode` asks for."""
@@ -199,7 +199,7 @@ def polyfit(
         terms = terms * weights
         right = right * (weights if sides.type.rank == 2 else weights[:, 0])
     scale = F.sqrt(F.sum(terms * terms, axis=0))
-    least = _least(points) if rcond is None else rcond
+    least = _default_rcond(points) if rcond is None else rcond
     fit = F.linalg.lstsq(terms / scale, right, least)[0]
     coefficients = fit / (F.expand_dims(scale, 1) if sides.type.rank == 2 else scale)
     if not cov:
@@ -209,15 +209,17 @@ def polyfit(
     if cov == "unscaled":
         return coefficients, spread
     errors = F.sum(F.square(right - F.matmul(terms, coefficients)), axis=0)
-    return coefficients, _times(spread, errors / (points.shape[0] - terms.shape[1]))
+    return coefficients, _scale_matrix(
+        spread, errors / (points.shape[0] - terms.shape[1])
+    )
 
 
-def _least(points: Value) -> Value:
+def _default_rcond(points: Value) -> Value:
     """The number of points times the machine epsilon."""
     epsilon = float(F.finfo(points.dtype).eps)
     return F.multiply(cast(as_value(points.shape[0]), points.dtype), epsilon)
 
 
-def _times(spread: Value, factors: Value) -> Value:
+def _scale_matrix(spread: Value, factors: Value) -> Value:
     """Multiply a matrix by a number, or by each of a vector along a new last axis."""
     return F.expand_dims(spread, 2) * factors if factors.type.rank else spread * factors

@@ -51,19 +51,19 @@ def each_numpy(
     return out
 
 
-def mapped(primitive: Primitive) -> None:
+def declare_mapped(primitive: Primitive) -> None:
     """Declare the batching and mask rules of a random function's primitive.
 
     All else must be declared before: its type and emission rules are wrapped here.
     """
     plain = primitive.infer
-    primitive.infer = _inference(plain)
+    primitive.infer = _mapped_type_rule(plain)
     primitive.kinds.declare("each", Levels, optional=True)
     primitive.kinds.declare("result", Shape, optional=True)
     for backend, table in EMISSION.items():
         rule = table.find(primitive)
         if rule is not None:
-            table.define(primitive, _emission(rule, backend))
+            table.define(primitive, _mapped_printer(rule, backend))
 
     padding.declare(primitive)
 
@@ -79,15 +79,15 @@ def mapped(primitive: Primitive) -> None:
     ) -> Value:
         level = "".join("1" if has_axis else "0" for has_axis in batched)
         if not each:
-            result = _alone(primitive, inputs, (level,), params).shape
+            result = _type_of_one(primitive, inputs, (level,), params).shape
         return primitive(*inputs, **params, each=(level, *each), result=(n, *result))
 
 
-def _alone(
+def _type_of_one(
     primitive: Primitive, inputs: tuple[Value, ...], each: Levels, params: Params
 ) -> TensorType:
     """The type of the result for one example."""
-    result_type = primitive.infer(*_examples(inputs, each), **params)
+    result_type = primitive.infer(*_example_inputs(inputs, each), **params)
     assert isinstance(result_type, TensorType)
     return result_type
 
@@ -100,7 +100,7 @@ def from_keys(
     if not depth:
         return primitive(key, *inputs, **params)
     each = ("1" + "0" * len(inputs),) * depth
-    one = _alone(primitive, (key, *inputs), each, params)
+    one = _type_of_one(primitive, (key, *inputs), each, params)
     result = (*key.type.shape[:-1], *one.shape)
     return primitive(key, *inputs, **params, each=each, result=result)
 
@@ -110,7 +110,7 @@ def missing_axes(i: int, each: Levels) -> tuple[int, ...]:
     return tuple(axis for axis, level in enumerate(each) if level[i] == "0")
 
 
-def _examples(inputs: tuple[Value, ...], each: Levels) -> list[Value]:
+def _example_inputs(inputs: tuple[Value, ...], each: Levels) -> list[Value]:
     """Make variables for the inputs of one example."""
     examples = []
     for i, x in enumerate(inputs):
@@ -134,7 +134,7 @@ def level_sizes(inputs: tuple[Value, ...], each: Levels) -> Shape:
     return tuple(sizes)
 
 
-def _inference(plain: TypeRule) -> TypeRule:
+def _mapped_type_rule(plain: TypeRule) -> TypeRule:
     @wraps(plain)
     def infer(
         *inputs: Value, each: Levels = (), result: Shape = (), **params: Param
@@ -144,14 +144,14 @@ def _inference(plain: TypeRule) -> TypeRule:
         elif any(len(level) != len(inputs) or "1" not in level for level in each):
             raise type_error("needs axes of the inputs")
         else:
-            one = plain(*_examples(inputs, each), **params)
+            one = plain(*_example_inputs(inputs, each), **params)
         assert isinstance(one, TensorType)
         return TensorType(one.dtype, (*level_sizes(inputs, each), *one.shape))
 
     return infer
 
 
-def _emission(plain: Emit, backend: str) -> Emit:
+def _mapped_printer(plain: Emit, backend: str) -> Emit:
     def printed(p: Printing) -> str:
         params = dict(p.node.params)
         each, result = params.pop("each", ()), params.pop("result", ())

@@ -21,11 +21,11 @@ from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, TensorType, is_integer, product
 from graphc.ops.random import numpy_discrete as helpers
-from graphc.ops.random.batching import mapped
+from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.gradients import DISCRETE, permutation_rule
 from graphc.ops.random.sampler import (
     as_key,
-    call,
+    call_text,
     drawn_shape,
     drawn_type,
     floating,
@@ -59,7 +59,7 @@ def _random_categorical(
 
 def _print_categorical(p: Printing, function: str) -> str:
     params = p.node.params
-    drawn = call(p, function, params["axis"], params["shape"], params["replace"])
+    drawn = call_text(p, function, params["axis"], params["shape"], params["replace"])
     return f"{drawn}.astype({p.code(params['dtype'])})"
 
 
@@ -69,7 +69,7 @@ _random_categorical.emit(
     jax=lambda p: _print_categorical(p, "jax.random.categorical"),
 )
 _random_categorical.no_gradient(DISCRETE)
-mapped(_random_categorical)
+declare_mapped(_random_categorical)
 
 
 @public(name="random.categorical")
@@ -114,13 +114,13 @@ def _random_permutation(
 
 
 _random_permutation.emit(
-    numpy=lambda p: call(
+    numpy=lambda p: call_text(
         p, p.helper(helpers.permutation_numpy), *p.node.params.values()
     ),
     jax="jax.random.permutation({key}, {x}, {axis}, {independent})",
 )
 _random_permutation.vjp(permutation_rule)
-mapped(_random_permutation)
+declare_mapped(_random_permutation)
 
 
 @public(name="random.permutation")
@@ -194,7 +194,7 @@ _random_choice.emit(
     jax=lambda p: _print_choice(p, "jax.random.{}".format),
 )
 _random_choice.no_gradient(DISCRETE)
-mapped(_random_choice)
+declare_mapped(_random_choice)
 
 
 @public(name="random.choice")

@@ -41,13 +41,13 @@ from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.types import DType, TensorType, dtype_of
 from graphc.ops.random import numpy_samplers as helpers
-from graphc.ops.random.batching import mapped
+from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.gradients import pathwise, uniform_slopes
 from graphc.ops.random.keys import split
 from graphc.ops.random.sampler import (
     SAMPLERS,
     as_key,
-    call,
+    call_text,
     drawn_shape,
     drawn_type,
     float_dtype,
@@ -71,11 +71,11 @@ def _shape_dtype(p: Printing) -> tuple[str, str]:
 
 
 _random_bits.emit(
-    numpy=lambda p: call(p, p.helper(helpers.random_bits_numpy), *_shape_dtype(p)),
-    jax=lambda p: call(p, "jax.random.bits", *_shape_dtype(p)),
+    numpy=lambda p: call_text(p, p.helper(helpers.random_bits_numpy), *_shape_dtype(p)),
+    jax=lambda p: call_text(p, "jax.random.bits", *_shape_dtype(p)),
 )
 _random_bits.no_gradient("its results are integers")
-mapped(_random_bits)
+declare_mapped(_random_bits)
 
 
 @public(name="random.bits")
@@ -142,7 +142,7 @@ _random_uniform.emit(
     jax=lambda p: _print_uniform(p, "jax.random.uniform"),
 )
 pathwise(_random_uniform, uniform_slopes)
-mapped(_random_uniform)
+declare_mapped(_random_uniform)
 
 
 @public(name="random.uniform")

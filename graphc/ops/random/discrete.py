@@ -11,7 +11,7 @@ from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_float, is_integer
 from graphc.ops.random import numpy_discrete as helpers
-from graphc.ops.random.batching import mapped
+from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.sampler import (
     SAMPLERS,
     as_key,
@@ -49,7 +49,7 @@ _random_randint.emit(
     jax=lambda p: _print_randint(p, "jax.random.randint"),
 )
 _random_randint.no_gradient("its results are integers")
-mapped(_random_randint)
+declare_mapped(_random_randint)
 
 
 def _bound(x: ArrayLike, dtype: DType) -> Value:

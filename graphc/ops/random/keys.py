@@ -19,11 +19,11 @@ from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import enroll, public
 from graphc.ir.types import NDArray, TensorType, is_integer
 from graphc.ops.random import numpy_samplers as helpers
-from graphc.ops.random.batching import mapped
+from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.sampler import (
     UINT32,
     as_key,
-    call,
+    call_text,
     drawn_type,
     require_key,
     require_shape,
@@ -58,7 +58,7 @@ def _print_key(p: Printing) -> str:
     if words is not None:
         return f'{p.xp}.asarray({words.tolist()}, "uint32")'
     if p.xp == "np":
-        return call(p, p.helper(helpers.key_numpy))
+        return call_text(p, p.helper(helpers.key_numpy))
     if p.is_lowered_later and literal_of(p.node.inputs[0]) is not None:
         return f"jax.random.PRNGKey(np.uint32({p.inputs[0]}))"
     return f"jax.random.PRNGKey({p.inputs[0]})"
@@ -66,7 +66,7 @@ def _print_key(p: Printing) -> str:
 
 _random_key.emit(_print_key)
 _random_key.no_gradient("keys are integers")
-mapped(_random_key)
+declare_mapped(_random_key)
 
 
 @public(name="random.key")
@@ -99,15 +99,17 @@ def _random_split(key: Array, *, shape: Shape) -> TensorType:
 def _print_split(p: Printing) -> str:
     shape = p.node.params["shape"]
     number = shape[0] if len(shape) == 1 else shape
-    return call(p, "jax.random.split", number)
+    return call_text(p, "jax.random.split", number)
 
 
 _random_split.emit(
-    numpy=lambda p: call(p, p.helper(helpers.split_keys_numpy), p.node.params["shape"]),
+    numpy=lambda p: call_text(
+        p, p.helper(helpers.split_keys_numpy), p.node.params["shape"]
+    ),
     jax=_print_split,
 )
 _random_split.no_gradient("keys are integers")
-mapped(_random_split)
+declare_mapped(_random_split)
 
 
 @public(name="random.split")
@@ -127,11 +129,11 @@ def _random_fold_in(key: Array, data: Array) -> TensorType:
 
 
 _random_fold_in.emit(
-    numpy=lambda p: call(p, p.helper(helpers.fold_in_numpy)),
+    numpy=lambda p: call_text(p, p.helper(helpers.fold_in_numpy)),
     jax="jax.random.fold_in({key}, {data})",
 )
 _random_fold_in.no_gradient("keys are integers")
-mapped(_random_fold_in)
+declare_mapped(_random_fold_in)
 
 
 @public(name="random.fold_in")

@@ -21,12 +21,12 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, product, same_size
 from graphc.ops.common.padded_reads import (
+    as_int32,
     at_flat_places,
     flat_places,
+    iota,
     is_known,
-    number,
-    places,
-    read,
+    read_at,
 )
 from graphc.ops.common.padding import NotPadded, PaddedValue, Padding
 
@@ -36,7 +36,7 @@ ROUNDS = (2, 1626, 2642246)
 
 
 @cache
-def _counted() -> frozenset[Primitive]:
+def _counting_primitives() -> frozenset[Primitive]:
     """The primitives whose draws are each a function of bits of its own.
 
     Poisson and binomial variates are not: JAX draws all of them again until the last
@@ -55,7 +55,7 @@ def _counted() -> frozenset[Primitive]:
 
 
 @cache
-def _whole() -> frozenset[Primitive]:
+def _dependent_primitives() -> frozenset[Primitive]:
     """The primitives whose draws depend on all elements of a parameter."""
     one_of_many = (OP.random_categorical, OP.random_choice)
     return frozenset((*one_of_many, OP.random_multivariate_normal))
@@ -69,7 +69,7 @@ def declare(primitive: Primitive) -> None:
         result = _drawn_apart(pad, inputs, params)
         if result is not None:
             return result
-        problem = _problem(pad, inputs)
+        problem = _why_not_same(pad, inputs)
         if problem:
             raise NotPadded(problem)
         filled = [pad.filled(x, sorted(x.axes), 1) for x in inputs]
@@ -89,15 +89,15 @@ def _drawn_apart(
     if op is OP.random_categorical and true_params["replace"]:
         return _categories(pad, *inputs)
     if op is OP.random_choice and not is_known(pad, true_params["n"]):
-        return _chosen(pad, *inputs, **params)
-    if op in _counted() - {OP.random_dirichlet} and not _is_first(
+        return _choose_positions(pad, *inputs, **params)
+    if op in _counting_primitives() - {OP.random_dirichlet} and not _is_first(
         pad, true_params["shape"]
     ):
-        return _in_a_row(pad, inputs, params)
+        return _draw_as_vector(pad, inputs, params)
     return None
 
 
-def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
+def _why_not_same(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
     """The reason why true draws would change with padding, "" if they would not."""
     op, true_params = pad.node.primitive, pad.node.params
     each, shape = true_params.get("each", ()), true_params.get("shape", ())
@@ -108,9 +108,10 @@ def _problem(pad: Padding, inputs: tuple[PaddedValue, ...]) -> str:
         if inner or not known or op is OP.random_multivariate_normal:
             return "the draws of one example differ in a longer array"
         return ""
-    if op not in _counted() | _whole() or true_params.get("replace") is False:
+    declared = _counting_primitives() | _dependent_primitives()
+    if op not in declared or true_params.get("replace") is False:
         return "draws differ in a longer array"
-    if op in _whole() and any(x.axes for x in inputs):
+    if op in _dependent_primitives() and any(x.axes for x in inputs):
         return "draws differ with more categories or longer vectors"
     if op is OP.random_dirichlet and not is_known(pad, pad.out[-1]):
         return "draws differ with more categories or longer vectors"
@@ -125,11 +126,13 @@ def _is_first(pad: Padding, shape: Shape) -> bool:
     return all(is_known(pad, n) for n in more[1:])
 
 
-def _in_a_row(pad: Padding, inputs: Sequence[PaddedValue], params: Params) -> Value:
+def _draw_as_vector(
+    pad: Padding, inputs: Sequence[PaddedValue], params: Params
+) -> Value:
     """Draw an array as a vector; each element takes the draw at its true number."""
     true, stored = pad.node.params["shape"], params["shape"]
     count = product(stored)
-    at = places(count)
+    at = iota(count)
     key, *parameters = inputs
     flat = [key.value]
     for x in parameters:
@@ -139,7 +142,7 @@ def _in_a_row(pad: Padding, inputs: Sequence[PaddedValue], params: Params) -> Va
             value = at_flat_places(pad, value, true, at)
         flat.append(value)
     row = pad.node.primitive(*flat, **{**params, "shape": (count,)})
-    return read(row, 0, flat_places(pad, true))
+    return read_at(row, 0, flat_places(pad, true))
 
 
 def _is_alike(pad: Padding) -> bool:
@@ -159,7 +162,7 @@ def _permuted(
         params = {"axis": axis, "independent": False}
         elements: Value = OP.random_permutation(key.value, x.value, **params)
         return elements
-    return read(x.value, axis, _order(pad, key.value, n))
+    return read_at(x.value, axis, _order(pad, key.value, n))
 
 
 def _order(pad: Padding, key: Value, n: Size) -> Value:
@@ -168,13 +171,13 @@ def _order(pad: Padding, key: Value, n: Size) -> Value:
     Positions are sorted by random words, with the largest word for padding, as often as
     it takes for equal words not to matter.
     """
-    order = places(pad.stored(n))
-    inside = order < number(pad, n)
+    order = iota(pad.stored(n))
+    inside = order < as_int32(pad, n)
     for least in ROUNDS:
         key, drawn = (F.random.split(key)[i] for i in range(2))
         words = F.random.bits(drawn, order.type.shape, "uint32")
         words = F.where(inside, words, np.uint32(2**32 - 1))
-        again = number(pad, n) >= least
+        again = as_int32(pad, n) >= least
         order = F.where(again, F.take(order, F.argsort(words, stable=True)), order)
     return order
 
@@ -187,12 +190,12 @@ def _categories(pad: Padding, key: PaddedValue, logits: PaddedValue) -> Value:
     drawn = (*shape[:at], logits.type.shape[axis], *shape[at:])
     count = product(tuple(map(pad.stored, drawn)))
     row = F.random.gumbel(key.value, (count,), logits.type.dtype)
-    noise = read(row, 0, flat_places(pad, drawn))
+    noise = read_at(row, 0, flat_places(pad, drawn))
     score = noise + pad.filled(logits, logits.ragged([axis]), -np.inf)
     return cast(F.argmax(score, axis=at), true_params["dtype"])
 
 
-def _chosen(
+def _choose_positions(
     pad: Padding,
     key: PaddedValue,
     *chances: PaddedValue,
@@ -212,7 +215,7 @@ def _chosen(
     if chances:
         values = pad.filled(chances[0], (0,), 0)
         if replace:
-            return cast(_by_chance(pad, key.value, values, shape), dtype)
+            return cast(_choose_by_chance(pad, key.value, values, shape), dtype)
         params = {"n": n, "shape": shape, "replace": False, "dtype": dtype}
         draws: Value = OP.random_choice(key.value, values, **params)
         return draws
@@ -221,17 +224,17 @@ def _chosen(
         numbers: Value = F.random.randint(key.value, shape, 0, most, dtype)
         return numbers
     order = cast(_order(pad, key.value, true["n"]), dtype)
-    return F.reshape(read(order, 0, places(product(shape))), shape)
+    return F.reshape(read_at(order, 0, iota(product(shape))), shape)
 
 
-def _by_chance(pad: Padding, key: Value, chances: Value, shape: Shape) -> Value:
+def _choose_by_chance(pad: Padding, key: Value, chances: Value, shape: Shape) -> Value:
     """Find where running sums reach a share of the last one, as the op does.
 
     A running sum does not depend on the elements after it, not even in its rounding.
     """
     n = pad.node.params["n"]
     sums = F.cumsum(chances)
-    last = read(sums, 0, F.maximum(number(pad, n) - 1, 0))
+    last = read_at(sums, 0, F.maximum(as_int32(pad, n) - 1, 0))
     reach = last * (1 - F.random.uniform(key, shape, chances.dtype))
     inside = pad.mask(n, 0, 1)
     positions: Value = F.searchsorted(F.where(inside, sums, np.nan), reach)

@@ -162,7 +162,7 @@ def require_shape(shape: Shape, *parts: Shape) -> None:
                 require_equal(n, target, reason, kind="broadcast")
 
 
-def call(p: Printing, function: str, *more: Param) -> str:
+def call_text(p: Printing, function: str, *more: Param) -> str:
     """Return the text of a call of `function` with the inputs, then `more`."""
     return f"{function}({', '.join([*p.inputs, *map(p.code, more)])})"
 
@@ -192,13 +192,13 @@ def sampler(
 
     primitive = Primitive(f"random_{name}", infer, on_host=False)
     primitive.emit(
-        jax=lambda p: call(p, f"jax.random.{name}", *tail(p)),
-        numpy=lambda p: call(p, p.helper(helper), *tail(p)),
+        jax=lambda p: call_text(p, f"jax.random.{name}", *tail(p)),
+        numpy=lambda p: call_text(p, p.helper(helper), *tail(p)),
     )
     if name in gradients.REFUSED:
         primitive.no_gradient(gradients.REFUSED[name])
     if name in gradients.SLOPES:
         gradients.pathwise(primitive, gradients.SLOPES[name])
-    batching.mapped(primitive)
+    batching.declare_mapped(primitive)
     SAMPLERS[name] = primitive
     return primitive

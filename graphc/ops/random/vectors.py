@@ -10,11 +10,11 @@ from graphc.ir.graph.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, TensorType
 from graphc.ops.random import numpy_discrete, numpy_samplers
-from graphc.ops.random.batching import mapped
+from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.gradients import DISCRETE, REJECTION, normal_vectors_rule
 from graphc.ops.random.sampler import (
     as_key,
-    call,
+    call_text,
     drawn_shape,
     drawn_type,
     float_dtype,
@@ -36,7 +36,7 @@ def _random_multinomial(key: Array, n: Array, p: Array, *, dtype: DType) -> Tens
 
 
 def _print_multinomial(p: Printing, function: str, keyword: str) -> str:
-    return f"{call(p, function)[:-1]}, {keyword}{p.code(p.node.params['dtype'])})"
+    return f"{call_text(p, function)[:-1]}, {keyword}{p.code(p.node.params['dtype'])})"
 
 
 _random_multinomial.on_host = False
@@ -47,7 +47,7 @@ _random_multinomial.emit(
     jax=lambda p: _print_multinomial(p, "jax.random.multinomial", "dtype="),
 )
 _random_multinomial.no_gradient(DISCRETE)
-mapped(_random_multinomial)
+declare_mapped(_random_multinomial)
 
 
 @public(name="random.multinomial")
@@ -87,7 +87,7 @@ def _random_dirichlet(
 
 
 def _print_drawn(p: Printing, function: str) -> str:
-    return call(p, function, p.node.params["shape"], p.node.params["dtype"])
+    return call_text(p, function, p.node.params["shape"], p.node.params["dtype"])
 
 
 _random_dirichlet.on_host = False
@@ -96,7 +96,7 @@ _random_dirichlet.emit(
     jax=lambda p: _print_drawn(p, "jax.random.dirichlet"),
 )
 _random_dirichlet.no_gradient(REJECTION)
-mapped(_random_dirichlet)
+declare_mapped(_random_dirichlet)
 
 
 @public(name="random.dirichlet")
@@ -139,7 +139,7 @@ def _random_multivariate_normal(
 
 def _print_vectors(p: Printing, function: str) -> str:
     params = p.node.params
-    return call(p, function, params["shape"], params["dtype"], params["method"])
+    return call_text(p, function, params["shape"], params["dtype"], params["method"])
 
 
 _random_multivariate_normal.on_host = False
@@ -150,7 +150,7 @@ _random_multivariate_normal.emit(
     jax=lambda p: _print_vectors(p, "jax.random.multivariate_normal"),
 )
 _random_multivariate_normal.vjp(normal_vectors_rule)
-mapped(_random_multivariate_normal)
+declare_mapped(_random_multivariate_normal)
 
 
 @public(name="random.multivariate_normal")

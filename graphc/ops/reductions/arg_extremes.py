@@ -43,15 +43,15 @@ for _primitive in (_argmax, _argmin):
 
 @_argmax.padding
 def _(pad: Padding, x: PaddedValue, *, axis: int, keepdims: bool) -> Value:
-    return _first(pad, _argmax, x, axis, keepdims, least(x.value.dtype))
+    return _padded_search(pad, _argmax, x, axis, keepdims, least(x.value.dtype))
 
 
 @_argmin.padding
 def _(pad: Padding, x: PaddedValue, *, axis: int, keepdims: bool) -> Value:
-    return _first(pad, _argmin, x, axis, keepdims, most(x.value.dtype))
+    return _padded_search(pad, _argmin, x, axis, keepdims, most(x.value.dtype))
 
 
-def _first(
+def _padded_search(
     pad: Padding,
     primitive: Primitive,
     x: PaddedValue,

@@ -22,18 +22,18 @@ from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT32, DType, JaxArray, NDArray, TensorType, dtype_of
-from graphc.ops.common.batching import Batched, batch_with_axes, spread
+from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
-from graphc.ops.common.known import maxima, minima, running
+from graphc.ops.common.known import by_scan, maxima, minima
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.reductions.reduce import numpy_sum_dtype, unwidened
+from graphc.ops.reductions.reduce import numpy_sum_dtype, same_dtype_text
 
 FULL = slice(None)
 _Axis = int | None
 
 
-def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
+def _printer(numpy: str, jax: str) -> Callable[[Printing], str]:
     """Return a printer of calls of either library's function.
 
     To run backwards, functions of `jax.lax` take `reverse`; for others, the array is
@@ -46,7 +46,7 @@ def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
         if p.xp == "jnp" and function.startswith("jax"):
             backwards = ", reverse=True" if reverse else ""
             return f"{function}({x}, axis={axis}{backwards})"
-        small = unwidened(p) if function.endswith(("cumsum", "cumprod")) else ""
+        small = same_dtype_text(p) if function.endswith(("cumsum", "cumprod")) else ""
         if not reverse:
             return f"{function}({x}, axis={axis}{small})"
         turned = f"{p.xp}.flip({x}, {axis})"
@@ -76,7 +76,7 @@ def _print_extreme(numpy: str, jax: str, largest: bool) -> Callable[[Printing], 
 
     XLA skips NaN in complex numbers, and none of them is the least in its order.
     """
-    plain = _printed(numpy, jax)
+    plain = _printer(numpy, jax)
 
     def printed(p: Printing) -> str:
         if p.xp == "np" or p.node.inputs[0].dtype.kind != "c":
@@ -105,20 +105,20 @@ def _cumulative(
     return primitive.emit(printed)
 
 
-_cumsum = _cumulative("cumsum", _printed("np.cumsum", "jnp.cumsum"), np.cumsum)
-_cumprod = _cumulative("cumprod", _printed("np.cumprod", "jnp.cumprod"), np.cumprod)
+_cumsum = _cumulative("cumsum", _printer("np.cumsum", "jnp.cumsum"), np.cumsum)
+_cumprod = _cumulative("cumprod", _printer("np.cumprod", "jnp.cumprod"), np.cumprod)
 _cummax = _cumulative(
     "cummax",
     _print_extreme("np.maximum.accumulate", "jax.lax.cummax", True),
-    running(maxima),
+    by_scan(maxima),
 )
 _cummin = _cumulative(
     "cummin",
     _print_extreme("np.minimum.accumulate", "jax.lax.cummin", False),
-    running(minima),
+    by_scan(minima),
 )
 _cumlogsumexp = _cumulative(
-    "cumlogsumexp", _printed("np.logaddexp.accumulate", "jax.lax.cumlogsumexp")
+    "cumlogsumexp", _printer("np.logaddexp.accumulate", "jax.lax.cumlogsumexp")
 )
 
 _cummax.rounding = _cummin.rounding = "none"
@@ -201,12 +201,12 @@ def _(
     both, size = [factor.value, term.value], term.type.shape[axis]
     ragged = reverse and axis in factor.axes | term.axes
     if ragged:  # no fill would do: combined in parts, infinity meets the zero behind it
-        both = [_turned(pad, size, x, axis, 1) for x in both]
+        both = [_move_to_end(pad, size, x, axis, 1) for x in both]
     states: Value = _recurrence(*both, axis=axis, reverse=reverse)
-    return _turned(pad, size, states, axis, -1) if ragged else states
+    return _move_to_end(pad, size, states, axis, -1) if ragged else states
 
 
-def _turned(pad: Padding, n: Size, x: Value, axis: int, sign: int) -> Value:
+def _move_to_end(pad: Padding, n: Size, x: Value, axis: int, sign: int) -> Value:
     """Move the elements to the end of the axis, or back again if `sign` is -1."""
     room = as_value(F.size_value(pad.stored(n)))
     places = pad.positions(n) - sign * cast(room - pad.length(n), INT32)
@@ -220,13 +220,13 @@ def _turned(pad: Padding, n: Size, x: Value, axis: int, sign: int) -> Value:
 def _(
     g: Value, factor: Value, term: Value, *, axis: int, reverse: bool
 ) -> tuple[Value, Value]:
-    later = _before(factor, axis, not reverse)
+    later = _previous(factor, axis, not reverse)
     share = _recurrence(later, g, axis=axis, reverse=not reverse)
     states = _recurrence(factor, term, axis=axis, reverse=reverse)
-    return share * _before(states, axis, reverse), share
+    return share * _previous(states, axis, reverse), share
 
 
-def _before(x: Value, axis: int, reverse: bool) -> Value:
+def _previous(x: Value, axis: int, reverse: bool) -> Value:
     """The element before each one in running order, and 0 for the first."""
     n = x.type.shape[axis]
     shifted = F._part(x, axis, 1, n) if reverse else F._part(x, axis, 0, n - 1)
@@ -238,7 +238,7 @@ def _before(x: Value, axis: int, reverse: bool) -> Value:
 
 def _is_first(x: Value, axis: int, reverse: bool) -> Value:
     """A mask of the elements that are first in running order, in the shape of `x`."""
-    return F.equal(_before(F.ones_like(x), axis, reverse), 0)
+    return F.equal(_previous(F.ones_like(x), axis, reverse), 0)
 
 
 for _primitive in (_cumsum, _cumprod, _cummax, _cummin, _cumlogsumexp):
@@ -248,7 +248,7 @@ _cumsum.linear = True
 
 @_recurrence.batch
 def _(n: Size, batched: Batched, *pair: Value, axis: int, reverse: bool) -> Value:
-    both = map(spread, [n] * 2, batched, pair)
+    both = map(with_batch, [n] * 2, batched, pair)
     return _recurrence(*both, axis=axis + 1, reverse=reverse)
 
 
@@ -261,9 +261,9 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
     # The product before an element is a factor of all results from it on: no division.
     products = _cumprod(x, axis=axis, reverse=reverse)
-    before = _before(products, axis, reverse)
+    before = _previous(products, axis, reverse)
     factor = F.where(_is_first(x, axis, reverse), F.ones_like(x), before)
-    later = _before(x, axis, not reverse)
+    later = _previous(x, axis, not reverse)
     return (factor * _recurrence(later, g, axis=axis, reverse=not reverse),)
 
 
@@ -271,7 +271,7 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
     logs = _cumlogsumexp(x, axis=axis, reverse=reverse)
     first = _is_first(x, axis, reverse)
-    before = F.where(first, logs, _before(logs, axis, reverse))
+    before = F.where(first, logs, _previous(logs, axis, reverse))
     same = F.logical_and(F.isinf(x), F.equal(x, before))
     same = F.logical_and(same, F.logical_not(first))
 
@@ -281,7 +281,7 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
         ratio = F.exp(F.where(equal, F.zeros_like(part), part - logs))
         return F.where(same, cast(as_value(0.5), x.dtype), ratio)
 
-    later = _before(weight(before), axis, not reverse)
+    later = _previous(weight(before), axis, not reverse)
     share = _recurrence(later, g, axis=axis, reverse=not reverse)
     return (share * weight(x),)
 
@@ -295,11 +295,11 @@ def _extreme_vjp(primitive: Primitive) -> None:
         running = primitive(x, axis=axis, reverse=reverse)
         hits, one = F.equal(x, running), cast(as_value(1), x.dtype)
         # `same`: 1 where the extreme so far stays, 0 where an element changes it.
-        same = F.equal(_before(running, axis, reverse), running)
+        same = F.equal(_previous(running, axis, reverse), running)
         later = F.logical_not(_is_first(x, axis, reverse))
         same = cast(F.logical_and(same, later), x.dtype)
         ties = _recurrence(same, cast(hits, x.dtype), axis=axis, reverse=reverse)
-        later = _before(same, axis, not reverse)
+        later = _previous(same, axis, not reverse)
         share = g / F.maximum(ties, one)
         share = _recurrence(later, share, axis=axis, reverse=not reverse)
         return (F.where(hits, share, F.zeros_like(share)),)
@@ -428,7 +428,7 @@ _from_initial(
 )
 
 
-def _end(part: ArrayLike, like: Value, axis: int) -> Value:
+def _end_slice(part: ArrayLike, like: Value, axis: int) -> Value:
     """The slice to put before or after `like`; a scalar fills one slice.
 
     As in NumPy, a Python number becomes an array first, so its dtype counts.
@@ -461,9 +461,9 @@ def diff(
     at = normal_axis(axis, value.type.rank, "diff")
     parts = [value]
     if n and prepend is not None:
-        parts.insert(0, _end(prepend, value, at))
+        parts.insert(0, _end_slice(prepend, value, at))
     if n and append is not None:
-        parts.append(_end(append, value, at))
+        parts.append(_end_slice(append, value, at))
     value = F.concatenate(parts, axis=at)
     before = (FULL,) * at
     for _ in range(n):
@@ -482,13 +482,13 @@ def ediff1d(
     value = F.ravel(strong(as_value(x)))
     parts = [value[1:] - value[:-1]]
     if to_begin is not None:
-        parts.insert(0, _given(to_begin, value, "to_begin"))
+        parts.insert(0, _end_elements(to_begin, value, "to_begin"))
     if to_end is not None:
-        parts.append(_given(to_end, value, "to_end"))
+        parts.append(_end_elements(to_end, value, "to_end"))
     return F.concatenate(parts)
 
 
-def _given(part: object, like: Value, name: str) -> Value:
+def _end_elements(part: object, like: Value, name: str) -> Value:
     value = F.ravel(as_value(part))
     if not np.can_cast(value.dtype, like.dtype, "same_kind"):
         got = f"{name} {value.type} with {like.type}"

@@ -15,7 +15,7 @@ FULL = slice(None)
 AxisList = int | tuple[int, ...] | None
 
 
-class _Along(NamedTuple):
+class _SpacedSamples(NamedTuple):
     """Samples along one axis, and the gaps between them: a scalar, or a vector."""
 
     samples: Value
@@ -60,7 +60,10 @@ def gradient(
         axes = tuple(normal_axis(a, value.type.rank, "gradient") for a in axis)
     spacings = _per_axis([as_value(s) for s in varargs or (1,)], len(axes))
     derivatives = [
-        cast(_derivative(_along(value, a, s, edge_order), edge_order), value.dtype)
+        cast(
+            _derivative(_pair_with_gaps(value, a, s, edge_order), edge_order),
+            value.dtype,
+        )
         for a, s in zip(axes, spacings, strict=True)
     ]
     return derivatives[0] if len(derivatives) == 1 else tuple(derivatives)
@@ -77,7 +80,9 @@ def _per_axis(spacings: list[Value], count: int) -> list[Value]:
     return spacings
 
 
-def _along(value: Value, axis: int, distances: Value, edge_order: int) -> _Along:
+def _pair_with_gaps(
+    value: Value, axis: int, distances: Value, edge_order: int
+) -> _SpacedSamples:
     """Pair the samples along an axis with their gaps; check that there are enough."""
     n = value.type.shape[axis]
     reason = "an axis has fewer samples than edge_order + 1"
@@ -86,20 +91,20 @@ def _along(value: Value, axis: int, distances: Value, edge_order: int) -> _Along
         problem = "distances are scalars, or vectors of coordinates"
         raise graph_error(problem, op="gradient", got=str(distances.type))
     if distances.type.rank == 0:
-        return _Along(value, axis, distances)
+        return _SpacedSamples(value, axis, distances)
     points = strong(distances)
     if not is_inexact(points.dtype):
         points = cast(points, np.dtype("float64"))
-    return _Along(value, axis, F.diff(F.specify_shape(points, (n,))))
+    return _SpacedSamples(value, axis, F.diff(F.specify_shape(points, (n,))))
 
 
-def _derivative(along: _Along, edge_order: int) -> Value:
+def _derivative(along: _SpacedSamples, edge_order: int) -> Value:
     ends = _first_order_ends if edge_order == 1 else _second_order_ends
     first, last = ends(along)
-    return F.concatenate([first, _inside(along), last], axis=along.axis)
+    return F.concatenate([first, _inner_slopes(along), last], axis=along.axis)
 
 
-def _inside(along: _Along) -> Value:
+def _inner_slopes(along: _SpacedSamples) -> Value:
     """Second-order differences at samples that have a neighbour on either side."""
     before, here, after = along.part(None, -2), along.part(1, -1), along.part(2, None)
     if along.gaps.type.rank == 0:
@@ -110,24 +115,26 @@ def _inside(along: _Along) -> Value:
     return slope + here * ((right - left) / (left * right))
 
 
-def _first_order_ends(along: _Along) -> tuple[Value, Value]:
+def _first_order_ends(along: _SpacedSamples) -> tuple[Value, Value]:
     start, stop = along.part(None, 2), along.part(-2, None)
     first = F.diff(start, axis=along.axis) / along.gap(None, 1)
     return first, F.diff(stop, axis=along.axis) / along.gap(-1, None)
 
 
-def _second_order_ends(along: _Along) -> tuple[Value, Value]:
+def _second_order_ends(along: _SpacedSamples) -> tuple[Value, Value]:
     """The derivatives at both ends, of parabolas through the three nearest samples."""
     uniform = along.gaps.type.rank == 0
     start = along.part(None, 1), along.part(1, 2), along.part(2, 3)
     stop = along.part(-1, None), along.part(-2, -1), along.part(-3, -2)
     near, far = along.gap(None, 1), along.gap(None if uniform else 1, 2)
-    first = _end(*start, near, far)
+    first = _end_slope(*start, near, far)
     near, far = along.gap(-1, None), along.gap(-2, None if uniform else -1)
-    return first, -_end(*stop, near, far)
+    return first, -_end_slope(*stop, near, far)
 
 
-def _end(end: Value, next_to_it: Value, third: Value, near: Value, far: Value) -> Value:
+def _end_slope(
+    end: Value, next_to_it: Value, third: Value, near: Value, far: Value
+) -> Value:
     """The slope at the end of three samples, towards the other two."""
     both = near + far
     slope = next_to_it * (both / (near * far)) - third * (near / (far * both))

@@ -12,7 +12,7 @@ from graphc.ir.types import DType, dtype_of, is_float, is_inexact
 from graphc.ops.reductions.reduce import AxisArgument, where_mask
 
 
-def _counted(
+def _element_count(
     x: Value, axis: AxisArgument, keepdims: bool, where: ArrayLike, name: str
 ) -> int | Value:
     """The number of elements reduced: a size, or a count per result with a mask."""
@@ -56,11 +56,11 @@ def mean(
     work = _work_dtype(to)
     wide = cast(cast(value, to), work)
     total = F.sum(wide, axis, keepdims=keepdims, where=where)
-    result = _ratio(total, _counted(value, axis, keepdims, where, "mean"))
+    result = _ratio(total, _element_count(value, axis, keepdims, where, "mean"))
     return cast(result, work if to.kind in "biu" and dtype is None else to)
 
 
-def freedom(ddof: ArrayLike, correction: ArrayLike | None, name: str) -> Any:
+def lost_freedom(ddof: ArrayLike, correction: ArrayLike | None, name: str) -> Any:
     """The number to subtract from the count: `ddof`, or else `correction`.
 
     Raises GraphError where both are given.
@@ -87,7 +87,7 @@ def spread_dtype(value: Value, dtype: DTypeLike | None, name: str) -> DType:
     return to
 
 
-def as_asked(result: Value, dtype: DTypeLike | None) -> Value:
+def as_named_dtype(result: Value, dtype: DTypeLike | None) -> Value:
     """Cast a result to the dtype that the user names, even a complex one, as NumPy."""
     return result if dtype is None else cast(result, dtype_of(dtype))
 
@@ -111,9 +111,9 @@ def var(
     `correction`. `mean`, where given, is the mean with its axes kept. Only elements
     where the bool array `where` holds count. float16 is computed in float32.
     """
-    lost = freedom(ddof, correction, "var")
+    lost = lost_freedom(ddof, correction, "var")
     result = _variance(x, axis, dtype, lost, keepdims, where, mean, "var")
-    return as_asked(result, dtype)
+    return as_named_dtype(result, dtype)
 
 
 def _variance(
@@ -137,7 +137,7 @@ def _variance(
     if value.dtype.kind == "c":
         squares = F.square(F.real(centred)) + F.square(F.imag(centred))
     total = F.sum(squares, axis, keepdims=keepdims, where=where)
-    count = _counted(value, axis, keepdims, where, "var")
+    count = _element_count(value, axis, keepdims, where, "var")
     result = _ratio(total, F.maximum(count - lost, 0))
     return cast(result, to if is_float(to) else result.dtype)
 
@@ -159,6 +159,6 @@ def std(
 
     Its gradient is 0 where all elements are equal; that of JAX is NaN there.
     """
-    lost = freedom(ddof, correction, "std")
+    lost = lost_freedom(ddof, correction, "std")
     variance = _variance(x, axis, dtype, lost, keepdims, where, mean, "std")
-    return as_asked(F._root(variance), dtype)
+    return as_named_dtype(F._root(variance), dtype)

@@ -8,7 +8,7 @@ from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, dtype_of, is_inexact
-from graphc.ops.reductions.mean_var import as_asked, freedom, spread_dtype
+from graphc.ops.reductions.mean_var import as_named_dtype, lost_freedom, spread_dtype
 
 AxisArgument = int | tuple[int, ...] | None
 
@@ -86,13 +86,15 @@ _position("nanargmax", "argmax", -np.inf)
 _position("nanargmin", "argmin", np.inf)
 
 
-def _present(x: Value, where: ArrayLike) -> Value:
+def _counted_mask(x: Value, where: ArrayLike) -> Value:
     """A mask of the elements that count: not NaN, and under `where`."""
     present = F.logical_not(F.isnan(x))
     return present if where is True else F.logical_and(present, where)
 
 
-def _wide(value: Value, dtype: DTypeLike | None, name: str) -> tuple[Value, DType]:
+def _in_work_dtype(
+    value: Value, dtype: DTypeLike | None, name: str
+) -> tuple[Value, DType]:
     """Cast to the dtype of a mean's steps; also return the dtype of the result.
 
     Raises GraphError where that dtype has no NaN.
@@ -118,8 +120,8 @@ def nanmean(
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
         return F.mean(value, axis, dtype, keepdims, where=where)
-    value, to = _wide(value, dtype, "nanmean")
-    mask = _present(value, where)
+    value, to = _in_work_dtype(value, dtype, "nanmean")
+    mask = _counted_mask(value, where)
     return cast(F.mean(value, axis, keepdims=keepdims, where=mask), to)
 
 
@@ -139,12 +141,12 @@ def nanvar(
 
     It is NaN where no degree of freedom is left.
     """
-    lost = freedom(ddof, correction, "nanvar")
+    lost = lost_freedom(ddof, correction, "nanvar")
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
         return F.var(value, axis, dtype, lost, keepdims, where=where, mean=mean)
     variance = _variance(value, axis, dtype, lost, keepdims, where, mean, "nanvar")
-    return as_asked(variance, dtype)
+    return as_named_dtype(variance, dtype)
 
 
 def _variance(
@@ -159,8 +161,8 @@ def _variance(
 ) -> Value:
     """The variance, which is real whatever dtype it is computed in."""
     spread_dtype(value, dtype, name)
-    wide, to = _wide(value, dtype, name)
-    mask = _present(wide, where)
+    wide, to = _in_work_dtype(value, dtype, name)
+    mask = _counted_mask(wide, where)
     variance = F.var(wide, axis, None, lost, keepdims, where=mask, mean=mean)
     count = F.sum(mask, axis, keepdims=keepdims)
     variance = F.where(count <= lost, np.nan, variance)
@@ -180,12 +182,12 @@ def nanstd(
     correction: ArrayLike | None = None,
 ) -> Value:
     """The standard deviation of elements that are not NaN; arguments as in `var`."""
-    lost = freedom(ddof, correction, "nanstd")
+    lost = lost_freedom(ddof, correction, "nanstd")
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
         return F.std(value, axis, dtype, lost, keepdims, where=where, mean=mean)
     variance = _variance(value, axis, dtype, lost, keepdims, where, mean, "nanstd")
-    return as_asked(F._root(variance), dtype)
+    return as_named_dtype(F._root(variance), dtype)
 
 
 def _running(name: str, total: str, fill: float) -> None:

@@ -27,7 +27,9 @@ FLOAT64 = np.dtype("float64")
 Position = tuple[Value, Value | None]  # a position, and how far on to the next one
 
 
-def _between(alpha: float, beta: float) -> Callable[[Value | int, Value], Position]:
+def _interpolation(
+    alpha: float, beta: float
+) -> Callable[[Value | int, Value], Position]:
     """Interpolation between positions shifted by `alpha` and `beta`."""
 
     def place(n: int | Value, q: Value) -> Position:
@@ -76,12 +78,12 @@ _METHODS: dict[str, Callable[[Any, Value], Position]] = {
     "inverted_cdf": _inverted,
     "averaged_inverted_cdf": _averaged,
     "closest_observation": _closest,
-    "interpolated_inverted_cdf": _between(0, 1),
-    "hazen": _between(0.5, 0.5),
-    "weibull": _between(0, 0),
+    "interpolated_inverted_cdf": _interpolation(0, 1),
+    "hazen": _interpolation(0.5, 0.5),
+    "weibull": _interpolation(0, 0),
     "linear": _linear,
-    "median_unbiased": _between(1 / 3, 1 / 3),
-    "normal_unbiased": _between(3 / 8, 3 / 8),
+    "median_unbiased": _interpolation(1 / 3, 1 / 3),
+    "normal_unbiased": _interpolation(3 / 8, 3 / 8),
     "lower": lambda n, q: (F.floor((n - 1) * q), None),
     "higher": lambda n, q: (F.ceil((n - 1) * q), None),
     "midpoint": _midpoint,
@@ -104,7 +106,9 @@ def _last_axis(
     return F.reshape(moved, (*shape, count)), axes
 
 
-def _valid(x: ArrayLike, q: ArrayLike, method: str, name: str) -> tuple[Value, Value]:
+def _as_valid(
+    x: ArrayLike, q: ArrayLike, method: str, name: str
+) -> tuple[Value, Value]:
     """Convert the array and the quantiles to values. Raises GraphError if unfit."""
     value, at = strong(as_value(x)), as_value(q)
     if at.dtype == BOOL:
@@ -129,7 +133,9 @@ def _valid(x: ArrayLike, q: ArrayLike, method: str, name: str) -> tuple[Value, V
 Take = Callable[[Value], Value]  # sorted rows read at positions in their last axis
 
 
-def _picked(value: Value, q: Value, method: str, n: int | Value, take: Take) -> Value:
+def _read_quantiles(
+    value: Value, q: Value, method: str, n: int | Value, take: Take
+) -> Value:
     """Read quantiles from sorted rows of `n` elements: a size, or a count per row."""
     whole = is_integer(q.dtype)  # 0 or 1: the first or the last element
     wide = cast(q, FLOAT64) if q.type.weak or whole else q
@@ -143,7 +149,7 @@ def _picked(value: Value, q: Value, method: str, n: int | Value, take: Take) -> 
     to = common_dtype([value, as_value(0.5) if wide is not q else q])
     if not is_inexact(value.dtype):
         a, b = cast(a, to), cast(b, to)
-    return _line(a, b, cast(share, to))
+    return _interpolate(a, b, cast(share, to))
 
 
 def _as_number(n: int | Value, dtype: DType) -> int | Value:
@@ -153,40 +159,40 @@ def _as_number(n: int | Value, dtype: DType) -> int | Value:
     return n
 
 
-def _line(a: Value, b: Value, share: Value) -> Value:
+def _interpolate(a: Value, b: Value, share: Value) -> Value:
     """Interpolate from the nearer of `a` and `b`, as NumPy; NaN beside infinities."""
     gap = b - a
     return F.where(share >= 0.5, b - gap * (1 - share), a + gap * share)
 
 
-def _finished(
+def _with_result_axes(
     values: Value, bad: Value | None, axes: tuple[int, ...], rank: int, keepdims: bool
 ) -> Value:
     """Put NaN in bad rows, the axes of q first, and the reduced axes back if asked."""
     if bad is not None:
-        values = F.where(_behind(bad, rank), np.nan, values)
+        values = F.where(_append_axes(bad, rank), np.nan, values)
     front = tuple(range(rank))
     values = F.moveaxis(values, tuple(range(-rank, 0)), front) if rank else values
     return F.expand_dims(values, tuple(a + rank for a in axes)) if keepdims else values
 
 
-def _behind(x: Value, count: int) -> Value:
+def _append_axes(x: Value, count: int) -> Value:
     return F.expand_dims(x, tuple(range(-count, 0))) if count else x
 
 
-def _along(ordered: Value, rank: int) -> Take:
+def _row_reader(ordered: Value, rank: int) -> Take:
     """Return a reader of each row at its own positions, in the last `rank` axes."""
 
     def take(index: Value) -> Value:
         rows = ordered.shape[:-1]
-        flat = F.reshape(index, (*rows, _length(index, rank)))
+        flat = F.reshape(index, (*rows, _length_of_last(index, rank)))
         elements = F.take_along_axis(ordered, flat, axis=-1)
         return F.reshape(elements, (*rows, *index.shape[index.ndim - rank :]))
 
     return take
 
 
-def _length(index: Value, rank: int) -> int | Value:
+def _length_of_last(index: Value, rank: int) -> int | Value:
     total: Any = 1
     for n in index.shape[index.ndim - rank :]:
         total = total * n
@@ -206,16 +212,16 @@ def _quantile(
     rows = F._at_most(1, rows.type.shape[-1], problem, rows, "quantile")
     if weights is not None:
         share = _last_axis(_weights(value, weights, axes, method), axes, "quantile")[0]
-        quantiles = _weighted(rows, share, q)
+        quantiles = _weighted_quantiles(rows, share, q)
     else:
         ordered = F.sort(rows)
         last = ordered.type.rank - 1
-        quantiles = _picked(
+        quantiles = _read_quantiles(
             value, q, method, ordered.shape[-1],
             lambda i: F._gather(ordered, strong(i), axes=(last,), inside=(True,)),
         )
     bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
-    return _finished(quantiles, bad, axes, q.type.rank, keepdims)
+    return _with_result_axes(quantiles, bad, axes, q.type.rank, keepdims)
 
 
 def _weights(
@@ -227,7 +233,7 @@ def _weights(
     return cast(F._weights_of(value, weights, axes, "quantile"), FLOAT64)
 
 
-def _weighted(rows: Value, weights: Value, q: Value) -> Value:
+def _weighted_quantiles(rows: Value, weights: Value, q: Value) -> Value:
     """The first element of each row at which its share `q` of the weight is reached."""
     order = F.argsort(rows)
     ordered = F.take_along_axis(rows, order, axis=-1)
@@ -240,7 +246,7 @@ def _weighted(rows: Value, weights: Value, q: Value) -> Value:
     middle = tuple(range(-rank - 1, -1))
     share = F.expand_dims(share, middle) if rank else share
     index = F.sum(F.less(share, F.expand_dims(q, -1)), axis=-1)
-    return _along(ordered, rank)(F.minimum(index, ordered.shape[-1] - 1))
+    return _row_reader(ordered, rank)(F.minimum(index, ordered.shape[-1] - 1))
 
 
 def _hundredth(q: ArrayLike) -> Value:
@@ -252,7 +258,7 @@ def _hundredth(q: ArrayLike) -> Value:
     return constant(np.true_divide(known, 100), percent.type.weak)
 
 
-def _middle(ordered: Value, low: Value | int, high: Value | int) -> Value:
+def _middle_mean(ordered: Value, low: Value | int, high: Value | int) -> Value:
     """The mean of the elements `low` to `high` of each row: one, two or none."""
     return F.mean(ordered[..., low : high + 1], axis=-1)
 
@@ -266,9 +272,9 @@ def median(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> V
     rows, axes = _last_axis(strong(as_value(x)), axis, "median")
     n = rows.shape[-1]
     low, high = F.maximum(n - 1, 0) // 2, n // 2
-    medians = _middle(F.sort(rows), low, high)
+    medians = _middle_mean(F.sort(rows), low, high)
     bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
-    return _finished(medians, bad, axes, 0, keepdims)
+    return _with_result_axes(medians, bad, axes, 0, keepdims)
 
 
 def _nan_rows(
@@ -303,9 +309,9 @@ def _nan_quantile(
         raise graph_error(problem, op="nanquantile")
     ordered, present, axes = _nan_rows(value, axis, "nanquantile")
     rank = q.type.rank
-    count = _behind(present, rank)
-    quantiles = _picked(value, q, method, count, _along(ordered, rank))
-    return _finished(quantiles, F.equal(present, 0), axes, rank, keepdims)
+    count = _append_axes(present, rank)
+    quantiles = _read_quantiles(value, q, method, count, _row_reader(ordered, rank))
+    return _with_result_axes(quantiles, F.equal(present, 0), axes, rank, keepdims)
 
 
 def _quantiles(
@@ -326,7 +332,7 @@ def _quantiles(
         *,
         weights: ArrayLike | None = None,
     ) -> Value:
-        value, at = _valid(x, share(q), method, name)
+        value, at = _as_valid(x, share(q), method, name)
         return of_rows(value, at, axis, method, keepdims, weights)
 
 
@@ -363,8 +369,8 @@ def nanmedian(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -
         return median(value, axis, keepdims)
     ordered, present, axes = _nan_rows(value, axis, "nanmedian")
     low, high = F.maximum(present - 1, 0) // 2, present // 2
-    take = _along(ordered, 0)
+    take = _row_reader(ordered, 0)
     a, b = take(low), take(high)
     mean = F.mean(F.stack([a, b]), axis=0)
     medians = F.where(F.equal(low, high), a, mean)
-    return _finished(medians, F.equal(present, 0), axes, 0, keepdims)
+    return _with_result_axes(medians, F.equal(present, 0), axes, 0, keepdims)

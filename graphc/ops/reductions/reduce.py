@@ -24,8 +24,8 @@ from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.truths import both, either
 from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
-from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
-from graphc.ops.common.known import each, folded, maxima, minima
+from graphc.ops.common.batching import Batched, batch_with_axes, shifted, with_batch
+from graphc.ops.common.known import by_fold, by_item, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
 from graphc.ops.common.padding import PaddedValue, Padding, kept
 from graphc.ops.common.spread import extreme_along
@@ -58,12 +58,12 @@ def _print_reduction(function: str) -> Callable[[Printing], str]:
             return extreme_along(p, function, axes, options, *p.inputs[1:])
         named += "".join(f", initial={start}" for start in p.inputs[1:])
         text = f"{p.xp}.{function}({p.inputs[0]}{named}"
-        return f"{text}{unwidened(p) if function in ('sum', 'prod') else ''})"
+        return f"{text}{same_dtype_text(p) if function in ('sum', 'prod') else ''})"
 
     return printed
 
 
-def unwidened(p: Printing) -> str:
+def same_dtype_text(p: Printing) -> str:
     """Return the text `, dtype="int32"`: libraries sum small integers in wider ones."""
     dtype = p.node.outputs[0].dtype
     small = dtype.kind in "biu" and dtype.itemsize < 8
@@ -112,7 +112,7 @@ def _range_from(name: str, node: Node) -> NamedRange:
     return (named, low, None) if name == "max" else (named, None, high)
 
 
-def _undone(g: Value, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
+def _stretch_back(g: Value, x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
     """Stretch the cotangent `g` of a reduction over the axes that were reduced."""
     return F.broadcast_to(g if keepdims else F.expand_dims(g, axes), x.type.shape)
 
@@ -121,12 +121,12 @@ _sum = _reduction("sum", sizes=np.sum)
 _prod = _reduction("prod", sizes=np.prod)
 _max = _reduction("max", nonempty=True)
 _min = _reduction("min", nonempty=True)
-_max.sizes, _min.sizes = folded(maxima), folded(minima)
+_max.sizes, _min.sizes = by_fold(maxima), by_fold(minima)
 _max_from = _reduction_from("max")
 _min_from = _reduction_from("min")
 _any = _reduction("any").no_gradient("its results are bools")
 _all = _reduction("all").no_gradient("its results are bools")
-_any.sizes, _all.sizes = folded(each(either, 2)), folded(each(both, 2))
+_any.sizes, _all.sizes = by_fold(by_item(either, 2)), by_fold(by_item(both, 2))
 _sum.linear = True
 for _primitive in (_max, _min, _max_from, _min_from):
     _primitive.rounding = "none"
@@ -144,7 +144,7 @@ for _primitive in (_sum, _prod, _max, _min, _any, _all):
 
 @_sum.vjp
 def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Value]:
-    return (_undone(g, x, axes, keepdims),)
+    return (_stretch_back(g, x, axes, keepdims),)
 
 
 @_prod.vjp
@@ -156,7 +156,7 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Val
     rows = F.reshape(moved, (*(x.type.shape[a] for a in other_axes), together))
     others = F.reshape(_product_of_others(rows), moved.type.shape)
     back = sorted(range(len(order)), key=order.__getitem__)
-    return (_undone(g, x, axes, keepdims) * F.transpose(others, back),)
+    return (_stretch_back(g, x, axes, keepdims) * F.transpose(others, back),)
 
 
 def _product_of_others(rows: Value) -> Value:
@@ -174,7 +174,7 @@ def _extreme_vjp(primitive: Primitive) -> None:
 
     @primitive.vjp
     def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Cotangents:
-        extremes = _undone(primitive(x, axes=axes, keepdims=True), x, axes, True)
+        extremes = _stretch_back(primitive(x, axes=axes, keepdims=True), x, axes, True)
         ties = F.equal(x, extremes)
         count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
         share = (g if keepdims else F.expand_dims(g, axes)) / count
@@ -201,7 +201,7 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
         axes, keepdims = params["axes"], params["keepdims"]
         if not batched[1]:
             return primitive(x, start, axes=shifted(axes), keepdims=keepdims)
-        many = spread(n, batched[0], x)
+        many = with_batch(n, batched[0], x)
         front = F.expand_dims(start, tuple(range(1, many.type.rank)))
         neutral = MONOIDS.rules[primitive].neutral(x.dtype)
         start = as_value(np.asarray(neutral).astype(x.dtype))
@@ -281,7 +281,7 @@ def _masked(x: Value, where: ArrayLike, fill: object, name: str) -> Value:
     return x if mask is None else F.where(mask, x, cast(as_value(fill), x.dtype))
 
 
-def _plain(primitive: Primitive, x: Value, axis: AxisArgument, keepdims: bool) -> Value:
+def _apply(primitive: Primitive, x: Value, axis: AxisArgument, keepdims: bool) -> Value:
     axes = normal_axes(axis, x.type.rank, primitive.name)
     return primitive(x, axes=axes, keepdims=keepdims)
 
@@ -314,7 +314,7 @@ def _accumulate(
     if to == BOOL:  # asked for: then bools are added and multiplied, as in NumPy
         primitive = _any if add else _all
     value = _masked(cast(value, to), where, 0 if add else 1, name)
-    result = _plain(primitive, value, axis, keepdims)
+    result = _apply(primitive, value, axis, keepdims)
     if initial is None:
         return result
     return (F.add if add else F.multiply)(result, _initial(initial, to, name))
@@ -388,7 +388,7 @@ def extreme(
         axes = normal_axes(axis, value.type.rank, name)
         return extreme_of_complex(plain, start, value, first, axes, keepdims)
     if first is None:
-        return _plain(plain, value, axis, keepdims)
+        return _apply(plain, value, axis, keepdims)
     axes = normal_axes(axis, value.type.rank, name)
     return start(value, first, axes=axes, keepdims=keepdims)
 
@@ -432,7 +432,7 @@ def _declare_test(
         where: ArrayLike = True,
     ) -> Value:
         value = _masked(cast(strong(as_value(x)), BOOL), where, of_none, name)
-        return _plain(primitive, value, axis, keepdims)
+        return _apply(primitive, value, axis, keepdims)
 
     return function
 

@@ -28,11 +28,11 @@ from graphc.ir.types import (
     is_inexact,
     is_integer,
 )
-from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.broadcasting import common_dtype, with_sizes
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.common.spread import keeping_nan
+from graphc.ops.common.spread import nan_kept
 
 
 @public()
@@ -48,7 +48,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
     side = "left" if right else "right"
     known = literal_of(edges)
     if known is not None:
-        down = _descends(known)
+        down = _is_descending(known)
         if not down:
             return F.searchsorted(edges, value, side=side)
         position = F.searchsorted(F.flip(edges), value, side=side)
@@ -61,7 +61,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
     return F.where(falls, count - position, position)
 
 
-def _descends(edges: NDArray) -> bool:
+def _is_descending(edges: NDArray) -> bool:
     """Whether constant edges descend, NaN being largest; raises if they do neither."""
     for descends, ordered in ((False, edges), (True, edges[::-1])):
         if np.array_equal(ordered, np.sort(ordered), equal_nan=True):
@@ -100,7 +100,7 @@ def histogram(
     number = F.searchsorted(edges, value, side="right") - 1
     number = F.where(F.equal(value, edges[-1]), n - 1, number)
     inside = F.logical_and(value >= edges[0], value <= edges[-1])
-    share = as_value(np.int64(1)) if weights is None else _shares(value, weights)
+    share = as_value(np.int64(1)) if weights is None else _weight_vector(value, weights)
     counted = F.where(inside, share, 0)
     target = F.where(inside, number, 0)
     counts = F.zeros((n,), counted.dtype).at[target].add(counted)
@@ -109,7 +109,7 @@ def histogram(
     return counts, edges
 
 
-def _shares(value: Value, weights: ArrayLike) -> Value:
+def _weight_vector(value: Value, weights: ArrayLike) -> Value:
     share = F.ravel(strong(as_value(weights)))
     return F.specify_shape(share, value.type.shape)
 
@@ -136,7 +136,7 @@ def _edges(value: Value, bins: ArrayLike, limits: Sequence[ArrayLike] | None) ->
     return cast(F.linspace(low, high, size_value(count + 1)), dtype)
 
 
-def _floating(dtype: DType) -> DType:
+def _float_dtype(dtype: DType) -> DType:
     return dtype if is_inexact(dtype) else np.dtype("float64")
 
 
@@ -146,17 +146,17 @@ def _limits(value: Value, limits: Sequence[ArrayLike]) -> tuple[Value, Value, DT
     known = [literal_of(v) for v in ends]
     if known[0] is not None and known[1] is not None and not known[0] <= known[1]:
         raise graph_error("the range must ascend", op="histogram", got=str(limits))
-    dtype = _floating(common_dtype([*ends, value]))
+    dtype = _float_dtype(common_dtype([*ends, value]))
     # Python numbers are not rounded before the edges are worked out.
     weak = all(v.type.weak for v in ends)
-    work = np.dtype("float64") if weak else _floating(common_dtype(ends))
+    work = np.dtype("float64") if weak else _float_dtype(common_dtype(ends))
     low, high = (cast(v, work) for v in ends)
     return low, high, dtype
 
 
 def _data_range(value: Value) -> tuple[Value, Value, DType]:
     """The smallest and largest element (0 and 1 if there are none), and their dtype."""
-    dtype = _floating(value.dtype)
+    dtype = _float_dtype(value.dtype)
     low = F.min(value, initial=most(value.dtype))
     high = F.max(value, initial=least(value.dtype))
     nothing = low > high
@@ -201,7 +201,7 @@ def _print_segment(p: Printing) -> str:
     if how not in ("max", "min"):
         return text
     has_nan = f'jnp.zeros({shape}, bool).at[{inside}].max(jnp.isnan({x}), mode="drop")'
-    return keeping_nan(p, text, has_nan)
+    return nan_kept(p, text, has_nan)
 
 
 _segment.rounding = "stored"
@@ -296,7 +296,7 @@ def _(
     if not batched[1]:
         result = _segment(F.swapaxes(x, 0, 1), ids, start, how=how, count=count)
         return F.swapaxes(result, 0, 1)
-    many = spread(n, batched[0], x)
+    many = with_batch(n, batched[0], x)
     size, examples = size_value(count), F.arange(size_value(n))
     valid = F.logical_and(ids >= 0, ids < size)
     numbers = F.where(valid, ids + F.expand_dims(examples, 1) * size, -1)

@@ -27,7 +27,7 @@ def weights_of(
     normal_axes(named_axes, rank, name)
     axes = [int(a) % rank for a in named_axes]
     turned = tuple(value.type.shape[a] for a in axes)
-    if share.type.rank == rank and not _fits_better(share, value, turned):
+    if share.type.rank == rank and not _is_of_shape(share, value, turned):
         return F.specify_shape(share, value.type.shape)
     if not axes or share.type.rank != len(axes):
         got = f"{value.type} with weights {share.type}"
@@ -39,7 +39,7 @@ def weights_of(
     return F.expand_dims(ordered, others) if others else ordered
 
 
-def _fits_better(share: Value, value: Value, shape: tuple[Size, ...]) -> bool:
+def _is_of_shape(share: Value, value: Value, shape: tuple[Size, ...]) -> bool:
     """Whether the weights are known to have `shape`, but not the shape of `value`."""
     same = same_shape(share.type.shape, value.type.shape)
     return not same and same_shape(share.type.shape, shape)
@@ -69,7 +69,8 @@ def average(
         count = F.full_like(mean, prod([value.shape[a] for a in axes]))
         return (mean, count) if returned else mean
     share = weights_of(value, weights, axis, "average")
-    floats = [value, share] if is_inexact(value.dtype) else [value, share, _one()]
+    wide = [] if is_inexact(value.dtype) else [_float64_one()]
+    floats = [value, share, *wide]
     dtype = common_dtype(floats)
     value, share = cast(value, dtype), cast(share, dtype)
     total = F.sum(F.broadcast_to(share, value.type.shape), axes, keepdims=keepdims)
@@ -77,7 +78,7 @@ def average(
     return (mean, total) if returned else mean
 
 
-def _one() -> Value:
+def _float64_one() -> Value:
     return as_value(np.float64(1))
 
 
@@ -133,7 +134,7 @@ def cov(
         total = F.sum(weights)
         mean = F.sum(rows * weights, 1, keepdims=True) / total
         centred = rows - mean
-        scaled, freedom = centred * weights, _freedom(weights, total, aweights, lost)
+        scaled, freedom = centred * weights, _divisor(weights, total, aweights, lost)
     return F.squeeze(_products(centred, scaled) / freedom)
 
 
@@ -159,7 +160,7 @@ def _observation_weights(
     return both
 
 
-def _freedom(
+def _divisor(
     weights: Value, total: Value, aweights: ArrayLike | None, lost: int
 ) -> Value:
     """The divisor of the weighted sum of products."""

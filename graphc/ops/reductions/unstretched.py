@@ -64,7 +64,7 @@ def _(
 
 
 @SETTLING.of(_unstretched)
-def _settled(node: Node) -> Node:
+def _simplify(node: Node) -> Node:
     """Return a plain reduction, or no reduction at all, once the axes are known."""
     (g,), shape = node.inputs, node.params["shape"]
     if may_stretch(shape, g.type.shape):

@@ -50,7 +50,7 @@ def _is_complex(p: Printing) -> bool:
     return p.xp == "jnp" and p.node.inputs[0].dtype.kind == "c"
 
 
-def _comparable(p: Printing) -> list[str]:
+def _comparable_texts(p: Printing) -> list[str]:
     """The texts of the inputs; NumPy programs compare bfloat16 as float32."""
     narrow = [p.xp == "np" and v.dtype == BFLOAT16 for v in p.node.inputs]
     pairs = zip(p.inputs, narrow, strict=True)
@@ -62,7 +62,7 @@ def print_sorted(p: Printing) -> str:
     axis, (x,) = p.node.params["axis"], p.inputs
     if _is_complex(p):
         return f"{p.helper(complex_sorted_jax)}(jnp, {x}, {axis})"
-    (key,) = _comparable(p)
+    (key,) = _comparable_texts(p)
     back = f".astype({x}.dtype)" if key != x else ""
     # Complex numbers that tie may differ in a sign or a NaN; a stable sort is no
     # slower.
@@ -72,7 +72,7 @@ def print_sorted(p: Printing) -> str:
 
 def print_order(p: Printing) -> str:
     """Return the text of the positions that sort an array."""
-    axis, (x,) = p.node.params["axis"], _comparable(p)
+    axis, (x,) = p.node.params["axis"], _comparable_texts(p)
     if p.xp == "np":
         return f'np.argsort({x}, axis={axis}, kind="stable")'
     call = f"jnp.argsort({x}, axis={axis}, stable=True)"
@@ -83,7 +83,7 @@ def print_order(p: Printing) -> str:
 
 def print_search(p: Printing) -> str:
     """Return the text of a search for places in a sorted vector."""
-    side, (table, x) = p.code(p.node.params["side"]), _comparable(p)
+    side, (table, x) = p.code(p.node.params["side"]), _comparable_texts(p)
     if _is_complex(p):
         call = f"{p.helper(complex_searched_jax)}(jnp, {table}, {x}, {side})"
     else:
@@ -95,7 +95,7 @@ def print_lexsort(p: Printing) -> str:
     """Return the text of the order by several keys."""
     axis = p.node.params["axis"]
     if p.xp == "np":
-        return f"np.lexsort(({', '.join(_comparable(p))},), axis={axis})"
+        return f"np.lexsort(({', '.join(_comparable_texts(p))},), axis={axis})"
     keys = ", ".join(_keys(p, p.inputs))
     return f'jnp.lexsort(({keys},), axis={axis}).astype("int64")'
 
@@ -117,7 +117,7 @@ def row_keys_jax(jnp: ModuleType, rows: JaxArray) -> list[JaxArray]:
 def print_lexsort_rows(p: Printing) -> str:
     """Return the text of the order by the rows of a matrix."""
     if p.xp == "np":
-        return f"np.lexsort({_comparable(p)[0]})"
+        return f"np.lexsort({_comparable_texts(p)[0]})"
     (keys,) = p.inputs
     if _is_complex(p):
         keys = f"{p.helper(row_keys_jax)}(jnp, {keys})"

@@ -22,9 +22,9 @@ from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, minimum
 from graphc.ir.types import DTYPES, INT64, DType, NDArray, TensorType, is_float
-from graphc.ops.common.batching import Batched, batch_with_axes, spread
+from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.monoids import Element, least
-from graphc.ops.common.padding import PaddedValue, Padding, last
+from graphc.ops.common.padding import PaddedValue, Padding, last_number
 from graphc.ops.sorting.orders import print_lexsort, print_order, print_sorted
 
 
@@ -50,7 +50,7 @@ _lexsort.no_gradient("its results are integers")
 
 @_lexsort.batch
 def _(n: Size, batched: Batched, *keys: Value, axis: int) -> Value:
-    return _lexsort(*map(spread, [n] * len(keys), batched, keys), axis=axis + 1)
+    return _lexsort(*map(with_batch, [n] * len(keys), batched, keys), axis=axis + 1)
 
 
 @_lexsort.padding
@@ -112,7 +112,7 @@ def _padded_partition(primitive: Primitive) -> None:
     ) -> Value | None:
         if axis in x.axes and any(k < 0 for k in kth):
             return None
-        filled = pad.filled(x, (axis,), last(x.value.dtype))
+        filled = pad.filled(x, (axis,), last_number(x.value.dtype))
         result: Value = primitive(filled, kth=kth, axis=axis)
         return result
 
@@ -126,7 +126,7 @@ def _(g: Value, x: Value, *, kth: tuple[int, ...], axis: int) -> tuple[Value]:
     return (F._put_back(g, x, F.argsort(x, axis), axis),)
 
 
-def _in_parts(
+def _apply_partition(
     primitive: Primitive, x: ArrayLike, kth: ArrayLike, axis: int | None
 ) -> Value:
     value = _strong(x)
@@ -146,13 +146,13 @@ def partition(x: ArrayLike, kth: ArrayLike, axis: int | None = -1) -> Value:
 
     `numpy.partition` leaves the order on either side open; here all is sorted.
     """
-    return _in_parts(_partition, x, kth, axis)
+    return _apply_partition(_partition, x, kth, axis)
 
 
 @public(method=True)
 def argpartition(x: ArrayLike, kth: ArrayLike, axis: int | None = -1) -> Value:
     """The positions that `partition` takes the elements from."""
-    return _in_parts(_argpartition, x, kth, axis)
+    return _apply_partition(_argpartition, x, kth, axis)
 
 
 @op()

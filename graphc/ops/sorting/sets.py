@@ -45,19 +45,19 @@ def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
-def _starts(changed: Value, n: int | Value) -> Value:
+def _run_starts(changed: Value, n: int | Value) -> Value:
     """A mask of `n` sorted elements: the first one and those unlike the one before."""
     return F.concatenate([F.full((F.minimum(n, 1),), True), changed])
 
 
-def _firsts(ordered: Value, equal_nan: bool) -> Value:
+def _first_of_runs(ordered: Value, equal_nan: bool) -> Value:
     """A mask of the first of each run of equal elements in a sorted vector."""
     before, after = ordered[:-1], ordered[1:]
     changed = F.not_equal(after, before)
     if equal_nan and is_inexact(ordered.dtype):
         both = F.logical_and(F.isnan(before), F.isnan(after))
         changed = F.logical_and(changed, F.logical_not(both))
-    return _starts(changed, ordered.shape[0])
+    return _run_starts(changed, ordered.shape[0])
 
 
 @public()
@@ -87,9 +87,9 @@ def unique(
         flat = F.ravel(value)
         if not any(more_results):
             ordered = F.sort(flat)
-            return ordered[_firsts(ordered, equal_nan)]
+            return ordered[_first_of_runs(ordered, equal_nan)]
         order = F.argsort(flat)
-        first = _firsts(flat[order], equal_nan)
+        first = _first_of_runs(flat[order], equal_nan)
         shape: Any = value.shape
     else:
         at = normal_axis(axis, value.type.rank, "unique")
@@ -149,7 +149,7 @@ def _slice_order(rows: Value) -> tuple[Value, Value]:
     order = _lexsort_rows(keys)
     ordered = flat[order]
     changed = F.any(F.not_equal(ordered[1:], ordered[:-1]), axis=1)
-    return order, _starts(changed, n)
+    return order, _run_starts(changed, n)
 
 
 @public()
@@ -191,19 +191,19 @@ def isin(
     `assume_unique` has no effect.
     """
     a, b = promoted(element, F.ravel(test_elements))
-    if b.dtype.kind == "c" or _few(b.type.shape[0]):
+    if b.dtype.kind == "c" or _is_small(b.type.shape[0]):
         held = F.any(F.equal(F.expand_dims(a, -1), b), axis=-1)
     else:
-        held = _found(a, F.sort(b))
+        held = _is_found(a, F.sort(b))
     return F.logical_not(held) if invert else held
 
 
-def _few(size: Size) -> bool:
+def _is_small(size: Size) -> bool:
     """Whether comparing with each element is faster than searching."""
     return isinstance(size, int) and size <= 16
 
 
-def _found(x: Value, table: Value) -> Value:
+def _is_found(x: Value, table: Value) -> Value:
     """A mask of the elements of `x` in the sorted `table`, which may be empty."""
     if x.dtype == BOOL:
         x, table = cast(x, INT64), cast(table, INT64)
@@ -240,10 +240,10 @@ def intersect1d(
     a, b = _vectors(x, y)
     if not return_indices:
         ordered = F.sort(a)
-        return ordered[F.logical_and(_firsts(ordered, True), isin(ordered, b))]
+        return ordered[F.logical_and(_first_of_runs(ordered, True), isin(ordered, b))]
     order, other = F.argsort(a), F.argsort(b)
     ordered = a[order]
-    shared = F.logical_and(_firsts(ordered, True), isin(ordered, b))
+    shared = F.logical_and(_first_of_runs(ordered, True), isin(ordered, b))
     values = ordered[shared]
     return values, order[shared], other[F.searchsorted(b[other], values)]
 
@@ -258,7 +258,9 @@ def setdiff1d(x: ArrayLike, y: ArrayLike, assume_unique: bool = False) -> Value:
     if assume_unique:
         return elements[isin(elements, y, invert=True)]
     ordered = F.sort(elements)
-    return ordered[F.logical_and(_firsts(ordered, True), isin(ordered, y, invert=True))]
+    return ordered[
+        F.logical_and(_first_of_runs(ordered, True), isin(ordered, y, invert=True))
+    ]
 
 
 @public()
@@ -272,10 +274,10 @@ def setxor1d(x: ArrayLike, y: ArrayLike, assume_unique: bool = False) -> Value:
     order = F.argsort(both)
     ordered = both[order]
     in_one = F.not_equal(isin(ordered, a), isin(ordered, b))
-    first = _firsts(ordered, True)
+    first = _first_of_runs(ordered, True)
     if is_inexact(a.dtype):  # NaN counts as in neither, and occurs once per array
         second = order >= a.shape[0]
-        changed = _starts(F.not_equal(second[1:], second[:-1]), both.shape[0])
+        changed = _run_starts(F.not_equal(second[1:], second[:-1]), both.shape[0])
         missing = F.isnan(ordered)
         first = F.where(missing, F.logical_or(first, changed), first)
         in_one = F.logical_or(in_one, missing)

@@ -22,11 +22,11 @@ from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import BOOL, INT64, NDArray, TensorType, is_integer, product
-from graphc.ops.common.batching import Batched, batch_with_axes, spread
+from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted
-from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
-from graphc.ops.common.known import of_numbers
-from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt, last
+from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
+from graphc.ops.common.known import by_numpy
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt, last_number
 from graphc.ops.sorting.orders import print_order, print_search, print_sorted
 
 
@@ -38,13 +38,15 @@ def _sort(x: Array, *, axis: AxisParam) -> TensorType:
 
 _sort.rounding = "stored"
 _sort.emit(print_sorted)
-_sort.sizes = of_numbers(np.sort)
+_sort.sizes = by_numpy(np.sort)
 batch_with_axes(_sort, "axis")
 
 
 @_sort.padding
 def _(pad: Padding, x: PaddedValue, *, axis: int) -> Value:
-    ordered: Value = _sort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
+    ordered: Value = _sort(
+        pad.filled(x, (axis,), last_number(x.value.dtype)), axis=axis
+    )
     return ordered
 
 
@@ -97,7 +99,7 @@ def _argsort(x: Array, *, axis: AxisParam) -> TensorType:
 
 
 _argsort.emit(print_order)
-_argsort.sizes = of_numbers(partial(np.argsort, kind="stable"))
+_argsort.sizes = by_numpy(partial(np.argsort, kind="stable"))
 _argsort.no_gradient("its results are integers")
 batch_with_axes(_argsort, "axis")
 
@@ -105,7 +107,9 @@ batch_with_axes(_argsort, "axis")
 @_argsort.padding
 def _(pad: Padding, x: PaddedValue, *, axis: int) -> Value:
     # Stable: the padding stays after elements that are equal to it.
-    order: Value = _argsort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
+    order: Value = _argsort(
+        pad.filled(x, (axis,), last_number(x.value.dtype)), axis=axis
+    )
     return order
 
 
@@ -148,7 +152,7 @@ _searchsorted.no_gradient("its results are integers")
 
 @_searchsorted.padding
 def _(pad: Padding, table: PaddedValue, x: PaddedValue, *, side: str) -> Value:
-    filled = pad.filled(table, (0,), last(table.value.dtype))
+    filled = pad.filled(table, (0,), last_number(table.value.dtype))
     places: Value = _searchsorted(filled, x.value, side=side)
     if not table.axes:
         return places
@@ -160,7 +164,7 @@ def _(pad: Padding, table: PaddedValue, x: PaddedValue, *, side: str) -> Value:
 def _(n: Size, batched: Batched, table: Value, x: Value, *, side: str) -> Value:
     if not batched[0]:
         return _searchsorted(table, x, side=side)
-    many = spread(n, batched[1], x)
+    many = with_batch(n, batched[1], x)
     rows = F.reshape(many, (n, product(many.type.shape[1:])))
     count = size_value(rows.type.shape[1])
     # The rank among all elements, less how many of `x` itself come before.
@@ -339,7 +343,7 @@ _bincount.emit(
 
 
 def _bincount_checks(node: Node) -> list[tuple[Value, str]]:
-    negative = telling(node.inputs[0] < 0, node.inputs[0])
+    negative = reporting(node.inputs[0] < 0, node.inputs[0])
     return [(negative, "bincount: a number is negative: {}")]
 
 
@@ -364,7 +368,7 @@ def _(g: Value, x: Value, weights: Value, *, length: Size) -> tuple[None, Value]
 
 @_bincount.batch
 def _(n: Size, batched: Batched, x: Value, weights: Value, *, length: Size) -> Value:
-    numbers, shares = spread(n, batched[0], x), spread(n, batched[1], weights)
+    numbers, shares = with_batch(n, batched[0], x), with_batch(n, batched[1], weights)
     rows = F.expand_dims(F.arange(size_value(n)), 1)
     zeros, where = F.zeros((n, length), weights.dtype), {"axes": (0, 1)}
     inside = (True, False)

@@ -17,14 +17,14 @@ from graphc.ops.special import bessel_series as series
 from graphc.ops.special.functions import (
     IMPORTS,
     SpecialFunction,
-    computed,
+    on_floats,
     result_type,
     special,
 )
 from graphc.ops.special.gradients import of_integer_order
 
 
-def _first_two(
+def _declare_first_two(
     name: str, function: Callable[..., object], order: int, kind: str
 ) -> SpecialFunction:
     def printed(p: Printing) -> str:
@@ -34,13 +34,13 @@ def _first_two(
     return special(name, 1, doc, jax=printed)
 
 
-j0: SpecialFunction = _first_two("j0", series.bessel_j, 0, "first")
-j1: SpecialFunction = _first_two("j1", series.bessel_j, 1, "first")
-y0: SpecialFunction = _first_two("y0", series.bessel_y, 0, "second")
-y1: SpecialFunction = _first_two("y1", series.bessel_y, 1, "second")
+j0: SpecialFunction = _declare_first_two("j0", series.bessel_j, 0, "first")
+j1: SpecialFunction = _declare_first_two("j1", series.bessel_j, 1, "first")
+y0: SpecialFunction = _declare_first_two("y0", series.bessel_y, 0, "second")
+y1: SpecialFunction = _declare_first_two("y1", series.bessel_y, 1, "second")
 
 
-def _modified(order: int, scaled: bool) -> SpecialFunction:
+def _declare_modified(order: int, scaled: bool) -> SpecialFunction:
     def printed(p: Printing) -> str:
         name, x = p.helper(series.bessel_k), p.inputs[0]
         return f"{name}({order}, {scaled}, {x}, jnp, jax.scipy.special)"
@@ -50,10 +50,10 @@ def _modified(order: int, scaled: bool) -> SpecialFunction:
     return special(f"k{order}{'e' if scaled else ''}", 1, doc, jax=printed)
 
 
-k0: SpecialFunction = _modified(0, False)
-k1: SpecialFunction = _modified(1, False)
-k0e: SpecialFunction = _modified(0, True)
-k1e: SpecialFunction = _modified(1, True)
+k0: SpecialFunction = _declare_modified(0, False)
+k1: SpecialFunction = _declare_modified(1, False)
+k0e: SpecialFunction = _declare_modified(0, True)
+k1e: SpecialFunction = _declare_modified(1, True)
 
 
 @op()
@@ -137,7 +137,7 @@ def _of_order(
     if order < 2:
         value: Value = primitives[order](x)
     else:
-        value = computed(primitives[2], x, n=order)
+        value = on_floats(primitives[2], x, n=order)
     odd = signed < 0 and order % 2 and name != "kn"
     return -value if odd else value
 

@@ -105,16 +105,16 @@ def special(
     primitive = declare(name, arity, doc, jax=jax, refused=refused)
 
     def unary(x: ArrayLike, /) -> Value:
-        return computed(primitive, x)
+        return on_floats(primitive, x)
 
     def binary(x: ArrayLike, y: ArrayLike, /) -> Value:
-        return computed(primitive, x, y)
+        return on_floats(primitive, x, y)
 
     def ternary(x: ArrayLike, y: ArrayLike, z: ArrayLike, /) -> Value:
-        return computed(primitive, x, y, z)
+        return on_floats(primitive, x, y, z)
 
     def quaternary(w: ArrayLike, x: ArrayLike, y: ArrayLike, z: ArrayLike, /) -> Value:
-        return computed(primitive, w, x, y, z)
+        return on_floats(primitive, w, x, y, z)
 
     function: Any = (unary, binary, ternary, quaternary)[arity - 1]
     joined: SpecialFunction = public(name=f"special.{name}", doc=doc)(function)
@@ -133,7 +133,7 @@ def float_loop(values: list[Value], name: str) -> tuple[DType, bool]:
     return loop[-1], False
 
 
-def computed(rule: Any, *args: ArrayLike, name: str = "", **params: Param) -> Value:
+def on_floats(rule: Any, *args: ArrayLike, name: str = "", **params: Param) -> Value:
     """Apply `rule` to the arguments as floats; Python numbers alone give a weak one.
 
     Half precision is computed in float32 and rounded at the end.
@@ -152,7 +152,7 @@ def composed(function: SpecialFunction) -> SpecialFunction:
 
     @wraps(function)
     def outer(*args: ArrayLike) -> Value:
-        return computed(function, *args, name=name)
+        return on_floats(function, *args, name=name)
 
     taking_arrays(outer, function)
     return enroll(outer, f"special.{name}")
@@ -322,8 +322,8 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Value:
     With `q`: for finite x > 1, q > 0; inf at x = 1 and q = 0, -1 ...; elsewhere NaN.
     """
     if q is None:
-        return computed(_riemann_zeta, x)
-    return computed(_hurwitz, x, q, name="zeta")
+        return on_floats(_riemann_zeta, x)
+    return on_floats(_hurwitz, x, q, name="zeta")
 
 
 def _cotangent_derivative(n: int) -> list[int]:
@@ -380,7 +380,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
     """
     if isinstance(n, (Value, np.ndarray)) and is_integer(n.dtype):
         orders = strong(as_value(n))
-        return computed(partial(_polygamma_of_any_order, orders), x, name="polygamma")
+        return on_floats(partial(_polygamma_of_any_order, orders), x, name="polygamma")
     order = integer_or_none(n)
     if order is None or not 0 <= order <= 100:
         problem = "the order must be an integer from 0 to 100, or an integer array"
@@ -393,7 +393,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
         right = _positive_polygamma(order, F.where(low, 1.0, x))
         return F.where(low, _reflected(order, F.where(low, x, -0.5)), right)
 
-    return computed(rule, x, name="polygamma")
+    return on_floats(rule, x, name="polygamma")
 
 
 @public(name="special.multigammaln")
@@ -413,7 +413,7 @@ def multigammaln(a: ArrayLike, d: int) -> Value:
             total = total + F.special.gammaln(a - 0.5 * i)
         return F.where(a > 0.5 * (d - 1), total, math.nan)
 
-    return computed(rule, a, name="multigammaln")
+    return on_floats(rule, a, name="multigammaln")
 
 
 @public(name="special.logsumexp")

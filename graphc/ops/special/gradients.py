@@ -18,12 +18,12 @@ from graphc.ir.namespace import FUNCTIONS, F
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 
-def _slope(derivative: Callable[[Value], Value]) -> Vjp:
+def _vjp_by_slope(derivative: Callable[[Value], Value]) -> Vjp:
     """The rule of a function of one number: the cotangent times its derivative."""
     return lambda g, x: (g * derivative(x),)
 
 
-def _of_last(derivative: Callable[..., Value]) -> Vjp:
+def _vjp_of_last(derivative: Callable[..., Value]) -> Vjp:
     """The rule of a function that has a derivative in its last argument alone."""
     return lambda g, *inputs: (None,) * (len(inputs) - 1) + (g * derivative(*inputs),)
 
@@ -147,7 +147,7 @@ def _recurrence(
         around = scale * (function(v - 1, x) + above * function(v + 1, x))
         return around + middle(x) * function(v, x) if middle else around
 
-    return _of_last(slope)
+    return _vjp_of_last(slope)
 
 
 def of_integer_order(name: str, n: int, next_one: Value, x: Value) -> Value:
@@ -159,57 +159,59 @@ def of_integer_order(name: str, n: int, next_one: Value, x: Value) -> Value:
 
 
 VJP: dict[str, Vjp] = {
-    "erf": _slope(_erf),
-    "erfc": _slope(lambda x: -_erf(x)),
-    "erfcx": _slope(_erfcx),
-    "erfinv": _slope(lambda x: F.exp(F.square(F.special.erfinv(x))) / TWO_OVER_ROOT_PI),
-    "erfcinv": _slope(
+    "erf": _vjp_by_slope(_erf),
+    "erfc": _vjp_by_slope(lambda x: -_erf(x)),
+    "erfcx": _vjp_by_slope(_erfcx),
+    "erfinv": _vjp_by_slope(
+        lambda x: F.exp(F.square(F.special.erfinv(x))) / TWO_OVER_ROOT_PI
+    ),
+    "erfcinv": _vjp_by_slope(
         lambda x: -F.exp(F.square(F.special.erfcinv(x))) / TWO_OVER_ROOT_PI
     ),
-    "ndtr": _slope(lambda x: F.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)),
-    "ndtri": _slope(
+    "ndtr": _vjp_by_slope(lambda x: F.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)),
+    "ndtri": _vjp_by_slope(
         lambda x: math.sqrt(2 * math.pi) * F.exp(0.5 * F.square(F.special.ndtri(x)))
     ),
-    "expit": _slope(lambda x: F.special.expit(x) * F.special.expit(-x)),
+    "expit": _vjp_by_slope(lambda x: F.special.expit(x) * F.special.expit(-x)),
     "logit": lambda g, x: (g / (x * (1 - x)),),
-    "gammaln": _slope(lambda x: F.special.digamma(x)),
-    "gamma": _slope(lambda x: F.special.gamma(x) * F.special.digamma(x)),
+    "gammaln": _vjp_by_slope(lambda x: F.special.digamma(x)),
+    "gamma": _vjp_by_slope(lambda x: F.special.gamma(x) * F.special.digamma(x)),
     "gammasgn": lambda g, x: (None,),
-    "digamma": _slope(lambda x: F.special.polygamma(1, x)),
+    "digamma": _vjp_by_slope(lambda x: F.special.polygamma(1, x)),
     "betaln": _betaln,
     "beta": _beta,
-    "betainc": _of_last(_betainc),
-    "gammainc": _of_last(_gamma_density),
-    "gammaincc": _of_last(lambda a, x: -_gamma_density(a, x)),
-    "betaincinv": _of_last(
+    "betainc": _vjp_of_last(_betainc),
+    "gammainc": _vjp_of_last(_gamma_density),
+    "gammaincc": _vjp_of_last(lambda a, x: -_gamma_density(a, x)),
+    "betaincinv": _vjp_of_last(
         lambda a, b, y: 1 / _betainc(a, b, F.special.betaincinv(a, b, y))
     ),
-    "gammaincinv": _of_last(
+    "gammaincinv": _vjp_of_last(
         lambda a, y: 1 / _gamma_density(a, F.special.gammaincinv(a, y))
     ),
-    "gammainccinv": _of_last(
+    "gammainccinv": _vjp_of_last(
         lambda a, y: -1 / _gamma_density(a, F.special.gammainccinv(a, y))
     ),
     "owens_t": _owens_t,
-    "hyp2f1": _of_last(  # DLMF 15.5.1
+    "hyp2f1": _vjp_of_last(  # DLMF 15.5.1
         lambda a, b, c, x: a * b / c * F.special.hyp2f1(a + 1, b + 1, c + 1, x)
     ),
-    "zeta": _of_last(lambda x, q: -x * F.special.zeta(x + 1, q)),
-    "spence": _slope(_spence),
+    "zeta": _vjp_of_last(lambda x, q: -x * F.special.zeta(x + 1, q)),
+    "spence": _vjp_by_slope(_spence),
     "xlogy": _xlog("log", 0.0, 0.0),
     "xlog1py": _xlog("log1p", -1.0, 1.0),
-    "i0": _slope(lambda x: F.special.i1(x)),
-    "i0e": _slope(lambda x: F.special.i1e(x) - F.sign(x) * F.special.i0e(x)),
-    "i1": _slope(_i1),
-    "i1e": _slope(_i1e),
-    "j0": _slope(lambda x: -F.special.j1(x)),
-    "j1": _slope(_j1),
-    "y0": _slope(lambda x: -F.special.y1(x)),
-    "y1": _slope(lambda x: F.special.y0(x) - F.special.y1(x) / x),
-    "k0": _slope(lambda x: -F.special.k1(x)),
-    "k1": _slope(lambda x: -F.special.k0(x) - F.special.k1(x) / x),
-    "k0e": _slope(lambda x: F.special.k0e(x) - F.special.k1e(x)),
-    "k1e": _slope(_k1e),
+    "i0": _vjp_by_slope(lambda x: F.special.i1(x)),
+    "i0e": _vjp_by_slope(lambda x: F.special.i1e(x) - F.sign(x) * F.special.i0e(x)),
+    "i1": _vjp_by_slope(_i1),
+    "i1e": _vjp_by_slope(_i1e),
+    "j0": _vjp_by_slope(lambda x: -F.special.j1(x)),
+    "j1": _vjp_by_slope(_j1),
+    "y0": _vjp_by_slope(lambda x: -F.special.y1(x)),
+    "y1": _vjp_by_slope(lambda x: F.special.y0(x) - F.special.y1(x) / x),
+    "k0": _vjp_by_slope(lambda x: -F.special.k1(x)),
+    "k1": _vjp_by_slope(lambda x: -F.special.k0(x) - F.special.k1(x) / x),
+    "k0e": _vjp_by_slope(lambda x: F.special.k0e(x) - F.special.k1e(x)),
+    "k1e": _vjp_by_slope(_k1e),
     "jv": _recurrence("jv", 0.5, -1.0),
     "yv": _recurrence("yv", 0.5, -1.0),
     "iv": _recurrence("iv", 0.5, 1.0),

@@ -6,7 +6,7 @@ where that of JAX loses digits. NumPy programs call SciPy in either case.
 
 from functools import partial
 
-from graphc.ops.special.functions import SpecialFunction, computed, declare
+from graphc.ops.special.functions import SpecialFunction, declare, on_floats
 from graphc.ops.special.gradients import NOT_FOR, VJP
 
 
@@ -21,7 +21,7 @@ def _of_jax(name: str, inputs: str) -> SpecialFunction:
     )
     primitive.no_gradient_for = NOT_FOR.get(name, {})
     primitive.vjp(VJP[name])
-    return partial(computed, primitive)
+    return partial(on_floats, primitive)
 
 
 digamma = _of_jax("digamma", "{x}")

@@ -16,7 +16,7 @@ from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import INT32, INT64, DType, is_float, is_integer, same_size
-from graphc.ops.indexing.counted import counts
+from graphc.ops.indexing.counted import is_counting
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.match.pattern import once, p, v
 from graphc.rewriting.match.sizes import (
@@ -150,7 +150,7 @@ def _sum_of_written(count: int) -> Rule:
         if not table.type.rank == len(points) == count:
             return None
         for a, (i, n) in enumerate(zip(node.inputs[2:], shape, strict=True)):
-            once_each = counts(i, a - count + i.type.rank, n)
+            once_each = is_counting(i, a - count + i.type.rank, n)
             if a not in axes and not (once_each and same_size(points[a], n)):
                 return None
         total = SUM(F.broadcast_to(w, points), axes=axes, keepdims=keepdims)

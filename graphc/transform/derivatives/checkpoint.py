@@ -18,7 +18,7 @@ from graphc.ir.graph.replay import rebuilt, region_between
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_inexact
-from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.padding import first_values
 from graphc.transform.derivatives.autodiff import pull
 
@@ -66,7 +66,7 @@ def _(
 
 @_checkpointed.batch
 def _(n: Size, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]:
-    spread_out = map(spread, [n] * len(values), batched, values)
+    spread_out = map(with_batch, [n] * len(values), batched, values)
     return _checkpointed.bind(tuple(spread_out), {"count": count}).outputs
 
 

@@ -15,7 +15,7 @@ from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_inexact
-from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.padding import first_values
 from graphc.transform.derivatives.vectorize import vmap
 
@@ -87,7 +87,7 @@ def _(
 
         return vmap(one)([*arguments, *cotangents])
 
-    spread_out = map(spread, [n] * len(values), batched, values)
+    spread_out = map(with_batch, [n] * len(values), batched, values)
     params: dict[str, Param] = {
         "count": count,
         "rule": Opaque(rule.name, many),

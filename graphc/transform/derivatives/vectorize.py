@@ -19,7 +19,7 @@ from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, named_axes, substitute
 from graphc.ir.types import TensorType
-from graphc.ops.common.batching import lined_up, spread
+from graphc.ops.common.batching import align_batches, with_batch
 
 InAxis = int | str | None
 
@@ -225,7 +225,7 @@ class _Batch:
         if rule is not None:
             return rule(self._size, batched, *inputs, **params)
         if primitive.elementwise:
-            return primitive(*lined_up(batched, inputs), **params)
+            return primitive(*align_batches(batched, inputs), **params)
         raise graph_error(
             f"{primitive.name} cannot be batched: {BATCHING.reason(primitive)}",
             op="vmap",
@@ -244,7 +244,7 @@ class _Batch:
                 op="vmap",
                 got=f"out_axes={axis!r} for {value.type}",
             )
-        return F.moveaxis(spread(self._size, has_axis, value), 0, axis)
+        return F.moveaxis(with_batch(self._size, has_axis, value), 0, axis)
 
 
 def _check_result(node: Node, old: Value, new: Value) -> None:

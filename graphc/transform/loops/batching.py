@@ -11,7 +11,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
-from graphc.ops.common.batching import Batched, spread, where_each
+from graphc.ops.common.batching import Batched, where_each, with_batch
 from graphc.transform.derivatives.vectorize import vmap
 
 
@@ -29,7 +29,7 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
             body, list(mapped.first), [*mapped.rows, *mapped.captures]
         )
     first = [
-        v if not many else spread(n, b, v)
+        v if not many else with_batch(n, b, v)
         for v, b, many in zip(parts.first, mapped.first, carried, strict=True)
     ]
     rows = [
@@ -57,16 +57,16 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         )
     else:
         count, going = parts.limit, parts.going
-        count = None if count is None else spread(n, mapped.limit, count)
-        going = None if going is None else spread(n, mapped.going, going)
+        count = None if count is None else with_batch(n, mapped.limit, count)
+        going = None if going is None else with_batch(n, mapped.going, going)
         limited = Parts(tuple(first), tuple(rows), parts.captures, count, going)
         ends, stacked, steps = _scan_examples_apart(
             n, step, limited, *extent, **options
         )
-    ends = list(map(spread, [n] * len(ends), carried, ends))
+    ends = list(map(with_batch, [n] * len(ends), carried, ends))
     mapped_rows = many[len(many) - len(stacked) :]
     whole = [
-        F.swapaxes(v, 0, 1) if b else spread(n, False, v)
+        F.swapaxes(v, 0, 1) if b else with_batch(n, False, v)
         for v, b in zip(stacked, mapped_rows, strict=True)
     ]
     return (*ends, *steps, *whole)
@@ -105,7 +105,7 @@ def _body_outputs(
     """
     if not any(flags):
         pairs = zip(body(values), many, strict=True)
-        return [spread(n, False, v) if b else v for v, b in pairs]
+        return [with_batch(n, False, v) if b else v for v, b in pairs]
     axes, ends = ([0 if b else None for b in each] for each in (flags, many))
     outputs = vmap(lambda *one: body(one), axes, ends)(*values)
     return list(outputs)

@@ -7,7 +7,7 @@ from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
-from graphc.ops.common.batching import Batched, spread, where_each
+from graphc.ops.common.batching import Batched, where_each, with_batch
 from graphc.transform.derivatives.vectorize import vmap
 from graphc.transform.loops.gradient_common import pull_through_body
 
@@ -52,7 +52,7 @@ def _(
     """Compute all branches where each example chooses its own."""
     bodies: tuple[Body, ...] = params["branches"].content
     sizes = params["sizes"]
-    many = [spread(n, b, v) for b, v in zip(batched[1:], values, strict=True)]
+    many = [with_batch(n, b, v) for b, v in zip(batched[1:], values, strict=True)]
 
     def mapped(body: Body) -> Branch:
         return lambda taken: list(vmap(lambda *one: body.call(one, sizes))(*taken))

@@ -25,7 +25,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
 from graphc.ir.types import INT64, is_integer
-from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, telling
+from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, reporting
 from graphc.ops.effects.assertions import ASSERT, asserted
 from graphc.transform.padding.value_ranges import ValueRanges
 from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
@@ -151,7 +151,7 @@ def _with_guard_check(node: Node, value: Value, guard: Guard) -> Value:
     shown = [as_value(n) for n in (guard.left, guard.right) if isinstance(n, Dim)]
     got = " and ".join(["{}"] * len(shown))
     message = f"{node.message_of(guard)}; got {got}"
-    return asserted(value, telling(fails, *shown), message, guard.kind)
+    return asserted(value, reporting(fails, *shown), message, guard.kind)
 
 
 def _outputs_with_checks(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from graphc.control.switch import reports_misfits
 from graphc.ir.graph.nodes import Value
-from graphc.ops.common.conditions import tells
+from graphc.ops.common.conditions import is_reporting
 from graphc.transform.planning.donated import values_read_by
 from graphc.transform.planning.plan import Check, Plan, Segment
 
@@ -79,4 +79,4 @@ def _checks_after(plan: Plan, place: int, segment: Segment) -> tuple[Check, ...]
 def _have_one_dtype(checks: Iterable[Check]) -> bool:
     """Whether all numbers in conditions have one dtype, to which bools are cast."""
     types = [check.condition.type for check in checks]
-    return len({t.dtype for t in types if tells(t)}) <= 1
+    return len({t.dtype for t in types if is_reporting(t)}) <= 1

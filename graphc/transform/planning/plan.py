@@ -14,7 +14,7 @@ from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ir.sizes.names import CAPACITY, distinct_names
 from graphc.ir.tracebacks import hide_own_frames
-from graphc.ops.common.conditions import tells
+from graphc.ops.common.conditions import is_reporting
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.planning.device_memory import bytes_held
 from graphc.transform.planning.forecast import (
@@ -146,7 +146,7 @@ class Check:
     @property
     def texts(self) -> list[str]:
         """The message in parts, between which the numbers of the condition stand."""
-        if not tells(self.condition.type):
+        if not is_reporting(self.condition.type):
             return [self.message]
         (count,) = self.condition.type.shape
         assert isinstance(count, int)

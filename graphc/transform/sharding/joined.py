@@ -15,9 +15,9 @@ from graphc.ir.types import product, same_size
 from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.indexing.counted import (
     axes_after,
-    behind_counting,
-    behind_end,
-    of_gathered,
+    counting_distance,
+    end_distance,
+    gather_axes,
 )
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.rewriting.loops.find.axis_rules import operand_axes
@@ -179,9 +179,9 @@ def _takes_all_channels(node: Node) -> bool:
 @PARTED.of(OP.gather)
 def _parts_of_gather(node: Node, axis: int) -> OperandAxis:
     x, *indices = node.inputs
-    counted = of_gathered(node, axis)
+    counted = gather_axes(node, axis)
     if counted is not None:
-        return [counted[0], *_axes_from_end(indices, behind_end(node, axis))]
+        return [counted[0], *_axes_from_end(indices, end_distance(node, axis))]
     axes = node.params["axes"]
     start, points = _axes_of_points(axes, indices)
     if start <= axis < start + points:
@@ -196,7 +196,7 @@ def _parts_of_scatter(node: Node, axis: int) -> OperandAxis | None:
     x, update, *indices = node.inputs
     axes = node.params["axes"]
     if axis in axes:
-        behind = behind_counting(node, axis) if is_adjacent(axes) else None
+        behind = counting_distance(node, axis) if is_adjacent(axes) else None
         if behind is None:  # each device writes what is in its part
             return [axis, *[None] * (len(indices) + 1)]
         updates = _axes_from_end([update], behind + axes_after(node))

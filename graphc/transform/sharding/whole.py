@@ -13,7 +13,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Dim
-from graphc.ops.indexing.counted import of_gathered
+from graphc.ops.indexing.counted import gather_axes
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.neighbours import shift_of
@@ -33,7 +33,7 @@ _GATHERED_BY_XLA = (OP.top_k,)  # XLA copes with it: inputs that lie open are le
 @OPERANDS.of(OP.gather)
 def _of_gather(layout: MeshLayout, node: Node) -> WholeAxes:
     """The axes along which any element may be read, from any device."""
-    counted = [of_gathered(node, axis) for axis in range(node.outputs[0].type.rank)]
+    counted = [gather_axes(node, axis) for axis in range(node.outputs[0].type.rank)]
     row_axes = {along[0] for along in counted if along is not None}
     return [[a for a in node.params["axes"] if a not in row_axes]]
 

@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ops.common.conditions import telling
+from graphc.ops.common.conditions import reporting
 from graphc.ops.effects.assertions import asserted
 from graphc.transform.planning.plan import Check
 from tests.ops.refusing import refused
@@ -72,7 +72,7 @@ def test_a_check_tells_the_step_that_fails_first(backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_check_of_examples_tells_the_first_that_fails(backend):
     i = gt.tensor("i", "int16", ("k", "m"))
-    told = lambda v: telling(v < 0, v, v.shape[0])
+    told = lambda v: reporting(v < 0, v, v.shape[0])
     checked = lambda v: asserted(gt.sum(v), told(v), TOLD, "check")
     f = graphc.function([i], graphc.vmap(checked)(i), backend=backend)
     with refused("^{} is negative: -2 of 3\n"):

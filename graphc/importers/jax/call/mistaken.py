@@ -26,7 +26,11 @@ from graphc.importers.jax.read.jaxprs import equations
 from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.nodes import Node
 from graphc.ir.primitives import OP
-from graphc.ops.common.narrow_integers import is_converted_apart, is_narrow, wraps
+from graphc.ops.common.narrow_integers import (
+    is_converted_apart,
+    is_narrow,
+    may_overflow,
+)
 from graphc.ops.indexing.overlaps import reads_other_places
 
 _LARGE = 2048  # XLA computes nothing for these
@@ -47,7 +51,7 @@ def may_be_miscompiled(jaxpr: Jaxpr) -> bool:
 def is_worked_around(nodes: Iterable[Node]) -> bool:
     """Whether the text of a graph works around a mistake of XLA in its trace."""
     all_nodes = [*with_inner_nodes(nodes)]
-    computes_narrow = wraps(all_nodes)
+    computes_narrow = may_overflow(all_nodes)
     return any(_is_printed_differently(node, computes_narrow) for node in all_nodes)
 
 

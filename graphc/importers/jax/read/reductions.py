@@ -16,7 +16,7 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, maximum
 from graphc.ir.types import BOOL, DType, product
 from graphc.ops.common.monoids import Element, least, most
-from graphc.ops.nn.pool import put_at, taken_at
+from graphc.ops.nn.pool import put_at, take_at
 from graphc.transform.derivatives.vectorize import vmap
 
 ReduceFunction = Callable[..., Value]
@@ -240,7 +240,7 @@ def _select_and_scatter_add(eqn: Equation, source: Value, x: Value) -> Value:
 @PRIMITIVES.define("select_and_gather_add", sizes=OF_WINDOWS)
 def _select_and_gather_add(eqn: Equation, source: Value, x: Value) -> Value:
     """Read the elements of `source` where the windows of `x` have their extremes."""
-    return taken_at(source, *_selected_positions(eqn, x))
+    return take_at(source, *_selected_positions(eqn, x))
 
 
 MOST_POINTS = 128  # in a window whose elements are joined one by one

@@ -12,11 +12,11 @@ from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import INT64, product
 from graphc.ops.indexing.counted import (
     axes_after,
-    behind_counting,
-    behind_end,
-    counter,
-    of_gathered,
-    of_scattered,
+    counting_distance,
+    end_distance,
+    gather_axes,
+    scatter_axes,
+    with_numbers,
 )
 from graphc.rewriting.loops.find.access import Tile, resized, same_op
 from graphc.rewriting.match.sizes import at_most
@@ -26,11 +26,11 @@ def part_of_gathered(
     node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
     """Gather from one slice, or from a tile."""
-    axes = of_gathered(node, axis)
+    axes = gather_axes(node, axis)
     assert axes is not None and axes[0] is not None
     if tile is not None:
         return _counted(node, 1, axes[0], parts, tile.size)
-    own_rows = _own_rows(node.inputs[1:], parts[1:], behind_end(node, axis))
+    own_rows = _own_rows(node.inputs[1:], parts[1:], end_distance(node, axis))
     return _without(node, axes[0], [parts[0], *own_rows], 1)
 
 
@@ -40,7 +40,7 @@ def _counted(
     """Apply the op with an index array that counts the positions of the tile."""
     at = before + node.params["axes"].index(axis)
     numbers = F.arange(size_value(count), dtype=tiles[at].dtype)
-    mine = counter(tiles[at], numbers)
+    mine = with_numbers(tiles[at], numbers)
     return same_op(node, [*tiles[:at], mine, *tiles[at + 1 :]])
 
 
@@ -64,15 +64,15 @@ def tiles_of_scattered(node: Node, axis: int) -> list[int | None] | None:
     """
     if is_placed(node, axis):
         return [axis, *[None] * (len(node.inputs) - 1)]
-    return of_scattered(node, axis)
+    return scatter_axes(node, axis)
 
 
 def is_placed(node: Node, axis: int) -> bool:
     """Whether a scatter writes once for each position of the other indexed axes."""
     axes = node.params["axes"]
-    if axis not in axes or of_scattered(node, axis) is not None:
+    if axis not in axes or scatter_axes(node, axis) is not None:
         return False
-    others = all(behind_counting(node, a) is not None for a in axes if a != axis)
+    others = all(counting_distance(node, a) is not None for a in axes if a != axis)
     x, update = node.inputs[0].type, node.inputs[1].type
     return others and at_most(update.size, product(resized(x.shape, axis, None)))
 
@@ -106,7 +106,7 @@ def part_of_scattered(
     if tile is not None:
         return _counted(node, 2, axis, parts, tile.size)
     _, update, *indices = node.inputs
-    behind = behind_counting(node, axis)
+    behind = counting_distance(node, axis)
     assert behind is not None
     own_rows = _own_rows([update], parts[1:2], behind + axes_after(node))
     own_rows += _own_rows(indices, parts[2:], behind)

@@ -17,7 +17,7 @@ from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import product, same_size
 from graphc.ops.common.monoids import MONOIDS
-from graphc.ops.indexing.counted import of_gathered, of_scattered
+from graphc.ops.indexing.counted import gather_axes, scatter_axes
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.find.access import (
     Tile,
@@ -366,8 +366,8 @@ AXES.of(OP.expand_dims)(AxisRule(_of_expanded, _expanded))
 AXES.of(OP.squeeze)(AxisRule(_of_squeezed, _reduced))
 AXES.of(OP.reshape)(AxisRule(_of_reshaped, _reshaped))
 AXES.of(OP.basic_index)(AxisRule(_of_indexed, _indexed))
-AXES.of(OP.gather)(AxisRule(of_gathered, part_of_gathered))
-AXES.of(OP.scatter)(AxisRule(of_scattered, part_of_scattered))
+AXES.of(OP.gather)(AxisRule(gather_axes, part_of_gathered))
+AXES.of(OP.scatter)(AxisRule(scatter_axes, part_of_scattered))
 AXES.of(OP.concatenate, OP.stack)(AxisRule(_of_joined, _joined))
 AXES.of(OP.matmul)(AxisRule(_of_product, _multiplied))
 AXES.of(OP.assert_)(AxisRule(_first, _checked))

@@ -17,7 +17,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, maximum, symbol_dim
 from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
-from graphc.ops.indexing.counted import counts, plain
+from graphc.ops.indexing.counted import is_counting, unconverted
 from graphc.rewriting.loops.find.affine_reads import FARTHEST, View
 from graphc.rewriting.loops.find.scan_view import Loop
 
@@ -61,7 +61,7 @@ class InactiveSteps:
         if count.type.rank or index.type.rank != 1:
             return None
         (size,), less = index.type.shape, self._missing(count)
-        if less is None or not counts(index, 0, size):
+        if less is None or not is_counting(index, 0, size):
             return None
         mask = node.outputs[0]
         self.masks.add(mask)
@@ -74,7 +74,7 @@ class InactiveSteps:
 
         None if there is none.
         """
-        sizes = known_sizes(plain(value))
+        sizes = known_sizes(unconverted(value))
         size: Any = 0 if sizes is None else sizes[()]
         for origin in origins(size):
             if not self._are_done(origin):
@@ -91,7 +91,7 @@ class InactiveSteps:
             if value.node.primitive is OP.steps:
                 (value,) = value.node.inputs
                 continue
-            sizes = known_sizes(plain(value))
+            sizes = known_sizes(unconverted(value))
             size: Any = 0 if sizes is None else sizes[()]
             sources = origins(size)
             if len(sources) != 1 or sources[0] is value:

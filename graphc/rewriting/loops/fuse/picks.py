@@ -11,7 +11,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, product
-from graphc.ops.indexing.counted import of_gathered
+from graphc.ops.indexing.counted import gather_axes
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.rewriting.loops.find.access import picked, resized, row_of_picked, same_op
 from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
@@ -30,7 +30,7 @@ def picks(node: Node, axis: int) -> bool:
     if node.primitive is not OP.gather or axis not in node.params["axes"]:
         return picked(node, axis) is not None
     x, out = node.inputs[0].type, node.outputs[0].type
-    along = (of_gathered(node, a) for a in range(out.rank))
+    along = (gather_axes(node, a) for a in range(out.rank))
     if any(gathered is not None and gathered[0] == axis for gathered in along):
         return False
     return at_most(out.size, product(resized(x.shape, axis, None)))

@@ -22,7 +22,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import INT32, product
-from graphc.ops.indexing.counted import plain
+from graphc.ops.indexing.counted import unconverted
 from graphc.rewriting.loops.find.access import resized
 from graphc.rewriting.loops.find.affine_reads import Stream, View, parents
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
@@ -252,7 +252,7 @@ def _is_number(value: Value, size: Size) -> bool:
     if literal is not None:
         whole = not literal.ndim and float(literal).is_integer()
         return whole and equal(int(literal), size) is True
-    sizes = known_sizes(plain(value))
+    sizes = known_sizes(unconverted(value))
     return sizes is not None and not sizes.ndim and equal(sizes.item(), size) is True
 
 
