@@ -11,7 +11,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from graphc.ir.types import ConcreteArray
-from graphc.pytensor.convert import shared_of
+from graphc.pytensor.convert import shared_variables
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ModelData:
     @classmethod
     def of(cls, outputs: Sequence[Variable], inputs: Sequence[Variable]) -> "ModelData":
         """The data that `outputs` depend on besides `inputs`."""
-        return cls(tuple(shared_of(outputs, inputs)))
+        return cls(tuple(shared_variables(outputs, inputs)))
 
     def now(self) -> list[Any]:
         """The current values, not copied."""

@@ -17,7 +17,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray, NDArray
 from graphc.pymc.data import FixedSizes, ModelData, SeenData
 from graphc.pymc.values import FreeValues, require_model
-from graphc.pytensor.forked import numpy_options, tell_of_numpy
+from graphc.pytensor.forked import numpy_options, warn_of_numpy
 from graphc.pytensor.gradients import value_and_grad
 from graphc.pytensor.linker import CALLED_OFTEN, mode
 from graphc.pytensor.steps import shared_function
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # As PyMC compiles: the density is zero where parameters are not allowed.
 OUT_OF_BOUNDS = "local_check_parameter_to_ninf_switch"
-OF_SIZES = ("dims", "tier", "device")  # options with which no program has fixed sizes
+SIZE_OPTIONS = ("dims", "tier", "device")  # with these, no program has fixed sizes
 SYNCHRONOUS = "jax_cpu_enable_async_dispatch"
 
 ValueAndSlope = tuple[Any, Any]  # a log density and its gradient
@@ -112,8 +112,8 @@ class LogDensity:
         self._fixed: FixedSizes | None = None
         on_jax = options.get("backend", "jax") == "jax"
         if on_jax:
-            _run_at_once()
-        if on_jax and not any(name in options for name in OF_SIZES):
+            _run_synchronously()
+        if on_jax and not any(name in options for name in SIZE_OPTIONS):
             self._fixed = FixedSizes.of(self._data.now())
         self._program = self._made(self._fixed)
         self._checked: tuple[DensityProgram, DensityProgram] | None = None
@@ -256,7 +256,7 @@ class LogDensity:
     @cached_property
     def _in_child(self) -> DensityProgram:
         """The program on NumPy, for a forked process in which JAX is lost."""
-        tell_of_numpy()
+        warn_of_numpy()
         return self._program.on_numpy(self._options)
 
     @property
@@ -310,7 +310,7 @@ def _may_be_indices(value: object) -> bool:
     return array.ndim > 0 and array.dtype.kind in "iu"
 
 
-def _run_at_once() -> None:
+def _run_synchronously() -> None:
     """Have JAX run programs on the CPU in the thread that calls them, not in its own.
 
     A sampler waits for each result, and handing over a small program costs several

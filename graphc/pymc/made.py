@@ -9,7 +9,7 @@ from graphc.pymc.values import require_model
 if TYPE_CHECKING:
     from pymc import Model
 
-KEPT = 8  # models used last: with a density, its model and data stay in memory
+MOST_KEPT = 8  # models used last: with a density, its model and data stay in memory
 
 
 class MadeDensity(NamedTuple):
@@ -20,7 +20,8 @@ class MadeDensity(NamedTuple):
     density: LogDensity
 
 
-_MADE: dict[int, MadeDensity] = {}  # by identity of the model, the latest at the end
+# By identity of the model, the latest at the end.
+_DENSITIES: dict[int, MadeDensity] = {}
 
 
 def density_of(model: "Model") -> LogDensity:
@@ -31,11 +32,11 @@ def density_of(model: "Model") -> LogDensity:
     """
     require_model(model, "density")
     parts = *model.basic_RVs, *model.potentials, *model.value_vars
-    latest = _MADE.pop(id(model), None)
+    latest = _DENSITIES.pop(id(model), None)
     known = latest is not None and latest.model is model
     if latest is None or not known or not same_objects(latest.parts, parts):
         latest = MadeDensity(model, parts, LogDensity(model))
-    _MADE[id(model)] = latest
-    for oldest in list(_MADE)[:-KEPT]:
-        del _MADE[oldest]
+    _DENSITIES[id(model)] = latest
+    for oldest in list(_DENSITIES)[:-MOST_KEPT]:
+        del _DENSITIES[oldest]
     return latest.density

@@ -12,7 +12,7 @@ from graphc.errors import graph_error
 from graphc.ir.types import NDArray
 from graphc.pymc.made import density_of
 from graphc.pymc.posterior import Expansion, labels
-from graphc.pymc.threads import hold, let_go
+from graphc.pymc.threads import hold_thread, release_thread
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -33,35 +33,37 @@ def nutpie(model: "Model") -> Any:
     if find_spec("nutpie") is None:
         hint = "pip install nutpie"
         raise graph_error("nutpie is not installed", op="nutpie", hint=hint)
-    _continuous(model)
+    _require_continuous(model)
     density, expansion = density_of(model), Expansion(model)
     first = density.initial
     expanded = expansion.of(first)
     coords, dims = labels(model)
-    coords[UNCONSTRAINED] = np.array(_places(model), dtype=object)
+    coords[UNCONSTRAINED] = np.array(_element_names(model), dtype=object)
     pandas = import_module("pandas")
     data = {v.name: v.get_value() for v in model.data_vars if hasattr(v, "get_value")}
     return import_module("nutpie.compiled_pyfunc").from_pyfunc(
         ndim=len(first),
-        make_logp_fn=lambda: _bound_late(density.with_data),
-        make_expand_fn=lambda *_: _expanding(expansion),
+        make_logp_fn=lambda: _bind_when_called(density.with_data),
+        make_expand_fn=lambda *_: _expand_one(expansion),
         expanded_dtypes=[v.dtype for v in expanded.values()],
         expanded_shapes=[v.shape for v in expanded.values()],
         expanded_names=expansion.names,
         coords={name: pandas.Index(values) for name, values in coords.items()},
         dims={name: tuple(axes) for name, axes in dims.items()},
         shared_data=data,
-        make_initial_point_fn=lambda seed: jittered(first, seed),
+        make_initial_point_fn=lambda seed: jittered_point(first, seed),
     )
 
 
-def jittered(first: Any, seed: int) -> object:
+def jittered_point(first: Any, seed: int) -> object:
     """Draw a point around `first`, from a seed."""
     rng = np.random.default_rng(seed)
     return np.asarray(first + rng.uniform(-JITTER, JITTER, len(first)), "float64")
 
 
-def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., object]:
+def _bind_when_called(
+    with_data: Callable[[dict[str, Any]], Any],
+) -> Callable[..., object]:
     """Return the density for nutpie, bound to its data at the first call.
 
     nutpie passes the same data by name at each call. It calls from threads of its own:
@@ -71,7 +73,7 @@ def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., obj
     bound: list[Any] = []
 
     def density(values: object, **data: object) -> Any:
-        hold()
+        hold_thread()
         if not bound:
             bound.append(with_data(data))
         return bound[0](values)
@@ -79,11 +81,11 @@ def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., obj
     return density
 
 
-def _expanding(expansion: Expansion) -> Callable[..., object]:
+def _expand_one(expansion: Expansion) -> Callable[..., object]:
     bound: list[Any] = []
 
     def variables(values: NDArray, **data: object) -> dict[str, NDArray]:
-        let_go()
+        release_thread()
         if not bound:
             bound.append(expansion.with_data(data))
         return expansion.of(values, bound[0])
@@ -91,7 +93,7 @@ def _expanding(expansion: Expansion) -> Callable[..., object]:
     return variables
 
 
-def _continuous(model: "Model") -> None:
+def _require_continuous(model: "Model") -> None:
     """Raise GraphError for a model with discrete variables, which have no gradients."""
     names = [v.name for v in model.value_vars if np.dtype(v.dtype).kind != "f"]
     if not names:
@@ -100,7 +102,7 @@ def _continuous(model: "Model") -> None:
     raise graph_error(problem, op="nutpie", got=", ".join(names), hint=hint)
 
 
-def _places(model: "Model") -> list[str]:
+def _element_names(model: "Model") -> list[str]:
     """Names for the elements of the vector, as nutpie makes them."""
     point, names = model.initial_point(), []
     for name in (v.name for v in model.value_vars):

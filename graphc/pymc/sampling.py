@@ -14,7 +14,7 @@ import graphc.pytensor  # noqa: F401  (registers the mode)
 from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.ir.integers import integer_or_none
 from graphc.pymc.on_jax import jax_density
-from graphc.pymc.on_nutpie import jittered, nutpie
+from graphc.pymc.on_nutpie import jittered_point, nutpie
 from graphc.pymc.posterior import labels
 from graphc.pymc.values import require_model
 
@@ -67,14 +67,18 @@ def sample(
     _check_rates(options)
     model = import_module("pymc").modelcontext(model)
     require_model(model, "sample")
-    name = _chosen(model, sampler)
+    name = _sampler_name(model, sampler)
     seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0] >> 1)
-    counts = _count("draws", draws), _count("tune", tune, 0), _count("chains", chains)
-    most = os.cpu_count() or 1 if cores is None else _count("cores", cores)
+    counts = (
+        _require_count("draws", draws),
+        _require_count("tune", tune, 0),
+        _require_count("chains", chains),
+    )
+    most = os.cpu_count() or 1 if cores is None else _require_count("cores", cores)
     cores = min(counts[-1], most)
     how = SamplingSettings(*counts, cores, seed, progressbar, options)
     if name == "pymc":
-        return _by_pymc(model, how)
+        return _sample_by_pymc(model, how)
     try:
         inference = SAMPLERS[name](model, how)
     except GraphError as error:
@@ -83,7 +87,7 @@ def sample(
         reason = str(error).splitlines()[0]
         message = f"graphc.pymc.sample: pm.sample draws instead, because of {reason}"
         warnings.warn(message, stacklevel=user_level())
-        return _by_pymc(model, how)
+        return _sample_by_pymc(model, how)
     except (AttributeError, TypeError) as error:
         raise _unknown_option(error, name, options) from error
     return _with_data(inference, model)
@@ -113,7 +117,7 @@ def _unknown_option(
     )
 
 
-def _chosen(model: "Model", sampler: str | None) -> str:
+def _sampler_name(model: "Model", sampler: str | None) -> str:
     """The name of the sampler. Raises GraphError if it is unknown or not installed."""
     known = [*SAMPLERS, "pymc"]
     if sampler is None:
@@ -129,7 +133,7 @@ def _chosen(model: "Model", sampler: str | None) -> str:
     return sampler
 
 
-def _count(name: str, count: object, least: int = 1) -> int:
+def _require_count(name: str, count: object, least: int = 1) -> int:
     """Convert `count` to an int. Raises GraphError, which names it, if it is none."""
     number = integer_or_none(count)
     if number is None or number < least:
@@ -138,7 +142,7 @@ def _count(name: str, count: object, least: int = 1) -> int:
     return number
 
 
-def _by_pymc(model: "Model", how: SamplingSettings) -> object:
+def _sample_by_pymc(model: "Model", how: SamplingSettings) -> object:
     """Draw by `pm.sample`, which computes in PyTensor's mode "GRAPHC"."""
     options = {"compile_kwargs": {"mode": "GRAPHC"}, **how.options}
     with model:
@@ -153,7 +157,7 @@ def _by_pymc(model: "Model", how: SamplingSettings) -> object:
         )
 
 
-def _by_nutpie(model: "Model", how: SamplingSettings) -> object:
+def _sample_by_nutpie(model: "Model", how: SamplingSettings) -> object:
     options = {"save_warmup": False, **how.options}  # as PyMC, which discards these
     return import_module("nutpie").sample(
         nutpie(model),
@@ -167,7 +171,7 @@ def _by_nutpie(model: "Model", how: SamplingSettings) -> object:
     )
 
 
-def _by_numpyro(model: "Model", how: SamplingSettings) -> Any:
+def _sample_by_numpyro(model: "Model", how: SamplingSettings) -> Any:
     jax, infer = import_module("jax"), import_module("numpyro.infer")
     with jax.enable_x64(True):
         density = jax_density(model)
@@ -180,7 +184,7 @@ def _by_numpyro(model: "Model", how: SamplingSettings) -> Any:
             chain_method="sequential",
             progress_bar=how.progressbar,
         )
-        starts = _starts(density, how)
+        starts = _start_points(density, how)
         first = starts if how.chains > 1 else starts[0]
         fields = ("diverging", "accept_prob", "num_steps")
         run.run(jax.random.key(how.seed), init_params=first, extra_fields=fields)
@@ -191,7 +195,7 @@ def _by_numpyro(model: "Model", how: SamplingSettings) -> Any:
     return _as_inference_data(model, density.variables(drawn), stats)
 
 
-def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
+def _sample_by_blackjax(model: "Model", how: SamplingSettings) -> Any:
     """Draw the chains one after the other, with one program for all of them."""
     jax, blackjax = import_module("jax"), import_module("blackjax")
     with jax.enable_x64(True):
@@ -221,7 +225,7 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
             return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
         keys = jax.random.split(jax.random.key(how.seed), how.chains)
-        starts = _starts(density, how)
+        starts = _start_points(density, how)
         track = import_module("rich.progress").track
         places = track(range(how.chains), "Chains", disable=not how.progressbar)
         chains = [chain(keys[i], starts[i]) for i in places]
@@ -233,17 +237,17 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
 
 
 SAMPLERS: dict[str, Sampler] = {
-    "nutpie": _by_nutpie,
-    "numpyro": _by_numpyro,
-    "blackjax": _by_blackjax,
+    "nutpie": _sample_by_nutpie,
+    "numpyro": _sample_by_numpyro,
+    "blackjax": _sample_by_blackjax,
 }
 
 
-def _starts(density: Any, how: SamplingSettings) -> Any:
+def _start_points(density: Any, how: SamplingSettings) -> Any:
     """A point of finite density for each chain, around the one where PyMC starts."""
     starts: list[Any] = []
     for i in range(how.chains * TRIES):
-        at = jittered(density.initial, how.seed + i)
+        at = jittered_point(density.initial, how.seed + i)
         if np.isfinite(density(at)):
             starts.append(at)
         if len(starts) == how.chains:

@@ -10,22 +10,22 @@ import ctypes
 import threading
 
 
-class _Hold(threading.local):
+class _ThreadHold(threading.local):
     """Whether the thread is held; the note is freed with the state of the thread."""
 
     taken: int | None = None  # the state that PyGILState_Release wants back
 
 
-_hold = _Hold()
+_hold = _ThreadHold()
 
 
-def hold() -> None:
-    """Keep the state of this thread until `let_go`; further calls change nothing."""
+def hold_thread() -> None:
+    """Keep the state of this thread until `release_thread`; once is enough."""
     if _hold.taken is None:
         _hold.taken = ctypes.pythonapi.PyGILState_Ensure()
 
 
-def let_go() -> None:
+def release_thread() -> None:
     """Let Python free the state of this thread when it returns to its caller."""
     taken, _hold.taken = _hold.taken, None
     if taken is not None:

@@ -49,7 +49,7 @@ class FreeValues:
 
     @cached_property
     def _parts(self) -> dict[object, object]:
-        return separated(self.vector, self.model)
+        return free_value_parts(self.vector, self.model)
 
     def of_vector(self, outputs: object) -> Any:
         """Replace the values in graphs by parts of the vector."""
@@ -60,7 +60,7 @@ class FreeValues:
         return np.concatenate([np.ravel(point[name]) for name in self.names])
 
 
-def separated(joined: object, model: "Model") -> dict[Any, Any]:
+def free_value_parts(joined: object, model: "Model") -> dict[Any, Any]:
     """The free values of a model as parts of a vector, one after the other."""
     shapes = shapes_of(model)
     whole = pt.specify_shape(joined, sum(map(prod, shapes)))
@@ -81,7 +81,9 @@ def shapes_of(model: "Model") -> list[tuple[Any, ...]]:
         return shapes
     owners = {model.rvs_to_values[rv]: rv for rv in model.free_RVs}
     sampled = [owners[model.value_vars[i]] for i in late]
-    vectors = [_sampled(rv, model.rvs_to_transforms[rv]).shape for rv in sampled]
+    vectors = [
+        _transformed_variable(rv, model.rvs_to_transforms[rv]).shape for rv in sampled
+    ]
     point = model.initial_point()
     simplified = rewrite_graph(vectors, ("ShapeOpt", "canonicalize"))
     for i, shape in zip(late, simplified, strict=True):
@@ -95,7 +97,7 @@ def _sizes(known: tuple[int | None, ...], shape: tuple[int, ...]) -> tuple[objec
     return tuple(shape[i] if n is None else n for i, n in enumerate(known))
 
 
-def _sampled(rv: Any, transform: Any) -> Any:
+def _transformed_variable(rv: Any, transform: Any) -> Any:
     """The random variable as PyMC samples it."""
     return rv if transform is None else transform.forward(rv, *rv.owner.inputs)
 

@@ -8,14 +8,14 @@ from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
 from graphc.ops.effects.assertions import asserted, at_most
-from graphc.pytensor.registry import NotConverted, rule, stated
+from graphc.pytensor.registry import NotConverted, as_stated, rule
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply
     from pytensor.graph.op import Op
 
 
-def number(x: ArrayLike, role: str) -> int:
+def known_integer(x: ArrayLike, role: str) -> int:
     """The integer `x`, such as an axis. Raises NotConverted if it is not known."""
     known_number = gt.known(x)
     if not isinstance(known_number, int):
@@ -99,7 +99,7 @@ def _(op: "Op", node: "Apply", start: Value, stop: Value, step: Value) -> Value:
 def _(op: "Op", node: "Apply", *items: Value) -> Value:
     if not items:
         return gt.zeros((0,), op.dtype)
-    return gt.stack([stated(x, op.dtype) for x in items])
+    return gt.stack([as_stated(x, op.dtype) for x in items])
 
 
 @rule("TensorFromScalar", "ScalarFromTensor", "CpuContiguous", "DeepCopyOp")
@@ -114,13 +114,16 @@ def _(op: "Op", node: "Apply", *operands: Value) -> Value:
     """Join arrays; the axis is an input before PyTensor 3.0, and a property since."""
     if hasattr(op, "axis"):
         return gt.concatenate(list(operands), op.axis)
-    return gt.concatenate(list(operands[1:]), number(operands[0], "the axis of Join"))
+    return gt.concatenate(
+        list(operands[1:]), known_integer(operands[0], "the axis of Join")
+    )
 
 
 @rule("Split")
 def _(op: "Op", node: "Apply", x: Value, *operands: Value) -> list[Value]:
     *first, sizes = operands
-    axis = op.axis if hasattr(op, "axis") else number(first[0], "the axis of Split")
+    is_property = hasattr(op, "axis")
+    axis = op.axis if is_property else known_integer(first[0], "the axis of Split")
     ahead, start = gt.moveaxis(x, axis, 0), gt.asarray(0)
     parts = []
     for i in range(op.len_splits):
@@ -203,7 +206,7 @@ def _(op: "Op", node: "Apply", x: Value, *axis: Value) -> Value:
 
 def _sorted_axis(op: "Op", axis: tuple[Value, ...]) -> int:
     """The axis, an input in some versions and a property in others."""
-    return number(axis[0], "the axis of a sort") if axis else op.axis
+    return known_integer(axis[0], "the axis of a sort") if axis else op.axis
 
 
 @rule("PermuteRowElements")

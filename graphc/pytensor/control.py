@@ -66,7 +66,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
         """Map over the batch axes from `axis` on, now the first axes of `values`."""
         if axis == batch:
             return convert_node(core, list(values))
-        alike = [_all_alike(v) for v in values]
+        alike = [_has_equal_elements(v) for v in values]
         remaining = [v[0] if one else v for v, one in zip(values, alike, strict=True)]
         if all(alike):
             sizes = [
@@ -83,7 +83,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     return mapped(0, inputs)
 
 
-def _all_alike(batch: Value) -> bool:
+def _has_equal_elements(batch: Value) -> bool:
     """Whether all elements of a batch are copies of one."""
     if equal(batch.type.shape[0], 1) is True:
         return True

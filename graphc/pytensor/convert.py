@@ -19,9 +19,15 @@ from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size
 from graphc.ops.arrays.stated_sizes import state_shape
-from graphc.pytensor.lazy import BranchPath, LazyBranch, by_place, is_choice, taken_by
+from graphc.pytensor.lazy import (
+    BranchPath,
+    LazyBranch,
+    branch_results,
+    is_choice,
+    nodes_by_branch,
+)
 from graphc.pytensor.places import place_of
-from graphc.pytensor.registry import NotConverted, convert_op, stated
+from graphc.pytensor.registry import NotConverted, as_stated, convert_op
 
 Values = dict[Variable, Any]
 # Ops for which PyTensor states wrong dtypes where matrices are complex.
@@ -46,7 +52,7 @@ def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Grap
     2.0
     """
     results = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-    leaves = [*inputs, *shared_of(results, inputs)]
+    leaves = [*inputs, *shared_variables(results, inputs)]
     copy = FunctionGraph(leaves, results, clone=True)
     if rewrite is not None:
         rewrite(copy)
@@ -64,7 +70,9 @@ def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Grap
     )
 
 
-def shared_of(outputs: Sequence[object], inputs: Sequence[object]) -> list[object]:
+def shared_variables(
+    outputs: Sequence[object], inputs: Sequence[object]
+) -> list[object]:
     """The shared variables that `outputs` depend on, in order.
 
     Raises GraphError where they depend on another variable that is not an input.
@@ -113,7 +121,7 @@ class Conversion:
     def __init__(
         self, nodes: Sequence[Apply], outputs: Sequence[Variable], values: Values
     ) -> None:
-        self._nodes, self._values = by_place(nodes, outputs), values
+        self._nodes, self._values = nodes_by_branch(nodes, outputs), values
 
     def run(self, place: BranchPath = None) -> None:
         """Convert the nodes of a place: outside of all branches, or in one."""
@@ -130,7 +138,7 @@ class Conversion:
 
     def _results(self, branch: LazyBranch) -> list[object]:
         self.run(branch)
-        return [known_value(v, self._values) for v in taken_by(*branch)]
+        return [known_value(v, self._values) for v in branch_results(*branch)]
 
 
 def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
@@ -140,7 +148,9 @@ def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
         results = list(result) if isinstance(result, (list, tuple)) else [result]
         kind = type(getattr(node.op, "core_op", node.op)).__name__
         pairs = zip(results, node.outputs, strict=True)
-        return [fitted(value, out.type, kind in MISSTATED) for value, out in pairs]
+        return [
+            with_stated_type(value, out.type, kind in MISSTATED) for value, out in pairs
+        ]
 
 
 def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:
@@ -156,14 +166,14 @@ def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:
     raise NotConverted(f"a constant is not a tensor: {v} of type {v.type}")
 
 
-def fitted(
+def with_stated_type(
     value: ArrayLike, expected: TensorType, misstated: bool = False
 ) -> ArrayLike:
     """Give a result the dtype that PyTensor states, and the axes of size 1."""
     if not isinstance(value, Value):
         return value
     if not misstated:
-        value = stated(value, expected.dtype)
+        value = as_stated(value, expected.dtype)
     if not isinstance(expected, TensorType):  # of a scalar graph, done on whole arrays
         return value
     if value.type.rank != expected.ndim:

@@ -28,10 +28,10 @@ special = gt.special
 
 @rule("Elemwise")
 def _(op: "Op", node: "Apply", *inputs: Value) -> object:
-    return convert_op(op.scalar_op, node, *_with_numbers(node, inputs))
+    return convert_op(op.scalar_op, node, *_with_scalars(node, inputs))
 
 
-def _with_numbers(node: "Apply", inputs: Sequence[Value]) -> Sequence[Value]:
+def _with_scalars(node: "Apply", inputs: Sequence[Value]) -> Sequence[Value]:
     """Turn constants of one element into scalars where there is an array beside them.
 
     PyTensor stretches a number to the rank of the arrays; the rules of graphc know what
@@ -87,7 +87,7 @@ def _variadic(function: Callable[..., object]) -> Callable[..., object]:
     return lambda *inputs: reduce(function, inputs)
 
 
-def _half_away(x: Value) -> Value:
+def _round_half_away(x: Value) -> Value:
     return gt.copysign(gt.floor(gt.abs(x) + 0.5), x)
 
 
@@ -169,7 +169,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "Floor": lambda x: gt.floor(x),
     "Trunc": lambda x: gt.trunc(x),
     "RoundHalfToEven": lambda x: gt.round(x),
-    "RoundHalfAwayFromZero": _half_away,
+    "RoundHalfAwayFromZero": _round_half_away,
     "Neg": lambda x: gt.negative(x),
     "Reciprocal": lambda x: gt.reciprocal(x),
     "Log": lambda x: gt.log(x),

@@ -29,7 +29,7 @@ def numpy_options(options: Mapping[str, object]) -> dict[str, object]:
     return {**others, "backend": "numpy"}
 
 
-def tell_of_numpy() -> None:
+def warn_of_numpy() -> None:
     """Warn, once in a process, that NumPy runs what was to run on JAX."""
     if not _WARNED.once:
         _WARNED.once = True

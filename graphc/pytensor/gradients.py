@@ -80,7 +80,7 @@ def _with_gradient(
     graph: Graph, by: Sequence[Value], cost: object
 ) -> tuple[Value, ...] | None:
     """The cost and its gradient; None if graphc has none, or PyTensor another one."""
-    if any(map(tells_its_gradient, ops_of([cost]))):
+    if any(map(may_override_gradient, ops_of([cost]))):
         return None
     try:
         return *graph.outputs, *grad(graph.outputs[0], by, disconnected="zero")
@@ -99,7 +99,7 @@ def ops_of(outputs: Sequence["Variable"]) -> Iterator[object]:
             left += [node.op for node in graph.toposort()]
 
 
-def tells_its_gradient(op: "Op") -> bool:
+def may_override_gradient(op: "Op") -> bool:
     """Whether the gradient of an Op may differ from the derivative of its value."""
     name = type(op).__name__
     if name in GRADIENT_OPS or getattr(op, "truncate_gradient", -1) != -1:

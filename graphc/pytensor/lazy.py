@@ -32,7 +32,7 @@ def inner_graphs(op: "Op") -> "list[FunctionGraph]":
     return [graph for graph in graphs if graph is not None]
 
 
-def choose(nodes: Iterable[Apply]) -> bool:
+def has_choices(nodes: Iterable[Apply]) -> bool:
     """Whether some of the nodes have branches, or nodes of graphs inside them do."""
     left = list(nodes)
     while left:
@@ -43,13 +43,13 @@ def choose(nodes: Iterable[Apply]) -> bool:
     return False
 
 
-def taken_by(node: Apply, side: int) -> list[Variable]:
+def branch_results(node: Apply, side: int) -> list[Variable]:
     """The inputs of an IfElse that are the results of a branch."""
     start = 1 + side * node.op.n_outs
     return list(node.inputs[start : start + node.op.n_outs])
 
 
-def by_place(
+def nodes_by_branch(
     nodes: Sequence[Apply], outputs: Iterable[Variable]
 ) -> dict[BranchPath, list[Apply]]:
     """Group nodes by their branch, in order; None has those outside of all."""
@@ -57,13 +57,13 @@ def by_place(
     uses: dict[Variable, BranchPath] = dict.fromkeys(outputs)
 
     def use(v: Variable, place: BranchPath) -> None:
-        uses[v] = _around_both(uses[v], place, places) if v in uses else place
+        uses[v] = _common_place(uses[v], place, places) if v in uses else place
 
     for node in reversed(nodes):
         used = [uses[v] for v in node.outputs if v in uses]
         place = used[0] if used else None
         for other in used[1:]:
-            place = _around_both(place, other, places)
+            place = _common_place(place, other, places)
         places[node] = place
         if not is_choice(node):
             for v in node.inputs:
@@ -71,7 +71,7 @@ def by_place(
             continue
         use(node.inputs[0], place)
         for side in (0, 1):
-            for v in taken_by(node, side):
+            for v in branch_results(node, side):
                 use(v, LazyBranch(node, side))
     nodes_at: dict[BranchPath, list[Apply]] = {}
     for node in nodes:
@@ -79,15 +79,17 @@ def by_place(
     return nodes_at
 
 
-def _around_both(
+def _common_place(
     a: BranchPath, b: BranchPath, places: dict[Apply, BranchPath]
 ) -> BranchPath:
     """The innermost place that two places lie in, or that is one of them."""
-    outside_a = set(_outwards(a, places))
-    return next(place for place in _outwards(b, places) if place in outside_a)
+    outside_a = set(_enclosing_places(a, places))
+    return next(place for place in _enclosing_places(b, places) if place in outside_a)
 
 
-def _outwards(place: BranchPath, places: dict[Apply, BranchPath]) -> list[BranchPath]:
+def _enclosing_places(
+    place: BranchPath, places: dict[Apply, BranchPath]
+) -> list[BranchPath]:
     """A place and all places around it, the innermost first."""
     around = [place]
     while place is not None:

@@ -6,7 +6,7 @@ import graphc.tensor as gt
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.pytensor.registry import NotConverted, rule, stated
+from graphc.pytensor.registry import NotConverted, as_stated, rule
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply
@@ -20,7 +20,7 @@ def _(op: "Op", node: "Apply", a: Value) -> Value:
     return la.cholesky(a, upper=not op.lower)
 
 
-def _symmetric(a: Value, lower: bool, hermitian: bool) -> Value:
+def _completed(a: Value, lower: bool, hermitian: bool) -> Value:
     """Complete a symmetric or Hermitian matrix of which one triangle is given."""
     triangle, strict = (
         (gt.tril(a), gt.tril(a, -1)) if lower else (gt.triu(a), gt.triu(a, 1))
@@ -32,7 +32,7 @@ def _symmetric(a: Value, lower: bool, hermitian: bool) -> Value:
 @rule("Solve")
 def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     if op.assume_a in ("sym", "her", "pos"):
-        a = _symmetric(a, op.lower, hermitian=op.assume_a != "sym")
+        a = _completed(a, op.lower, hermitian=op.assume_a != "sym")
     if op.assume_a == "pos":
         return la.cho_solve((la.cholesky(a), True), b)
     if op.assume_a == "tridiagonal":
@@ -169,7 +169,7 @@ def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     return gt.kron(a, b)
 
 
-def _not_empty(x: Value) -> Value:
+def _require_elements(x: Value) -> Value:
     """Require that `x` has elements, as PyTensor's own Op does in convolutions."""
     for size in x.shape:
         x = F._at_most(1, size, "an array is empty", x, "convolve")
@@ -180,7 +180,7 @@ def _not_empty(x: Value) -> Value:
 def _(op: "Op", node: "Apply", x: Value, kernel: Value, full: Value) -> Value:
     """Convolve at all positions where the two overlap, or where one is in the other."""
     dtype = node.outputs[0].type.dtype
-    a, b = (_not_empty(stated(v, dtype)) for v in (x, kernel))
+    a, b = (_require_elements(as_stated(v, dtype)) for v in (x, kernel))
     ahead = [(n - 1, n - 1) for n in b.shape]
     convolved = gt.nn.conv(a[None, None], gt.flip(b)[None, None], padding=ahead)[0, 0]
     inside = 1 - gt.astype(full, "int64")

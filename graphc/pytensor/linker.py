@@ -15,7 +15,7 @@ from graphc.errors import CallError, NoCompileError, graph_error, shortened
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.namespace import misspelled
 from graphc.ir.types import ConcreteArray
-from graphc.pytensor.forked import numpy_options, tell_of_numpy
+from graphc.pytensor.forked import numpy_options, warn_of_numpy
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
 from graphc.runtime.compile import check_named_options
 from graphc.runtime.compile import function as compile_function
@@ -34,7 +34,7 @@ REWRITES = RewriteDatabaseQuery(
 CALLED_OFTEN = {"jit": "fewest"}
 # As in PyTensor's own modes, indices out of bounds are errors.
 DEFAULTS = {**CALLED_OFTEN, "check": "index"}
-_REACHED = "graphc.pytensor.program_of(f)"  # of a function of PyTensor, `f`
+_PROGRAM_OF = "graphc.pytensor.program_of(f)"  # of a function of PyTensor, `f`
 ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTensor's
     "argument": TypeError,
     "dtype": TypeError,
@@ -52,7 +52,7 @@ class StepsProgram:
         self._options = options
         self._before_fork: list[Step] = []  # no executable is freed in a forked child
         if self._is_on_jax and jax_is_lost():
-            tell_of_numpy()
+            warn_of_numpy()
             self._options = numpy_options(options)
         self.steps = plan(fgraph, self._options)
         self._inputs = tuple(fgraph.inputs)
@@ -75,7 +75,7 @@ class StepsProgram:
             raise as_pytensor(error) from error
         except NoCompileError as error:
             place = self.functions.index(error.function)
-            raise error.of(f"{_REACHED}.functions[{place}]") from None
+            raise error.of(f"{_PROGRAM_OF}.functions[{place}]") from None
 
     def compiles(self, owner: object) -> bool:
         """Whether the owner of a compilation is a part of this program."""
@@ -89,7 +89,7 @@ class StepsProgram:
         """Continue with the same steps on NumPy, in a forked child."""
         if any(isinstance(s, Performed) and s.is_of_jax for s in self.steps):
             raise fork_error("JAXOp")
-        tell_of_numpy()
+        warn_of_numpy()
         steps = [s.on_numpy() if isinstance(s, Compiled) else s for s in self.steps]
         self._before_fork, self.steps = self.steps, steps
         self._options = numpy_options(self._options)
@@ -100,10 +100,10 @@ class StepsProgram:
         step = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(step, Compiled) or set(self._outputs) - set(step.outputs):
             return self._in_steps
-        choose_inputs = _chosen(
+        choose_inputs = _getter(
             [self._inputs.index(v) for v in step.inputs], self._inputs
         )
-        choose_outputs = _chosen(
+        choose_outputs = _getter(
             [step.outputs.index(v) for v in self._outputs], step.outputs
         )
 
@@ -120,7 +120,7 @@ class StepsProgram:
         stored = {**self._constants, **dict(zip(self._inputs, inputs, strict=True))}
         for step in self.steps:
             step.run(stored)
-        return [_own(stored[v]) for v in self._outputs]
+        return [_owned_array(stored[v]) for v in self._outputs]
 
     @property
     def functions(self) -> list[Function]:
@@ -129,10 +129,10 @@ class StepsProgram:
 
     def explain(self, full: bool = False) -> str:
         """The steps, why they are there, and the plans of the compiled parts."""
-        return "\n\n".join([_explained(step, full) for step in self.steps])
+        return "\n\n".join([_step_text(step, full) for step in self.steps])
 
 
-def _chosen(
+def _getter(
     places: list[int], among: Sequence[ConcreteArray]
 ) -> Callable[[Sequence[object]], Iterable[object]] | None:
     """Return a getter of the elements at `places`; None if they are all, in order."""
@@ -143,7 +143,7 @@ def _chosen(
     return lambda values: [values[i] for i in places]
 
 
-def _explained(step: Step, full: bool) -> str:
+def _step_text(step: Step, full: bool) -> str:
     if isinstance(step, Compiled):
         return step.function.explain(full)
     return (
@@ -158,7 +158,7 @@ def as_pytensor(error: CallError) -> Exception:
     return ERRORS.get(error.kind, ValueError)(str(error))
 
 
-def _own(value: object) -> object:
+def _owned_array(value: object) -> object:
     """A result as PyTensor's users expect it: a NumPy array that is theirs."""
     return np.array(value) if hasattr(value, "__array__") else value
 
@@ -215,9 +215,10 @@ def program_of(compiled: object) -> StepsProgram:
 
 
 NAME = "GRAPHC"
-LEFT = ("inputs", "outputs", "unused")  # parameters of `graphc.function` PyTensor sets
+# Parameters of `graphc.function` that PyTensor sets.
+SET_OPTIONS = ("inputs", "outputs", "unused")
 OPTIONS = tuple(
-    name for name in signature(compile_function).parameters if name not in LEFT
+    name for name in signature(compile_function).parameters if name not in SET_OPTIONS
 )
 
 
@@ -236,7 +237,7 @@ def mode(**options: object) -> Mode:
     return Mode(GraphcLinker(options), REWRITES)
 
 
-def _named_by_config() -> None:
+def _register_name() -> None:
     """Let `pytensor.config.mode` take the name, not only PyTensor's own modes."""
     param = vars(type(config)).get("mode")
     apply = getattr(param, "_apply", None)
@@ -246,4 +247,4 @@ def _named_by_config() -> None:
 
 
 register_mode(NAME, mode())
-_named_by_config()
+_register_name()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytensor.graph.op import Op
 
 _DISPATCH = "pytensor.link.jax.dispatch.basic"
-OWN = ("pytensor.", "pymc.")  # prefixes of modules whose Ops are known by name
+OWN_MODULES = ("pytensor.", "pymc.")  # prefixes of modules whose Ops are known by name
 
 
 def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Value]:
@@ -45,7 +45,7 @@ def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Val
 def has_function(op: object) -> bool:
     """Whether a user has registered their own Op for PyTensor's mode "JAX"."""
     table = getattr(sys.modules.get(_DISPATCH), "jax_funcify", None)
-    if table is None or type(op).__module__.startswith(OWN):
+    if table is None or type(op).__module__.startswith(OWN_MODULES):
         return False
     return bool(table.dispatch(type(op)) is not table.dispatch(object))
 

@@ -7,7 +7,7 @@ from pytensor.graph.basic import Apply
 
 from graphc.errors import NOWHERE, SourceLocation, is_own, is_user_file
 
-_LOOKED_AT = 16  # nodes searched where the stack of a node itself has only libraries
+_MOST_NODES = 16  # nodes searched where the stack of a node itself has only libraries
 
 Stack = list[tuple[str, int]]  # files and lines, the innermost last
 
@@ -19,15 +19,15 @@ def place_of(node: Apply) -> SourceLocation:
     the result is the line of the nearest variable that it depends on and that the user
     made.
     """
-    for near in islice(_nearest(node), _LOOKED_AT):
-        for filename, line in _of_user(_stack(near)):
+    for near in islice(_nodes_nearest_first(node), _MOST_NODES):
+        for filename, line in _user_frames(_stack(near)):
             return SourceLocation(filename, line)
     for filename, line in _stack(node)[-1:]:
         return SourceLocation(filename, line)
     return NOWHERE
 
 
-def _nearest(node: Apply) -> Iterator[Apply]:
+def _nodes_nearest_first(node: Apply) -> Iterator[Apply]:
     """A node and those that it depends on, the nearest first."""
     seen, level = {node}, [node]
     while level:
@@ -45,7 +45,7 @@ def _stack(node: Apply) -> Stack:
     return []
 
 
-def _of_user(stack: Stack) -> Iterable[tuple[str, int]]:
+def _user_frames(stack: Stack) -> Iterable[tuple[str, int]]:
     """The user's frames, the innermost first, except for those that called graphc."""
     for filename, line in reversed(stack):
         if is_own(filename):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import BOOL, INT64
-from graphc.pytensor.registry import NotConverted, rule, stated
+from graphc.pytensor.registry import NotConverted, as_stated, rule
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply
@@ -18,10 +18,10 @@ def axes_of(op: "Op", x: Value) -> tuple[int, ...]:
     return tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
 
 
-def _accumulated(op: "Op", node: "Apply", x: Value) -> Value:
+def _cast_to_add(op: "Op", node: "Apply", x: Value) -> Value:
     """Cast the input to the dtype in which PyTensor adds up."""
     dtype = getattr(op, "acc_dtype", None) or node.outputs[0].type.dtype
-    return stated(x, dtype)
+    return as_stated(x, dtype)
 
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the scalar Op
@@ -53,7 +53,7 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
         return reduce(x, axis=axes, initial=op.initial_value(x.dtype.name))
     if name not in REDUCTIONS:
         raise NotConverted(f"there is no reduction by {op.scalar_op}")
-    numbers = _accumulated(op, node, x)
+    numbers = _cast_to_add(op, node, x)
     if not axes:
         return x
     of_all = len(axes) == x.ndim
@@ -82,7 +82,7 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
 @rule("Dot", "Dot22", "BatchedDot")
 def _(op: "Op", node: "Apply", x: Value, y: Value) -> Value:
     dtype = node.outputs[0].type.dtype
-    return gt.matmul(stated(x, dtype), stated(y, dtype))
+    return gt.matmul(as_stated(x, dtype), as_stated(y, dtype))
 
 
 @rule("Dot22Scalar")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytensor.graph.op import Op
 
 try:
-    from graphc.pytensor.of_jax import OWN, function_of, has_function, of_jax
+    from graphc.pytensor.of_jax import OWN_MODULES, function_of, has_function, of_jax
 except ImportError:
     raise ImportError(
         "graphc.pytensor needs PyTensor, which is not installed: "
@@ -66,7 +66,7 @@ def rule(*names: str) -> Callable[[ConvertOp], ConvertOp]:
     return decorate
 
 
-def stated(value: Value, dtype: str) -> Value:
+def as_stated(value: Value, dtype: str) -> Value:
     """Cast a value to the dtype that PyTensor states, but keep imaginary parts.
 
     PyTensor states real dtypes for some Ops whose results are complex for complex
@@ -86,6 +86,6 @@ def has_conversion(op: object) -> bool:
 def _named_rule(op: object) -> ConvertOp | None:
     """The rule for the first class that has one, among those of PyTensor and PyMC."""
     for kind in type(op).__mro__:
-        if kind.__name__ in RULES and kind.__module__.startswith(OWN):
+        if kind.__name__ in RULES and kind.__module__.startswith(OWN_MODULES):
             return RULES[kind.__name__]
     return None

@@ -44,12 +44,12 @@ class _Carry:
     def like(self, values: Sequence[Value]) -> "_Carry":
         """The same state with other values, given in the order of `flat`."""
         left = iter(values)
-        windows = [_next(left, len(one)) for one in self.windows]
-        recent = [_next(left, len(one)) for one in self.recent]
+        windows = [_take_next(left, len(one)) for one in self.windows]
+        recent = [_take_next(left, len(one)) for one in self.recent]
         return _Carry(windows, recent, list(left))
 
 
-def _next(left: Iterator[Value], count: int) -> list[Value]:
+def _take_next(left: Iterator[Value], count: int) -> list[Value]:
     return list(islice(left, count))
 
 
@@ -62,7 +62,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     taps = [*info.mit_sot_in_slices, *info.sit_sot_in_slices]
     traced = [*op.outer_mitsot(outer_inputs), *op.outer_sitsot(outer_inputs)]
     buffers = op.outer_mitmot(outer_inputs)
-    reaches = _reaches(info)
+    reaches = _largest_taps(info)
     first = _Carry(
         [[b[i] for i in range(n)] for b, n in zip(buffers, reaches, strict=True)],
         [[b[i] for i in range(-min(t))] for b, t in zip(traced, taps, strict=True)],
@@ -73,7 +73,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
         carry, entering = first.like(flat), row[: len(buffers)]
         pairs = zip(carry.windows, entering, strict=True)
         windows = [[*window, new] for window, new in pairs]
-        read = [*row[len(buffers) :], *_tapped(info, windows, carry.recent)]
+        read = [*row[len(buffers) :], *_tap_values(info, windows, carry.recent)]
         read += [*carry.untraced, *fixed]
         results = converted(op.fgraph.outputs, op.fgraph.inputs, read)
         traces = _traces(op, results)
@@ -99,7 +99,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     ends, stacked = gt.scan(body, first.flat(), rows, length=steps, until=until)
     last = first.like(ends)
     left = zip(buffers, stacked, last.windows, strict=False)
-    written = [_joined(b, trace, window, steps) for b, trace, window in left]
+    written = [_joined_buffer(b, trace, window, steps) for b, trace, window in left]
     stacked = stacked[len(buffers) :]
     traces = [
         _buffer(values, trace, b.shape[0], steps)
@@ -111,14 +111,14 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     return [*written, *traces, *last.untraced]
 
 
-def _reaches(info: "ScanInfo") -> list[int]:
+def _largest_taps(info: "ScanInfo") -> list[int]:
     """The largest tap of each buffer of MIT-MOT; the smallest is 0 or larger."""
     read = info.normalized_mit_mot_in_slices
     written = info.normalized_mit_mot_out_slices
     return [max(a + b) for a, b in zip(read, written, strict=True)]
 
 
-def _tapped(
+def _tap_values(
     info: "ScanInfo", windows: Sequence[list[Value]], recent: Sequence[list[Value]]
 ) -> list[Value]:
     """The values that a step reads from windows and from recent values."""
@@ -139,7 +139,9 @@ def _write(op: "Op", windows: Sequence[list[Value]], results: list[Value]) -> No
             window[tap] = state_shape(value, window[tap].shape)
 
 
-def _joined(buffer: Value, trace: Value, window: list[Value], steps: Value) -> Value:
+def _joined_buffer(
+    buffer: Value, trace: Value, window: list[Value], steps: Value
+) -> Value:
     """A buffer after all steps: the rows that left, those in the window, the rest."""
     done = as_shape(steps)[0] + len(window)
     parts = [trace, gt.stack(window)] if window else [trace]

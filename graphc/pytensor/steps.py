@@ -20,7 +20,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.types import ConcreteArray
 from graphc.pytensor.convert import Conversion, Values, input_value, is_array
 from graphc.pytensor.forked import numpy_options
-from graphc.pytensor.lazy import choose
+from graphc.pytensor.lazy import has_choices
 from graphc.pytensor.of_jax import has_function
 from graphc.pytensor.registry import NotConverted, has_conversion
 from graphc.runtime.compile import function
@@ -136,15 +136,15 @@ def on_host(v: Variable, value: object) -> object:
 def plan(fgraph: Any, options: dict[str, object]) -> list[Step]:
     """The steps of a program, in the order in which they run."""
     nodes = fgraph.toposort()
-    host = {node: reason for node in nodes if (reason := _foreign(node))}
+    host = {node: reason for node in nodes if (reason := _why_not_converted(node))}
     while True:
         try:
-            return _steps(fgraph, nodes, host, options)
-        except _Refused as refused:
+            return _plan_steps(fgraph, nodes, host, options)
+        except _RefusedNodeError as refused:
             host[refused.node] = refused.reason
 
 
-class _Refused(Exception):
+class _RefusedNodeError(Exception):
     """Raised for a node that turned out not to be convertible."""
 
     def __init__(self, node: Apply, reason: str) -> None:
@@ -153,7 +153,7 @@ class _Refused(Exception):
         self.reason = reason
 
 
-def _foreign(node: Apply) -> str:
+def _why_not_converted(node: Apply) -> str:
     """Why a node cannot be converted, as far as its Op and types tell; else ""."""
     for v in (*node.inputs, *node.outputs):
         known = isinstance(v, Constant) or isinstance(v.type, SliceType)
@@ -164,7 +164,7 @@ def _foreign(node: Apply) -> str:
     return ""
 
 
-def _steps(
+def _plan_steps(
     fgraph: "FunctionGraph",
     nodes: Sequence[Apply],
     host: dict[Apply, str],
@@ -183,13 +183,13 @@ def _steps(
     for phase in sorted(phases):
         members = phases[phase]
         if members[0] in host:
-            steps += [_performed(node, host[node]) for node in members]
+            steps += [_prepare_node(node, host[node]) for node in members]
         else:
-            steps.append(_compiled(fgraph, members, requested, options))
+            steps.append(_compile_nodes(fgraph, members, requested, options))
     return steps
 
 
-def _compiled(
+def _compile_nodes(
     fgraph: "FunctionGraph",
     nodes: Sequence[Apply],
     requested: set[Variable],
@@ -205,7 +205,8 @@ def _compiled(
         for v in computed
         if v in requested or any(c not in members for c, _ in fgraph.clients[v])
     ]
-    inputs, outputs = _as_in(fgraph.inputs, outer), _as_in(fgraph.outputs, results)
+    inputs = _sorted_as(fgraph.inputs, outer)
+    outputs = _sorted_as(fgraph.outputs, results)
     values: Values = {v: input_value(v, i) for i, v in enumerate(inputs)}
     conversion = Conversion(nodes, outputs, values)
     try:
@@ -213,9 +214,9 @@ def _compiled(
     except ForkError:
         raise
     except (NotConverted, GraphError) as missing:
-        raise _Refused(conversion.node, str(missing).splitlines()[0]) from None
+        raise _RefusedNodeError(conversion.node, str(missing).splitlines()[0]) from None
     graph = _graph([values[v] for v in inputs], [values[v] for v in outputs])
-    return Compiled.of(inputs, outputs, graph, options, choose(nodes))
+    return Compiled.of(inputs, outputs, graph, options, has_choices(nodes))
 
 
 def _graph(inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:
@@ -236,7 +237,7 @@ def shared_function(
         return function(inputs, results, unused="ignore", **options)
 
 
-def _as_in(order: Iterable[Variable], variables: list[Variable]) -> list[Variable]:
+def _sorted_as(order: Iterable[Variable], variables: list[Variable]) -> list[Variable]:
     """Sort variables as in `order`, the others last.
 
     Calls then need not pick out their arguments and results.
@@ -245,7 +246,7 @@ def _as_in(order: Iterable[Variable], variables: list[Variable]) -> list[Variabl
     return list(dict.fromkeys([*(v for v in order if v in members), *variables]))
 
 
-def _performed(node: Apply, reason: str) -> Performed:
+def _prepare_node(node: Apply, reason: str) -> Performed:
     """Prepare a node with cells of its own for its inputs and outputs."""
     cells: dict[Variable, list[Any]] = {
         v: [v.data if isinstance(v, Constant) else None]

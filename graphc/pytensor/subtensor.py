@@ -24,10 +24,10 @@ def index_of(op: "Op", inputs: Sequence[object]) -> IndexEntries:
     if pattern is None:
         return tuple(inputs)
     left = iter(inputs)
-    return tuple(_entry(entry, left) for entry in pattern)
+    return tuple(_index_entry(entry, left) for entry in pattern)
 
 
-def _entry(entry: object, left: Iterator[object]) -> object:
+def _index_entry(entry: object, left: Iterator[object]) -> object:
     if isinstance(entry, slice):
         parts = (entry.start, entry.stop, entry.step)
         return slice(*[None if p is None else next(left) for p in parts])

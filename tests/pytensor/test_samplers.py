@@ -13,7 +13,7 @@ pm = pytest.importorskip("pymc")
 
 import graphc  # noqa: E402
 import graphc.pymc  # noqa: E402
-from graphc.pymc.threads import hold, let_go  # noqa: E402
+from graphc.pymc.threads import hold_thread, release_thread  # noqa: E402
 from graphc.runtime.driver.xla import EVENTS  # noqa: E402
 from tests.pytensor.pymc_models import reference  # noqa: E402
 
@@ -90,14 +90,14 @@ def test_threads_of_a_sampler_keep_their_state_for_a_draw():
     state, calls = threading.local(), []
 
     def density(values):
-        hold()
-        hold()
+        hold_thread()
+        hold_thread()
         state.calls = getattr(state, "calls", 0) + 1
         calls.append(state.calls)
         return -0.5 * float(values @ values), -values
 
     def variables(values):
-        let_go()
+        release_thread()
         return {"x": values}
 
     from_pyfunc = importlib.import_module("nutpie.compiled_pyfunc").from_pyfunc

@@ -9,7 +9,7 @@ from pytensor.tensor.elemwise import Elemwise
 import graphc
 import graphc.pytensor
 from graphc.pytensor.registry import has_conversion
-from graphc.pytensor.steps import _performed
+from graphc.pytensor.steps import _prepare_node
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "python_only")
 SPECIAL = np.array([-2.5, -1.0, 0.0, 0.25, 0.5, 1.0, 3.0, np.nan, np.inf, -np.inf])
@@ -63,7 +63,7 @@ def performed(made, arrays):
     stored = dict(zip(node.inputs, arrays, strict=True))
     try:
         with np.errstate(all="ignore"):
-            _performed(node, "").run(stored)
+            _prepare_node(node, "").run(stored)
     except (TypeError, ValueError, NotImplementedError, OverflowError):
         return None
     return np.asarray(stored[made])
