@@ -19,10 +19,10 @@ from hypothesis.errors import Unsatisfiable
 
 from graphc.checking.arrays import carriers, draw_array, draw_sizes
 from graphc.checking.chance import DTYPES, FLOATS, MODES, Chance, Misfit
-from graphc.checking.compare import close, coarsest, same_bits
-from graphc.checking.graphs import DeclaredShapes, Made, built, matching
-from graphc.checking.shown import Counterexample, expression, shown
-from graphc.checking.watched import watched
+from graphc.checking.compare import are_close, are_identical, coarsest_unit
+from graphc.checking.graphs import DeclaredShapes, Sample, build_sample, make_match
+from graphc.checking.shown import Counterexample, array_text, expression
+from graphc.checking.watched import with_type_check
 from graphc.errors import GraphError, describe, graph_error
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.verify import verify
@@ -126,11 +126,11 @@ def check(
             replace(search, modes=("inputs",)).run(2 * BATCH)  # report it with inputs
             raise
         if not report.fired:
-            raise _unmatched(rule, report)
+            raise _unmatched_error(rule, report)
     return report
 
 
-def _unmatched(rule: Rule, report: Checked) -> GraphError:
+def _unmatched_error(rule: Rule, report: Checked) -> GraphError:
     return graph_error(
         f"the rule {rule.name} fires in none of the graphs made for it",
         op="rewrites.check",
@@ -145,7 +145,7 @@ def _unmatched(rule: Rule, report: Checked) -> GraphError:
 class _Trial:
     """Two sides of a graph, and arguments for both."""
 
-    sample: Made
+    sample: Sample
     sides: tuple[Value, Value]
     compared: tuple[list[Value], list[Value]]
     arguments: dict[Value, NDArray]
@@ -154,7 +154,7 @@ class _Trial:
     def unit(self) -> float:
         """The unit in the last place of the coarsest numbers in the first graph."""
         nodes = ancestors([self.sample.value])
-        return coarsest(v.dtype for node in nodes for v in node.outputs)
+        return coarsest_unit(v.dtype for node in nodes for v in node.outputs)
 
 
 @dataclass(frozen=True)
@@ -165,16 +165,16 @@ class _Source:
     shapes: DeclaredShapes
     first: Rules
 
-    def graph(self, c: Chance, rule: Rule) -> Made:
+    def graph(self, c: Chance, rule: Rule) -> Sample:
         """Make a graph that the rule may match. Raises Misfit where none was found."""
         if self.build is None:
-            return matching(c, rule.pattern)
-        sample = built(c, self.build, self.shapes)
+            return make_match(c, rule.pattern)
+        sample = build_sample(c, self.build, self.shapes)
         (value,) = rewritten(_graph_of(sample), self.first).graph.outputs
-        return Made(value, sample.wants)
+        return Sample(value, sample.wants)
 
 
-def _graph_of(sample: Made) -> Graph:
+def _graph_of(sample: Sample) -> Graph:
     names = tuple(x.name for x in sample.inputs)
     return Graph(sample.inputs, (sample.value,), names, ("",))
 
@@ -212,7 +212,7 @@ class _Search:
             self.attempt(Chance(data, self.dtypes, self.modes))
 
         try:
-            with _quietly(), jax.enable_x64(True):
+            with _without_warnings(), jax.enable_x64(True):
                 attempt()
         except (Unsatisfiable, _Barren):
             return  # nothing to compare in this stage, as without a gradient
@@ -238,7 +238,7 @@ class _Search:
         }
         self._compare(_Trial(sample, (before, after), compared, arguments))
 
-    def _fired(self, c: Chance) -> tuple[Made, Value]:
+    def _fired(self, c: Chance) -> tuple[Sample, Value]:
         """Make a graph in which the rule fires; return it and its rewritten output."""
         for _ in range(TRIES):
             try:
@@ -254,11 +254,11 @@ class _Search:
                 return sample, after
         return reject()
 
-    def _rewritten(self, sample: Made) -> Value | None:
+    def _rewritten(self, sample: Sample) -> Value | None:
         """The rewritten output of a graph; None where the rule does not fire."""
         graph = _graph_of(sample)
         try:
-            result = rewritten(graph, Rules((watched(self.rule),)))
+            result = rewritten(graph, Rules((with_type_check(self.rule),)))
             verify(result.graph)
         except Counterexample:
             raise
@@ -273,22 +273,22 @@ class _Search:
         raise Counterexample(parts | {"expected": expression(sample.value)})
 
     def _gradients(
-        self, sample: Made, before: Value, after: Value
+        self, sample: Sample, before: Value, after: Value
     ) -> tuple[list[Value], list[Value]]:
         """The gradients of both sides with respect to the inexact inputs."""
-        wrt = _smooth(sample)
+        wrt = _differentiable_inputs(sample)
         if not wrt:
             self.report.barren += 1
             if self.report.barren > MOST_BARREN and not self.report.gradients:
                 raise _Barren
             reject()
         try:
-            expected = grad(_weighed(before), wrt, disconnected="zero")
+            expected = grad(_weighted_sum(before), wrt, disconnected="zero")
         except GraphError:
             return reject()  # no gradient to compare with
         problem = ""
         try:
-            return expected, grad(_weighed(after), wrt, disconnected="zero")
+            return expected, grad(_weighted_sum(after), wrt, disconnected="zero")
         except GraphError as error:
             problem = str(error).splitlines()[0]
         raise Counterexample(
@@ -331,7 +331,7 @@ class _Search:
         if new is not None:
             parts = {
                 "problem": f"the result of the rule {self.rule.name} raises no error",
-                "got": f"{expression(after)}: {shown(new[0])}",
+                "got": f"{expression(after)}: {array_text(new[0])}",
                 "expected": f"{expression(before)}: {error}",
                 "arguments": _arguments(trial),
             }
@@ -339,8 +339,8 @@ class _Search:
 
     def _same(self, old: NDArray, new: NDArray, unit: float) -> bool:
         if self.rule.exact and not self.stage.gradient:
-            return same_bits(old, new)
-        return close(old, new, unit, finite=self.stage.gradient)
+            return are_identical(old, new)
+        return are_close(old, new, unit, finite=self.stage.gradient)
 
     def _tried(self, trial: _Trial, outputs: list[Value]) -> list[NDArray] | None:
         """The outputs of a graph; None if it raises."""
@@ -355,7 +355,7 @@ class _Search:
             list(trial.arguments),
             outputs,
             backend=self.stage.backend,
-            jit="auto" if any(map(_on_host, outputs)) else False,
+            jit="auto" if any(map(_has_checks, outputs)) else False,
             rewrites=Rules(),
         )
         xp = {"numpy": np, "jax": jax.numpy}[self.stage.backend]
@@ -380,37 +380,37 @@ class _Search:
     ) -> dict[str, str]:
         what = "the value"
         if self.stage.gradient:
-            what = f"the gradient in {_smooth(trial.sample)[i].name}"
+            what = f"the gradient in {_differentiable_inputs(trial.sample)[i].name}"
         before, after = map(expression, trial.sides)
         bits = ", bit for bit" if self.rule.exact and not self.stage.gradient else ""
         return {
             "problem": f"the rule {self.rule.name} changes {what}{bits}",
-            "got": f"{after}: {shown(new)} on {self.stage.backend}",
-            "expected": f"{before}: {shown(old)}",
+            "got": f"{after}: {array_text(new)} on {self.stage.backend}",
+            "expected": f"{before}: {array_text(old)}",
             "arguments": _arguments(trial),
         }
 
 
 @contextmanager
-def _quietly() -> Generator[None]:
+def _without_warnings() -> Generator[None]:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
-def _on_host(value: Value) -> bool:
+def _has_checks(value: Value) -> bool:
     """Whether a graph has checks, which an un-jitted program cannot make."""
     return any(node.primitive is OP.assert_ for node in ancestors([value]))
 
 
-def _smooth(sample: Made) -> list[Value]:
+def _differentiable_inputs(sample: Sample) -> list[Value]:
     """The inputs with respect to which there is a gradient."""
     if not is_inexact(sample.value.dtype):
         return []
     return [x for x in sample.inputs if is_inexact(x.dtype)]
 
 
-def _weighed(x: Value) -> Value:
+def _weighted_sum(x: Value) -> Value:
     """A real scalar to which the elements contribute with weights from 1 to 5."""
     size = x.type.size
     weights = F.reshape(F.arange(size) % 5 + 1, x.type.shape)
@@ -419,5 +419,7 @@ def _weighed(x: Value) -> Value:
 
 
 def _arguments(trial: _Trial) -> str:
-    parts = [f"{x.name} = {shown(trial.arguments[x])}" for x in trial.sample.inputs]
+    parts = [
+        f"{x.name} = {array_text(trial.arguments[x])}" for x in trial.sample.inputs
+    ]
     return ", ".join(parts) or "none"

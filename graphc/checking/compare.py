@@ -10,12 +10,12 @@ from graphc.ir.types import BFLOAT16, DType, NDArray, is_inexact
 ROUNDINGS = 1e3  # units in the last place that the order of operations may cost
 
 
-def same_bits(x: NDArray, y: NDArray) -> bool:
+def are_identical(x: NDArray, y: NDArray) -> bool:
     """Whether arrays are equal, signs of zeros included; all NaNs count as equal."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
     if x.dtype.kind == "c":
-        return same_bits(x.real, y.real) and same_bits(x.imag, y.imag)
+        return are_identical(x.real, y.real) and are_identical(x.imag, y.imag)
     if not is_inexact(x.dtype):
         return bool((x == y).all())
     nan = np.isnan(x)
@@ -23,7 +23,7 @@ def same_bits(x: NDArray, y: NDArray) -> bool:
     return bool((alike | (nan & np.isnan(y))).all())
 
 
-def close(x: NDArray, y: NDArray, unit: float, *, finite: bool = False) -> bool:
+def are_close(x: NDArray, y: NDArray, unit: float, *, finite: bool = False) -> bool:
     """Whether arrays are equal up to rounding, infinities and NaN in the same places.
 
     `unit` is the unit in the last place; with `finite`, elements are compared only
@@ -43,7 +43,7 @@ def close(x: NDArray, y: NDArray, unit: float, *, finite: bool = False) -> bool:
     return bool(good.all())
 
 
-def coarsest(dtypes: Iterable[DType]) -> float:
+def coarsest_unit(dtypes: Iterable[DType]) -> float:
     """The largest unit in the last place, for numbers near 1, of these dtypes."""
     return max((_eps(d) for d in dtypes if is_inexact(d)), default=0.0)
 

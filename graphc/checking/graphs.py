@@ -36,7 +36,7 @@ BUILDING = (GraphError, AssertionError, IndexError, KeyError)  # when params mis
 
 
 @dataclass
-class Made:
+class Sample:
     """A value, its variables, and the arrays wanted for the variables."""
 
     value: Value
@@ -48,10 +48,10 @@ class Made:
         return tuple(self.wants)
 
 
-def matching(c: Chance, pattern: Pattern | Traced) -> Made:
+def make_match(c: Chance, pattern: Pattern | Traced) -> Sample:
     """Make a graph that the pattern may match. Raises Misfit where none was found."""
     if isinstance(pattern, Traced):
-        return _called(c, pattern)
+        return _result_of_pattern(c, pattern)
     maker = _Maker(c, c.pick(c.modes))
     shape, dtype = c.shape(), c.dtype()
     weak = not shape and dtype.name in WEAK and c.flag(6)
@@ -59,26 +59,31 @@ def matching(c: Chance, pattern: Pattern | Traced) -> Made:
         value = maker.make(pattern, Want(shape, dtype, weak=weak))
     except BUILDING:
         raise Misfit from None
-    return Made(value, maker.wants)
+    return Sample(value, maker.wants)
 
 
-def built(c: Chance, build: Callable[..., object], shapes: DeclaredShapes) -> Made:
+def build_sample(
+    c: Chance, build: Callable[..., object], shapes: DeclaredShapes
+) -> Sample:
     """Make a graph by calling the user's function with a variable per parameter."""
     maker = _Maker(c)
     names = list(inspect.signature(build).parameters)
     dtype, common, sizes = c.dtype(), c.shape(), _Sizes(c)
     arguments = []
     for name in names:
-        shape = sizes.of(shapes[name]) if name in shapes else _near(c, common)
+        if name in shapes:
+            shape = sizes.of(shapes[name])
+        else:
+            shape = _common_or_thinner(c, common)
         arguments.append(maker.variable(Want(shape, dtype), name))
     try:
         value = as_value(build(*arguments))
     except GraphError:
         raise Misfit from None
-    return Made(value, maker.wants)
+    return Sample(value, maker.wants)
 
 
-def _called(c: Chance, pattern: Traced) -> Made:
+def _result_of_pattern(c: Chance, pattern: Traced) -> Sample:
     """The result of a traced pattern for values that the pattern can be called with."""
     example = c.pick(pattern.examples)
     maker, sizes = _Maker(c, c.pick(("inputs", "inputs", "mixed"))), _Sizes(c)
@@ -97,10 +102,10 @@ def _called(c: Chance, pattern: Traced) -> Made:
         value = pattern.function(*arguments)
     except Exception:
         raise Misfit from None
-    return Made(value, maker.wants)
+    return Sample(value, maker.wants)
 
 
-def _near(c: Chance, common: tuple[Size, ...]) -> tuple[Size, ...]:
+def _common_or_thinner(c: Chance, common: tuple[Size, ...]) -> tuple[Size, ...]:
     return common if not c.flag(3) else c.thinned(common)
 
 

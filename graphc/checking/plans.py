@@ -70,11 +70,13 @@ def elementwise(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePla
         shapes = [c.thinned(want.shape) for _ in range(n)]
         shapes[whole] = want.shape
     else:
-        shapes = _across(c, want.shape, n)
+        shapes = _broadcast_parts(c, want.shape, n)
     return SamplePlan([want.of(*shape) for shape in shapes])
 
 
-def _across(c: Chance, shape: tuple[Size, ...], n: int) -> list[tuple[Size, ...]]:
+def _broadcast_parts(
+    c: Chance, shape: tuple[Size, ...], n: int
+) -> list[tuple[Size, ...]]:
     """Shapes in which each axis is whole at least once, as of a column and a row."""
     whole = [c.up_to(n - 1) for _ in shape]
     return [
@@ -181,14 +183,16 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     return SamplePlan([Want(c.shape(), BOOL)])
 
 
-def _along(c: Chance, want: Want, least: int = 1) -> Want:
+def _with_axes(c: Chance, want: Want, least: int = 1) -> Want:
     """The wanted type, or one with another shape if it has fewer than `least` axes."""
     return want if len(want.shape) >= least else want.of(*c.shape(least))
 
 
 @plans("sort", "argsort")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    return SamplePlan([_along(c, want)], lambda xs: {"axis": c.axis(xs[0].type.rank)})
+    return SamplePlan(
+        [_with_axes(c, want)], lambda xs: {"axis": c.axis(xs[0].type.rank)}
+    )
 
 
 @plans("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
@@ -196,12 +200,12 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     def params(xs: list[Value]) -> ParamChoices:
         return {"axis": c.axis(xs[0].type.rank), "reverse": c.flag(3)}
 
-    return SamplePlan([_along(c, want)], params)
+    return SamplePlan([_with_axes(c, want)], params)
 
 
 @plans("recurrence")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    operand = _along(c, want)
+    operand = _with_axes(c, want)
     params = {"axis": c.axis(len(operand.shape)), "reverse": c.flag(3)}
     return SamplePlan([operand, operand], lambda xs: params)
 
@@ -219,7 +223,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     def params(xs: list[Value]) -> ParamChoices:
         return {"k": c.up_to(2), "axis": c.axis(xs[0].type.rank)}
 
-    return SamplePlan([_along(c, want)], params)
+    return SamplePlan([_with_axes(c, want)], params)
 
 
 @plans("transpose")
@@ -252,11 +256,12 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
         )
     )
     return SamplePlan(
-        [want.of(*operand_shape)], lambda xs: {"shape": _fitting(c, shape, xs[0])}
+        [want.of(*operand_shape)],
+        lambda xs: {"shape": _shape_of_as_many(c, shape, xs[0])},
     )
 
 
-def _fitting(c: Chance, shape: tuple[Size, ...], x: Value) -> tuple[Size, ...]:
+def _shape_of_as_many(c: Chance, shape: tuple[Size, ...], x: Value) -> tuple[Size, ...]:
     """The wanted shape if it has as many elements as `x`, else another one that has."""
     if product(shape) is x.type.size or product(shape) == x.type.size:
         return shape
@@ -317,7 +322,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 @plans("concatenate")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    want = _along(c, want)
+    want = _with_axes(c, want)
     rank = len(want.shape)
     axis = fixed["axis"] if "axis" in fixed else c.axis(rank)
     shapes = [
@@ -329,7 +334,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 @plans("stack")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    want = _along(c, want)
+    want = _with_axes(c, want)
     axis = fixed["axis"] if "axis" in fixed else c.axis(len(want.shape))
     part = want.of(*(size for a, size in enumerate(want.shape) if a != axis))
     return SamplePlan([part] * n, lambda xs: {"axis": axis})
@@ -357,7 +362,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     def params(xs: list[Value]) -> ParamChoices:
         return {"repeats": c.up_to(2), "axis": c.axis(xs[0].type.rank)}
 
-    return SamplePlan([_along(c, want)], params)
+    return SamplePlan([_with_axes(c, want)], params)
 
 
 @plans("stop_gradient", "barrier", "positive")

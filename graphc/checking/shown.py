@@ -12,7 +12,7 @@ class Counterexample(Exception):
     """Raised where the sides differ, with the parts of a message that shows how."""
 
 
-def shown(array: NDArray) -> str:
+def array_text(array: NDArray) -> str:
     """An array on one line, with its dtype and shape."""
     text = np.array2string(array, separator=", ", threshold=30)
     return f"{' '.join(text.split())} {array.dtype.name}{list(array.shape)}"
@@ -24,7 +24,7 @@ def expression(value: Value) -> str:
     if node.primitive is INPUT:
         return value.name
     if node.primitive is CONSTANT:
-        return shown(node.params["data"].array)
+        return array_text(node.params["data"].array)
     params = [f"{name}={_param(param)}" for name, param in node.params.items()]
     index = f"[{value.index}]" if len(node.outputs) > 1 else ""
     inside = ", ".join([*map(expression, node.inputs), *params])

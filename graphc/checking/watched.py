@@ -9,18 +9,18 @@ from graphc.rewriting.engine.rule import IsKept, Rule
 from graphc.rewriting.match.pattern import CountUses
 
 
-def watched(rule: Rule) -> Rule:
+def with_type_check(rule: Rule) -> Rule:
     """The rule, made to raise a Counterexample where its result has another type."""
-    return _Watched(**{f.name: getattr(rule, f.name) for f in fields(rule)})
+    return _CheckedRule(**{f.name: getattr(rule, f.name) for f in fields(rule)})
 
 
-class _Watched(Rule):
+class _CheckedRule(Rule):
     def apply(
         self, value: Value, uses: CountUses, is_kept: IsKept = lambda value: False
     ) -> Value | None:
         """The replacement of a value. Raises Counterexample if its type differs."""
         replacement = super().apply(value, uses, is_kept)
-        changed = replacement is not None and _changed(value, replacement)
+        changed = replacement is not None and _type_difference(value, replacement)
         if replacement is None or not changed:
             return replacement
         raise Counterexample(
@@ -32,7 +32,7 @@ class _Watched(Rule):
         )
 
 
-def _changed(old: Value, new: Value) -> str:
+def _type_difference(old: Value, new: Value) -> str:
     """The part of a type that differs, "" for none; sizes may be written otherwise."""
     if new.dtype != old.dtype:
         return "the dtype"

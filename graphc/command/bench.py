@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from graphc.command.errors import CommandError
-from graphc.command.subject import Examined, SizesOfCall
+from graphc.command.subject import SizesOfCall, Subject
 from graphc.command.target import user_code
 from graphc.ir.types import NDArray
 from graphc.runtime.driver import xla
@@ -56,7 +56,7 @@ class Duel:
         return "\n".join(lines)
 
 
-def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
+def bench(subject: Subject, calls: Sequence[SizesOfCall]) -> Duel:
     """Compare a function with `jax.jit` of it, in one process on the same arguments.
 
     Raises CommandError where `jax.jit` cannot compile it: functions of NumPy, programs
@@ -67,27 +67,27 @@ def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
     rival = jax.jit(subject.plain, static_argnums=subject.static_argnums)
     arguments = [subject.arguments(sizes) for sizes in calls]
     xla.listen(jax)
-    _finished(jax.jit(lambda x: x + 1)(0))  # so that starting JAX is not timed
+    _wait_for(jax.jit(lambda x: x + 1)(0))  # so that starting JAX is not timed
     with user_code(f"{subject.name} failed"):
         ours, own_results = _first_calls(subject.compiled, arguments)
-    with user_code(f"jax.jit of {subject.name} failed"), _widths(subject):
+    with user_code(f"jax.jit of {subject.name} failed"), _jax_widths(subject):
         theirs, results = _first_calls(rival, arguments)
-    agree = all(map(_agree, own_results, results))
+    agree = all(map(_are_equal, own_results, results))
     some = arguments[:: max(1, len(arguments) // MOST_TIMED)][:MOST_TIMED]
-    with _widths(subject):
-        turns = list(_turns(subject.compiled, rival, some))
+    with _jax_widths(subject):
+        turns = list(_time_in_turns(subject.compiled, rival, some))
     ratio = statistics.median(a / b for a, b in turns)
     medians = [1e6 * statistics.median(side) for side in zip(*turns, strict=True)]
     call_us = medians[0], medians[1]
     return Duel(len(arguments), ours, theirs, agree, ratio, call_us)
 
 
-def _widths(subject: Examined) -> AbstractContextManager[object]:
+def _jax_widths(subject: Subject) -> AbstractContextManager[object]:
     """Within the context, give JAX the widths that the compiled program itself uses."""
     return jax.enable_x64(True) if subject.wide else nullcontext()
 
 
-def _finished(results: object) -> object:
+def _wait_for(results: object) -> object:
     """Wait for the results to be computed, and return them."""
     return jax.block_until_ready(results)  # type: ignore[no-untyped-call]
 
@@ -96,12 +96,12 @@ def _first_calls(
     function: Callable[..., object], arguments: Sequence[Sequence[object]]
 ) -> tuple[FirstCalls, list[object]]:
     before, start = xla.EVENTS.count, time.perf_counter()
-    results = [_finished(function(*args)) for args in arguments]
+    results = [_wait_for(function(*args)) for args in arguments]
     seconds = time.perf_counter() - start
     return FirstCalls(seconds, xla.EVENTS.count - before), results
 
 
-def _turns(
+def _time_in_turns(
     ours: Callable[..., object],
     theirs: Callable[..., object],
     some: Sequence[Sequence[object]],
@@ -113,17 +113,17 @@ def _turns(
 
 def _seconds(function: Callable[..., object], args: Sequence[object]) -> float:
     start = time.perf_counter()
-    _finished(function(*args))
+    _wait_for(function(*args))
     return time.perf_counter() - start
 
 
-def _agree(a: object, b: object) -> bool:
+def _are_equal(a: object, b: object) -> bool:
     """Whether two results are equal, up to the rounding of sums in another order."""
     ours, theirs = jax.tree.leaves(a), jax.tree.leaves(b)
-    return len(ours) == len(theirs) and all(map(_close, ours, theirs))
+    return len(ours) == len(theirs) and all(map(_are_close, ours, theirs))
 
 
-def _close(a: object, b: object) -> bool:
+def _are_close(a: object, b: object) -> bool:
     x, y = np.asarray(a), np.asarray(b)
     if x.shape != y.shape:
         return False

@@ -31,7 +31,7 @@ class Finding:
         return f"{'ok' if self.ok else 'FAULT':6}{self.subject}: {self.remark}"
 
 
-def examined() -> Iterator[Finding]:
+def make_findings() -> Iterator[Finding]:
     """Yield each finding as it is made: versions first, the test programs last."""
     yield Finding("python", True, f"{platform.python_version()} on {platform.system()}")
     yield Finding("graphc", True, graphc.__version__)
@@ -40,7 +40,7 @@ def examined() -> Iterator[Finding]:
     yield Finding("devices", True, ", ".join(map(str, jax.devices())))
     yield _cache()
     for name, test in TESTS.items():
-        yield _tested(name, test)
+        yield _run_test(name, test)
 
 
 def _version(package: str) -> str:
@@ -63,7 +63,7 @@ def _cache() -> Finding:
     return Finding("cache", True, f"{path}, {size / 2**20:.1f} MiB")
 
 
-def _tested(name: str, test: Callable[[], None]) -> Finding:
+def _run_test(name: str, test: Callable[[], None]) -> Finding:
     start = time.perf_counter()
     try:
         test()
@@ -79,7 +79,7 @@ def _program(**options: Any) -> Any:
     return graphc.function([x], gt.sum(gt.tanh(x) ** 2), **options)
 
 
-def _equal(got: object, expected: Any) -> None:
+def _require_equal(got: object, expected: Any) -> None:
     np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -87,31 +87,31 @@ def _padded() -> None:
     padded = _program(dims="pad")
     for size in (0, 1, 5, 17):
         x = np.linspace(-1, 1, size, dtype="float32")
-        _equal(padded(x), np.sum(np.tanh(x) ** 2))
+        _require_equal(padded(x), np.sum(np.tanh(x) ** 2))
 
 
 def _both_backends() -> None:
     x = np.linspace(-2, 2, 9, dtype="float32")
-    _equal(_program(backend="numpy")(x), _program()(x))
+    _require_equal(_program(backend="numpy")(x), _program()(x))
 
 
 def _gradient() -> None:
     x = gt.tensor("x", "float32", ("n",))
     gradient = graphc.function([x], graphc.grad(gt.sum(gt.sin(x)), x))
     numbers = np.linspace(-2, 2, 7, dtype="float32")
-    _equal(gradient(numbers), np.cos(numbers))
+    _require_equal(gradient(numbers), np.cos(numbers))
 
 
 def _data_dependent() -> None:
     x = gt.tensor("x", "float32", ("n",))
     positive = graphc.function([x], gt.sort(x[x > 0]))
-    _equal(positive(np.array([3, -1, 2], "float32")), [2, 3])
+    _require_equal(positive(np.array([3, -1, 2], "float32")), [2, 3])
 
 
 def _jit() -> None:
     square = graphc.jit(lambda x: (x * x).sum())
     for size in (2, 3, 4):
-        _equal(square(np.ones(size, "float32")), size)
+        _require_equal(square(np.ones(size, "float32")), size)
 
 
 def _file() -> None:
@@ -119,7 +119,7 @@ def _file() -> None:
         path = Path(folder) / "model"
         _program(dims="pad").export(path, {"n": [3, 20]})
         x = np.ones(5, "float32")
-        _equal(graphc.load(path)(x), 5 * np.tanh(1) ** 2)
+        _require_equal(graphc.load(path)(x), 5 * np.tanh(1) ** 2)
 
 
 TESTS: dict[str, Callable[[], None]] = {

@@ -9,11 +9,11 @@ from dataclasses import asdict
 
 import graphc
 from graphc.command.bench import bench
-from graphc.command.doctor import examined
+from graphc.command.doctor import make_findings
 from graphc.command.entries import entry_text, titles
 from graphc.command.errors import DONE, FAILED, CommandError, without_place
 from graphc.command.sizes import array_specs, calls_of, each_or_all, sizes_of
-from graphc.command.subject import Examined, subject_of
+from graphc.command.subject import Subject, subject_of
 from graphc.command.target import target_of
 from graphc.errors import GraphError
 from graphc.runtime.calibrate import measure_costs
@@ -116,14 +116,14 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     add("--shapes", help='which axes vary, as for graphc.jit: "n d, d"')
 
 
-def _subject(typed: argparse.Namespace) -> Examined:
+def _subject(typed: argparse.Namespace) -> Subject:
     options = {"frontend": typed.frontend, "dims": typed.dims, "shapes": typed.shapes}
     options_set = {name: value for name, value in options.items() if value is not None}
     specs = array_specs(typed.args)
     return subject_of(typed.target, target_of(typed.target), specs, options_set)
 
 
-def _called(typed: argparse.Namespace) -> Examined:
+def _called_subject(typed: argparse.Namespace) -> Subject:
     """The subject of a command; called at the given sizes if it has no plan before."""
     subject = _subject(typed)
     if not subject.is_planned:
@@ -132,14 +132,14 @@ def _called(typed: argparse.Namespace) -> Examined:
 
 
 def _explain(typed: argparse.Namespace) -> int:
-    compiled = _called(typed).compiled
+    compiled = _called_subject(typed).compiled
     text = compiled.explain(typed.full)
     _print(typed, text, {"explanation": text, "stats": asdict(compiled.stats())})
     return DONE
 
 
 def _show(typed: argparse.Namespace) -> int:
-    subject = _called(typed)
+    subject = _called_subject(typed)
     with contextlib.redirect_stdout(sys.stderr):  # the path is printed once, below
         try:
             path = subject.compiled.show(typed.out, open=not typed.no_open)
@@ -150,7 +150,7 @@ def _show(typed: argparse.Namespace) -> int:
 
 
 def _source(typed: argparse.Namespace) -> int:
-    source = _called(typed).compiled.source
+    source = _called_subject(typed).compiled.source
     text = source.model if typed.model else source
     _print(typed, text, {"source": text})
     return DONE
@@ -189,7 +189,7 @@ def _bench(typed: argparse.Namespace) -> int:
 
 def _doctor(typed: argparse.Namespace) -> int:
     findings = []
-    for finding in examined():
+    for finding in make_findings():
         findings.append(finding)
         if not typed.json:
             print(finding, flush=True)

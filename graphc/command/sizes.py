@@ -92,13 +92,15 @@ class ArraySpec:
                 f"{self} needs the size {unknown[0]}: add --sizes {unknown[0]}=8"
             )
         shape = tuple(n if isinstance(n, int) else sizes[n] for n in self.shape)
-        return drawn(self.dtype, shape, random)
+        return random_array(self.dtype, shape, random)
 
     def __str__(self) -> str:
         return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
 
-def drawn(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> object:
+def random_array(
+    dtype: DType, shape: tuple[int, ...], random: np.random.Generator
+) -> object:
     """Draw an array of random numbers of any dtype."""
     if dtype.kind == "b":
         return random.random(shape) < 0.5

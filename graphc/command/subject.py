@@ -11,7 +11,7 @@ import numpy as np
 
 import graphc
 from graphc.command.errors import CommandError, without_place
-from graphc.command.sizes import ArraySpec, drawn
+from graphc.command.sizes import ArraySpec, random_array
 from graphc.command.target import user_code
 from graphc.errors import GraphError
 from graphc.explain.program_text import ProgramText
@@ -48,7 +48,7 @@ class CompiledFunction(Protocol):
 
 
 @dataclass(frozen=True)
-class Examined:
+class Subject:
     """A compiled function, with `plain` for `jax.jit` to compile in its place, or None.
 
     `arguments` draws the arguments of a call from sizes by name; `wide` says whether
@@ -70,17 +70,17 @@ class Examined:
     def run(self, calls: Iterable[SizesOfCall]) -> None:
         """Call the function once for each of these sizes."""
         for sizes in calls:
-            with user_code(f"{self.name} failed for {_shown(sizes)}"):
+            with user_code(f"{self.name} failed for {_sizes_text(sizes)}"):
                 self.compiled(*self.arguments(sizes))
 
 
-def _shown(sizes: SizesOfCall) -> str:
+def _sizes_text(sizes: SizesOfCall) -> str:
     return ", ".join(f"{name} = {n}" for name, n in sizes.items()) or "these arguments"
 
 
 def subject_of(
     name: str, target: Any, specs: Sequence[ArraySpec], options: Mapping[str, Any]
-) -> Examined:
+) -> Subject:
     """The subject of a command: a compiled function, or one that is compiled here.
 
     A function that is not compiled yet is decorated with `graphc.jit(**options)`.
@@ -88,8 +88,8 @@ def subject_of(
     `options` or `specs` are given that a compiled function does not take.
     """
     if isinstance(target, Function):
-        _refuse(name, options, specs)
-        return _of_function(name, target)
+        _refuse_options(name, options, specs)
+        return _subject_of_function(name, target)
     if isinstance(target, type):
         raise CommandError(f"{name} is a class, not a function")
     if not callable(target):
@@ -98,7 +98,7 @@ def subject_of(
     function = cast("Callable[..., Any]", target)
     compiled: Any = function
     if isinstance(target, Decorated):
-        _refuse(name, options, ())
+        _refuse_options(name, options, ())
     else:
         try:
             compiled = graphc.jit(target, **options)
@@ -108,7 +108,7 @@ def subject_of(
     plain = None if of_numpy else getattr(function, "__wrapped__", function)
 
     def arguments(sizes: SizesOfCall) -> list[object]:
-        missing = _needed(function)[len(specs) :]
+        missing = _required_parameters(function)[len(specs) :]
         if missing:
             names = ", ".join(missing)
             hint = "add --args 'float32[n]' for each, and --sizes n=8"
@@ -116,10 +116,10 @@ def subject_of(
         random = np.random.default_rng(SEED)
         return [spec.drawn(sizes, random) for spec in specs]
 
-    return Examined(name, compiled, plain, (), arguments)
+    return Subject(name, compiled, plain, (), arguments)
 
 
-def _needed(function: Callable[..., object]) -> list[str]:
+def _required_parameters(function: Callable[..., object]) -> list[str]:
     """The parameters that a call must pass by position, as far as Python can tell."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -129,7 +129,7 @@ def _needed(function: Callable[..., object]) -> list[str]:
     return [p.name for p in parameters if p.kind in placed and p.default is p.empty]
 
 
-def _refuse(
+def _refuse_options(
     name: str, options: Mapping[str, object], specs: Sequence[ArraySpec]
 ) -> None:
     typed = [*(f"--{option}" for option in options), *(["--args"] if specs else [])]
@@ -137,7 +137,7 @@ def _refuse(
         raise CommandError(f"{name} is compiled already: leave {typed[0]} out")
 
 
-def _of_function(name: str, function: Function) -> Examined:
+def _subject_of_function(name: str, function: Function) -> Subject:
     inputs = function.plan.called.inputs
 
     def arguments(sizes: SizesOfCall) -> list[object]:
@@ -147,7 +147,7 @@ def _of_function(name: str, function: Function) -> Examined:
     plain = function.jax_callable if function.backend == "jax" else None
     wide = "NEEDS_X64" in getattr(plain, "__globals__", {})  # its text checks for it
     statics = function.static_argnums
-    return Examined(name, function, plain, statics, arguments, wide)
+    return Subject(name, function, plain, statics, arguments, wide)
 
 
 def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> object:
@@ -156,7 +156,7 @@ def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> 
     if symbol is not None:
         return _size(symbol_dim(symbol), sizes)
     shape = tuple(_size(n, sizes) for n in value.type.shape)
-    return drawn(value.dtype, shape, random)
+    return random_array(value.dtype, shape, random)
 
 
 def _size(size: Size, sizes: SizesOfCall) -> int:

@@ -27,25 +27,25 @@ def target_of(text: str) -> object:
     place, separator, path = text.rpartition(":")
     if not separator or not place or not path:
         raise CommandError(f"{text!r} does not name a function: write FILE.py:NAME")
-    module = _module(place)
+    module = _module_at(place)
     value: Any = module
     for name in path.split("."):
         if not hasattr(value, name):
-            raise CommandError(f"{place} has no {path!r}{_others(value, name)}")
+            raise CommandError(f"{place} has no {path!r}{_other_names(value, name)}")
         value = getattr(value, name)
     return value
 
 
-def _others(value: object, name: str) -> str:
+def _other_names(value: object, name: str) -> str:
     names = [n for n, v in vars(value).items() if callable(v) and not n.startswith("_")]
     close = get_close_matches(name, names, 3) or sorted(names)[:5]
     return f"; it has {', '.join(close)}" if close else ""
 
 
-def _module(place: str) -> ModuleType:
+def _module_at(place: str) -> ModuleType:
     path = Path(place)
     if path.suffix != ".py" and not path.exists():
-        return _imported(place)
+        return _import_module(place)
     if not path.is_file():
         raise CommandError(f"there is no file {place}")
     name = f"graphc_target_{path.stem}"
@@ -60,7 +60,7 @@ def _module(place: str) -> ModuleType:
     return module
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     sys.path.insert(0, str(Path.cwd()))
     try:
         with user_code(f"{name} cannot be imported"):
@@ -85,20 +85,21 @@ def user_code(problem: str) -> Generator[None]:
     except CommandError:
         raise
     except (Exception, SystemExit) as error:
-        raise TargetError(f"{problem}:\n{_in_words(error)}") from error
+        raise TargetError(f"{problem}:\n{_error_text(error)}") from error
 
 
-def _in_words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """Describe an error with the last lines of the user's code that led to it."""
     lines = traceback.extract_tb(error.__traceback__)
     theirs = [one for one in lines if not one.filename.startswith(_NOT_THEIRS)]
     shown = traceback.format_list(theirs[-MOST_LINES:])
     if isinstance(error, GraphError) and not theirs:
         return without_place(error)
-    return "".join([*shown, *traceback.format_exception_only(_bare(error))]).rstrip()
+    last = traceback.format_exception_only(_without_note(error))
+    return "".join([*shown, *last]).rstrip()
 
 
-def _bare(error: BaseException) -> BaseException:
+def _without_note(error: BaseException) -> BaseException:
     """The error without JAX's note about hidden frames, which are left out anyway."""
     error.__dict__.pop("__notes__", None)
     return error

@@ -58,7 +58,7 @@ class Difference(NamedTuple):
         return f"| `{self.name}` | {self.dtype} | {share} | {examples} |"
 
 
-def _refused(primitive: Primitive) -> bool:
+def _is_refused(primitive: Primitive) -> bool:
     return any(primitive in table.reasons for table in EMISSION.values())
 
 
@@ -74,7 +74,7 @@ def functions(dtype: str) -> Iterator[tuple[str, int]]:
 def _arities(name: str) -> Sequence[int]:
     """The number of inputs of the public elementwise primitive `name`, if 2 or less."""
     primitive = PRIMITIVES.get(name)
-    if primitive is None or not primitive.elementwise or _refused(primitive):
+    if primitive is None or not primitive.elementwise or _is_refused(primitive):
         return ()
     arity = len(inspect.signature(primitive.infer).parameters)
     return () if arity > 2 or name.startswith("_") else (arity,)
@@ -115,20 +115,20 @@ def differences() -> Iterator[Difference]:
                 warnings.simplefilter("ignore", RuntimeWarning)
                 by_backend.append([np.asarray(x) for x in f(*arrays)])
         for name, ours, theirs in zip(names, *by_backend, strict=True):
-            where = np.flatnonzero(~agree(ours, theirs))
+            where = np.flatnonzero(~mark_agreement(ours, theirs))
             examples = [
-                f"at {', '.join(shown(a[i]) for a in arrays)}: "
-                f"{shown(ours[i])}, JAX {shown(theirs[i])}"
+                f"at {', '.join(number_text(a[i]) for a in arrays)}: "
+                f"{number_text(ours[i])}, JAX {number_text(theirs[i])}"
                 for i in where[:MOST]
             ]
             if examples:
                 yield Difference(name, dtype, len(where), len(ours), examples)
 
 
-def agree(x: NDArray, y: NDArray) -> NDArray:
+def mark_agreement(x: NDArray, y: NDArray) -> NDArray:
     """Mark where two results agree up to rounding; signs of zeros count."""
     if x.dtype.kind == "c":
-        parts = agree(x.real, y.real) & agree(x.imag, y.imag)
+        parts = mark_agreement(x.real, y.real) & mark_agreement(x.imag, y.imag)
         with np.errstate(invalid="ignore", over="ignore"):
             return parts | (x != y) & (abs(x - y) <= CLOSE * abs(y))
     if x.dtype.kind != "f":
@@ -139,7 +139,7 @@ def agree(x: NDArray, y: NDArray) -> NDArray:
     return close & (~zeros | (np.signbit(x) == np.signbit(y)))
 
 
-def shown(x: object) -> str:
+def number_text(x: object) -> str:
     """A number in four significant digits."""
     return f"{x:.4g}"
 

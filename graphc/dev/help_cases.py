@@ -19,11 +19,11 @@ from tests.samples.spec import Array, Call, Sample
 SAMPLES = ROOT / "tests" / "samples"
 
 
-class Unfit(Exception):
+class UnfitCall(Exception):
     """Raised for a call of which no short example can be made."""
 
 
-class ArgumentsKnown(Exception):
+class ArgumentsSeen(Exception):
     """Raised to end a call of a sample once the function's arguments are known."""
 
 
@@ -48,18 +48,18 @@ class Case:
         def watch(frame: FrameType, event: str, _: object) -> None:
             if event == "call" and frame.f_code is function.__code__:
                 calls.append(_arguments(function, frame.f_locals))
-                raise ArgumentsKnown
+                raise ArgumentsSeen
 
         sys.setprofile(watch)
         try:
             applied(self.sample.function(), self.call, make)
-        except ArgumentsKnown:
+        except ArgumentsSeen:
             return calls[0]
         except Exception as error:
-            raise Unfit from error
+            raise UnfitCall from error
         finally:
             sys.setprofile(None)
-        raise Unfit
+        raise UnfitCall
 
 
 def _arguments(function: Callable[..., object], local_values: dict[str, Any]) -> Call:

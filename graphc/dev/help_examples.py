@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.dev.help_cases import Case, Unfit, unlikeness
+from graphc.dev.help_cases import Case, UnfitCall, unlikeness
 from graphc.ir.graph.nodes import Value
 from tests.ops.sampling import flat
 from tests.samples.spec import Array, Call, Sample
@@ -76,10 +76,10 @@ def literal(arg: object) -> str:
         return repr(float(f"{arg:.2g}"))
     if arg is None or isinstance(arg, (int, complex, str)):
         return repr(arg)
-    raise Unfit
+    raise UnfitCall
 
 
-def written(name: str, call: Call) -> str:
+def call_text(name: str, call: Call) -> str:
     """A call as a user writes it."""
     options = [f"{k}={literal(v)}" for k, v in call.options.items()]
     return f"gt.{name}({', '.join([*map(literal, call.args), *options])})"
@@ -108,37 +108,37 @@ def _inexact(result: object) -> bool:
     return bool((result != result.round(DECIMALS)).any())
 
 
-def typing(statement: str) -> list[str]:
+def typed_lines(statement: str) -> list[str]:
     """The lines in which a user types a call. Raises Unfit if it takes too many."""
     if len(statement) <= WIDTH - 8:
         return [f">>> {statement}"]
     head, _, inside = statement.partition("(")
     inner = textwrap.wrap(inside.removesuffix(")"), WIDTH - 12, break_on_hyphens=False)
     if len(inner) > LINES:
-        raise Unfit
+        raise UnfitCall
     return [f">>> {head}(", *[f"...     {line}" for line in inner], "... )"]
 
 
-def computed(expression: str) -> tuple[str, str]:
+def example_lines(expression: str) -> tuple[str, str]:
     """The lines of an example: the input and the output that it prints."""
     imports = f"{IMPORTS}, numpy as np" if "np." in expression else IMPORTS
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             result = eval(expression, {"gt": gt, "np": np})
-            typed = typing(expression)
+            typed = typed_lines(expression)
             if any(isinstance(v, Value) for v in flat(result)):
                 result = graphc.function([], result, backend="numpy")()
                 rounding = f".round({DECIMALS})" if _inexact(result) else ""
-                typed = typing(f"y = {expression}")
+                typed = typed_lines(f"y = {expression}")
                 typed.append(f'>>> graphc.function([], y, backend="numpy")(){rounding}')
             fits = _printable(result)
     except Exception as error:
-        raise Unfit from error
+        raise UnfitCall from error
     printed = repr(result.round(DECIMALS) if _inexact(result) else result)
     lines = [line or BLANK for line in printed.splitlines()]
     if not fits or max(map(len, lines)) > WIDTH or len(lines) > LINES:
-        raise Unfit
+        raise UnfitCall
     return "\n".join([imports, *typed]), "\n".join(lines)
 
 
@@ -161,11 +161,11 @@ def cases(samples: list[Sample]) -> Iterator[Case]:
 def example(name: str, samples: list[Sample]) -> str:
     """A short call with its result; "" if no sample gives one."""
     if name in BY_HAND:
-        return "\n".join(computed(BY_HAND[name]))
+        return "\n".join(example_lines(BY_HAND[name]))
     for case in cases(samples):
         try:
             call = case.recorded(name, case.array)
-            return "\n".join(computed(written(name, call)))
-        except Unfit:
+            return "\n".join(example_lines(call_text(name, call)))
+        except UnfitCall:
             continue
     return ""

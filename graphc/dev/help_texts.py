@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator
 import scipy.special
 
 import graphc.tensor as gt
-from graphc.dev.help_cases import Case, Unfit, public_names, samples_by_name, unlikeness
+from graphc.dev.help_cases import (
+    Case,
+    UnfitCall,
+    public_names,
+    samples_by_name,
+    unlikeness,
+)
 from graphc.dev.help_examples import WIDTH, example, literal
 from graphc.errors import GraphError
 from graphc.ir.graph.nodes import Value
@@ -35,7 +41,7 @@ def own_text(name: str) -> str:
     return WRITTEN.get(name) or inspect.getdoc(FUNCTIONS[name]) or ""
 
 
-def built(name: str, call: Call) -> list[object] | None:
+def results_of(name: str, call: Call) -> list[object] | None:
     """The results of a call; None if the call is refused."""
     try:
         with warnings.catch_warnings():
@@ -55,14 +61,14 @@ def variables(dtype: str, symbolic: bool = False) -> Callable[[Array], Value]:
     return make
 
 
-def dtypes(name: str, samples: list[Sample]) -> tuple[str, list[str]]:
+def dtype_sentence(name: str, samples: list[Sample]) -> tuple[str, list[str]]:
     """A sentence about which dtypes give which, and the dtypes that are refused."""
     for sample in samples:
         for call in sample.calls:
             results = _results(name, sample, call)
             if any(results.values()):
                 refused = [dtype for dtype, result in results.items() if not result]
-                return _dtype_sentence(results), refused
+                return _sentence_from_results(results), refused
     return _made_dtypes(name, samples), []
 
 
@@ -83,12 +89,12 @@ def _results(name: str, sample: Sample, call: Call) -> dict[str, str]:
     for dtype in DTYPES:
         try:
             recorded = Case(sample, call, dtype).recorded(name, variables(dtype))
-        except Unfit:
+        except UnfitCall:
             return {}
         arguments = flat([recorded.args, recorded.options])
         if not any(_varies(argument, dtype) for argument in arguments):
             return {}
-        values = built(name, recorded) or []
+        values = results_of(name, recorded) or []
         results = [v.dtype.name for v in values if isinstance(v, Value)]
         results_by_dtype[dtype] = ", ".join(dict.fromkeys(results))
     return results_by_dtype
@@ -98,17 +104,19 @@ def _varies(arg: object, dtype: str) -> bool:
     return isinstance(arg, Value) and arg.dtype.name == dtype
 
 
-def _dtype_sentence(result_by_dtype: dict[str, str]) -> str:
+def _sentence_from_results(result_by_dtype: dict[str, str]) -> str:
     groups: dict[str, list[str]] = {}
     for dtype, result in result_by_dtype.items():
         if result:
             groups.setdefault("" if result == dtype else result, []).append(dtype)
     unchanged = groups.pop("", [])
-    parts = [f"{listed(of)} -> {to}" for to, of in groups.items()]
-    return "; ".join([*parts, *[f"{listed(unchanged)} unchanged"] * bool(unchanged)])
+    parts = [f"{dtype_list(of)} -> {to}" for to, of in groups.items()]
+    return "; ".join(
+        [*parts, *[f"{dtype_list(unchanged)} unchanged"] * bool(unchanged)]
+    )
 
 
-def listed(names: list[str]) -> str:
+def dtype_list(names: list[str]) -> str:
     """The names of dtypes, with a family's name for all of its members."""
     left = dict.fromkeys(names)
     for family, members in FAMILIES.items():
@@ -118,13 +126,13 @@ def listed(names: list[str]) -> str:
     return ", ".join(left)
 
 
-def shapes(name: str, samples: list[Sample]) -> str:
+def shape_sentence(name: str, samples: list[Sample]) -> str:
     """Tell which shapes give which, from one or two of the calls."""
     sentences: list[str] = []
     for recorded, values in applications(name, samples):
         try:
             of = _shapes_of(recorded)
-        except Unfit:
+        except UnfitCall:
             continue
         call = f"{of} -> {', '.join(map(_shape_of, values))}"
         if "(" in of and call not in sentences:
@@ -145,9 +153,9 @@ def applications(
                 make = variables(dtype, symbolic)
                 try:
                     recorded = Case(sample, call, dtype).recorded(name, make)
-                except Unfit:
+                except UnfitCall:
                     continue
-                results = built(name, recorded) or []
+                results = results_of(name, recorded) or []
                 values = [v for v in results if isinstance(v, Value)]
                 if values:
                     yield recorded, values
@@ -168,13 +176,13 @@ def _shape_of(arg: object) -> str:
     return literal(arg)
 
 
-def raised(name: str, samples: list[Sample], refused: list[str]) -> str:
+def error_sentence(name: str, samples: list[Sample], refused: list[str]) -> str:
     """Tell which errors there are, as far as calls of the samples show them."""
-    refusals = [listed(refused)] if refused else []
+    refusals = [dtype_list(refused)] if refused else []
     if _refuses_misuse(name):
         refusals.append("anything that is not an array, number or size")
     errors = [f"GraphError for {' and '.join(refusals)}"] if refusals else []
-    if _guarded(name, samples):
+    if _is_guarded(name, samples):
         errors.append("CallError at a call whose sizes do not fit")
     return "; ".join(errors)
 
@@ -190,7 +198,7 @@ def _refuses_misuse(name: str) -> bool:
     return False
 
 
-def _guarded(name: str, samples: list[Sample]) -> bool:
+def _is_guarded(name: str, samples: list[Sample]) -> bool:
     """Whether sizes that are known only at a call are compared there."""
     return any(
         any(node.guards for node in ancestors(values))
@@ -215,20 +223,20 @@ def section(names: list[str], samples: list[Sample]) -> str:
     name, text = names[0], own_text(names[0])
     other = ", ".join(f"`gt.{n}`" for n in names[1:])
     as_ = library(name, samples)
-    sentence, refused = dtypes(name, samples)
+    sentence, refused = dtype_sentence(name, samples)
     known = {
         "Also": other,
         "See": "" if f"`{as_}`" in text or not as_ else f"`{as_}`",
         "Dtypes": sentence,
-        "Shapes": shapes(name, samples),
-        "Raises": raised(name, samples, refused),
+        "Shapes": shape_sentence(name, samples),
+        "Raises": error_sentence(name, samples, refused),
     }
-    lines = [wrapped(f"{title}: {part}.") for title, part in known.items() if part]
+    lines = [wrapped_line(f"{title}: {part}.") for title, part in known.items() if part]
     shown = "" if ">>> " in text else example(name, samples)
     return "\n\n".join(filter(None, ["\n".join(lines), shown]))
 
 
-def wrapped(text: str) -> str:
+def wrapped_line(text: str) -> str:
     """A line of the section, wrapped if it is too long."""
     return textwrap.fill(text, WIDTH - 4, subsequent_indent="    ")
 

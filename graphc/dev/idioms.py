@@ -125,7 +125,7 @@ class Idiom(NamedTuple):
         return "; ".join(dict.fromkeys([*cuts, *reads, *prices]))
 
 
-def names() -> dict[str, Any]:
+def variables() -> dict[str, Any]:
     """The variables of the idioms."""
     x = gt.tensor("x", "float64", ("n",))
     return {
@@ -138,9 +138,9 @@ def names() -> dict[str, Any]:
     }
 
 
-def compiled(text: str, **how: Any) -> tuple[Function, bool]:
+def compile_idiom(text: str, **how: Any) -> tuple[Function, bool]:
     """The compiled function of an idiom, and whether it uses `k` as a size."""
-    known = names()
+    known = variables()
     inputs = [known[name] for name in ("x", "rows", "square", "k")]
     value = eval(text, {"gt": gt, **known})
     f = graphc.function(inputs, value, unused="ignore", **how)
@@ -151,7 +151,7 @@ def idioms() -> Iterator[tuple[str, Idiom]]:
     """Yield all idioms, each with the name of its group."""
     for group, texts in GROUPS.items():
         for text in texts:
-            f, counts = compiled(text, dims="pad")
+            f, counts = compile_idiom(text, dims="pad")
             sizes = {"n": SIZES} | ({"k": [n // 3 for n in SIZES]} if counts else {})
             yield group, Idiom(text, f.plan, sizes)
 

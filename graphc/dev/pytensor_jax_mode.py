@@ -167,7 +167,7 @@ PROGRAMS = [
 ]
 
 
-def compiled(program: Attempt, mode: object) -> list[NDArray]:
+def results_in_mode(program: Attempt, mode: object) -> list[NDArray]:
     """The results of a program in a mode of PyTensor."""
     arrays = list(map(np.asarray, program.arguments))
     inputs = [pt.tensor(dtype=a.dtype.name, shape=(None,) * a.ndim) for a in arrays]
@@ -179,10 +179,10 @@ def compiled(program: Attempt, mode: object) -> list[NDArray]:
 
 def expected(program: Attempt) -> list[NDArray]:
     """The results of PyTensor's Python mode, without rewrites."""
-    return compiled(program, pytensor.Mode("py", "minimum_compile"))
+    return results_in_mode(program, pytensor.Mode("py", "minimum_compile"))
 
 
-def agree(one: list[NDArray], other: list[NDArray]) -> bool:
+def are_close(one: list[NDArray], other: list[NDArray]) -> bool:
     """Whether results are the same up to rounding."""
     pairs = list(zip(one, other, strict=True))
     return all(a.shape == b.shape and np.allclose(a, b) for a, b in pairs)
@@ -191,7 +191,7 @@ def agree(one: list[NDArray], other: list[NDArray]) -> bool:
 def failure_of(program: Attempt) -> str:
     """How a program fails in the mode JAX; "" if it does not."""
     try:
-        right = agree(compiled(program, "JAX"), expected(program))
+        right = are_close(results_in_mode(program, "JAX"), expected(program))
     except Exception as error:
         return f"`{type(error).__name__}`"
     return "" if right else "other numbers"
@@ -202,7 +202,8 @@ def text() -> str:
     warnings.simplefilter("ignore")
     rows, ran = [], 0
     for program in PROGRAMS:
-        assert agree(compiled(program, "GRAPHC"), expected(program)), program.text
+        results = results_in_mode(program, "GRAPHC")
+        assert are_close(results, expected(program)), program.text
         failure = failure_of(program)
         ran += not failure
         rows += [f"| {program.text} | {failure} |\n"] if failure else []

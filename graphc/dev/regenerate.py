@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     typed = _parser().parse_args(arguments)
     try:
         _check_clone(root)
-        names = _known_names(typed.names)
+        names = _checked_names(typed.names)
         return _check(names, root) if typed.check else _write(names, root)
     except UnableError as error:
         print(f"regenerate: {error}", file=sys.stderr)
@@ -145,7 +145,7 @@ def _check_clone(root: Path) -> None:
         sys.path.insert(0, str(root))
 
 
-def _known_names(names: Sequence[str]) -> list[str]:
+def _checked_names(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in GENERATED:
             known = ", ".join(GENERATED)

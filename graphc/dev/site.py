@@ -34,7 +34,7 @@ def page_of(path: str) -> str:
     return OUTSIDE.get(path, "")
 
 
-def followed(text: str, source: str, page: str) -> str:
+def with_site_links(text: str, source: str, page: str) -> str:
     """The text of a file of the repository, with its links as the site needs them.
 
     >>> followed("[a](../examples/a.py), [b](b.md#c)", "docs/x.md", "x.md")
@@ -52,7 +52,7 @@ def followed(text: str, source: str, page: str) -> str:
     return LINK.sub(link, text)
 
 
-def deepened(text: str) -> str:
+def with_deeper_lists(text: str) -> str:
     """The text with numbered items apart, and as deep as Python-Markdown needs them.
 
     >>> print(deepened("1. Run\\n\\n       make\\n2. Run\\n   it.\\n\\nEnd"))
@@ -84,7 +84,7 @@ def example_page(name: str, text: str) -> str:
     return f"# {title}\n{about}\n\n```python title={name!r}\n{code.strip()}\n```\n"
 
 
-def fenced(lines: list[str]) -> list[str]:
+def with_fences(lines: list[str]) -> list[str]:
     """The lines of a docstring with fences around its doctests.
 
     >>> fenced(["Such as:", "", ">>> 1 + 1", "2", "", "End."])
@@ -104,7 +104,7 @@ def on_config(config: Any) -> Any:
     markdown = importlib.import_module("markdown")
 
     def run(_: object, lines: list[str]) -> list[str]:
-        return lines if "```" in "".join(lines) else fenced(lines)
+        return lines if "```" in "".join(lines) else with_fences(lines)
 
     def extend(_: object, md: Any) -> None:
         md.preprocessors.register(doctests(md), "doctests", 27)
@@ -126,7 +126,7 @@ def on_files(files: Any, config: object) -> Any:
     root = root_of(config)
     for source, page in OUTSIDE.items():
         text = (root / source).read_text(encoding="utf-8")
-        files.append(new(config, page, content=followed(text, source, page)))
+        files.append(new(config, page, content=with_site_links(text, source, page)))
     for path in sorted((root / "examples").glob("*.py")):
         page = page_of(f"examples/{path.name}")
         text = example_page(path.name, path.read_text(encoding="utf-8"))
@@ -137,6 +137,6 @@ def on_files(files: Any, config: object) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     """Adapt the links and lists of a page, before MkDocs renders it."""
     if page.file.abs_src_path is None:  # on_files made the page, and adapted its links
-        return deepened(markdown)
+        return with_deeper_lists(markdown)
     path = page.file.src_uri
-    return followed(deepened(markdown), f"docs/{path}", path)
+    return with_site_links(with_deeper_lists(markdown), f"docs/{path}", path)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 
 # After the functions of the model come those that check its calls, and helpers.
-_BEHIND = "\n\n\ndef compiling(", "\n\n\ndef check_inputs("
+_ENDS_OF_MODEL = "\n\n\ndef compiling(", "\n\n\ndef check_inputs("
 
 
 class ProgramText(str):
@@ -31,7 +31,7 @@ class ProgramText(str):
     @classmethod
     def of(cls, text: str) -> "ProgramText":
         """The text of one program, whose parts are in the order of `assemble`."""
-        ends = [text.find(start) for start in _BEHIND]
+        ends = [text.find(start) for start in _ENDS_OF_MODEL]
         end = min([end for end in ends if end >= 0], default=len(text))
         return cls(text, text[:end].rstrip("\n"))
 

@@ -26,12 +26,14 @@ def explain(plan: Plan, backend: str) -> str:
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
     lines = [f"{title} program of ({inputs})"]
-    lines += _paddings(plan) + without_mesh(plan)
+    lines += _padding_lines(plan) + without_mesh(plan)
     if backend == "numpy":
         lines.append("one straight program: nothing is compiled, and sizes are known")
         return "\n".join([*lines, *_guards(plan.segments)])
     segments, glue = len(plan.segments), len(plan.glue)
-    lines.append(f"{_some(segments, 'compiled segment')}, {_some(glue, 'glue step')}")
+    lines.append(
+        f"{_counted(segments, 'compiled segment')}, {_counted(glue, 'glue step')}"
+    )
     lines += _static_arguments(plan)
     lines += _steps(plan)
     return "\n".join(lines)
@@ -50,7 +52,7 @@ def _steps(plan: Plan) -> list[str]:
     return lines
 
 
-def _paddings(plan: Plan) -> list[str]:
+def _padding_lines(plan: Plan) -> list[str]:
     """Tell which sizes are padded and how, and name the fallbacks at true size."""
     budget_lines = [plan.budget] * bool(plan.budget)
     if plan.padded is None:
@@ -59,7 +61,7 @@ def _paddings(plan: Plan) -> list[str]:
     lines += budget_lines
     cuts: dict[tuple[str, str, str], int] = {}
     for cut in plan.padded.cuts:
-        key = cut.node.reported, _at(cut.place), cut.reason
+        key = cut.node.reported, _place_text(cut.place), cut.reason
         cuts[key] = cuts.get(key, 0) + 1
     for (name, place, reason), count in cuts.items():
         times = f" ({count} times)" if count > 1 else ""
@@ -67,15 +69,15 @@ def _paddings(plan: Plan) -> list[str]:
         lines += [f"  because {reason}", f"  asked for at {place}"]
     for price in dict.fromkeys(plan.padded.prices):
         lines.append(f"{price.node.reported} is padded at a price: {price.reason}")
-        lines.append(f"  asked for at {_at(price.place)}")
+        lines.append(f"  asked for at {_place_text(price.place)}")
     return lines
 
 
-def _some(count: int, what: str) -> str:
+def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _at(place: SourceLocation) -> str:
+def _place_text(place: SourceLocation) -> str:
     return f"{place}: {place.code}" if place.code else str(place)
 
 
@@ -97,11 +99,11 @@ def _segment(segment: Segment) -> list[str]:
     # Literals are shared by all programs: their line may be another program's.
     nodes = [n for n in segment.nodes if not n.primitive.inline] or segment.nodes
     first, last = nodes[0], nodes[-1]
-    kind = "a loop" if segment.rows else _some(len(nodes), "node")
+    kind = "a loop" if segment.rows else _counted(len(nodes), "node")
     lines = [f"segment {segment.index}: {kind}, jitted"]
-    lines.append(f"  from {_at(first.place)}")
+    lines.append(f"  from {_place_text(first.place)}")
     if last.place.line != first.place.line:
-        lines.append(f"  to {_at(last.place)}")
+        lines.append(f"  to {_place_text(last.place)}")
     lines.append(f"  {segment.reason}")
     if segment.rows is not None:
         lines += GROWS
@@ -110,7 +112,7 @@ def _segment(segment: Segment) -> list[str]:
             continue
         node = first_node_with_size(segment, symbol)
         lines.append(f"  static argument {shown_name(symbol)}")
-        lines.append(f"    needed by {node.reported} at {_at(node.place)}")
+        lines.append(f"    needed by {node.reported} at {_place_text(node.place)}")
         lines.append(f"    to remove it: {_static_remedy(symbol)}")
     return lines + _guards([segment])
 
@@ -140,7 +142,7 @@ def _guards(segments: Iterable[Segment]) -> list[str]:
     lines = []
     for guard, node in first_needs.items():
         lines.append(f"  guard {guard}: {guard.reason}")
-        lines.append(f"    asked for by {node.reported} at {_at(node.place)}")
+        lines.append(f"    asked for by {node.reported} at {_place_text(node.place)}")
         lines.append(f"    to remove it: {_guard_remedy(guard)}")
     return lines
 
@@ -162,6 +164,6 @@ def _glue(step: Glue) -> list[str]:
     lines = [heads[type(step)], f"  because {step.reason}"]
     if isinstance(step, Check):
         lines.append(f"  message: {step.message}")
-    lines.append(f"  asked for at {_at(step.place)}")
+    lines.append(f"  asked for at {_place_text(step.place)}")
     lines.append(f"  to remove it: {step.remedy}")
     return lines

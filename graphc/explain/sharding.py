@@ -26,9 +26,11 @@ def sharding_lines(plan: Plan) -> dict[int, list[str]]:
 def _lines(plan: Plan, segment: Segment, messages: Messages) -> list[str]:
     lines: list[str] = []
     for what, values in ("takes", segment.inputs), ("gives", segment.outputs):
-        lines += _places(plan, what, list(dict.fromkeys(map(plan.resolve, values))))
+        lines += _location_lines(
+            plan, what, list(dict.fromkeys(map(plan.resolve, values)))
+        )
     lines.append(f"    holds on each device: {plan.bytes_held(segment)} bytes")
-    lines += dict.fromkeys(_by_hand(segment))
+    lines += dict.fromkeys(_chosen_lines(segment))
     return [*lines, *_messages(messages)]
 
 
@@ -42,16 +44,16 @@ def without_mesh(plan: Plan) -> list[str]:
 
 def _messages(messages: Messages) -> Iterable[str]:
     """Yield lines for what is gathered, sent by rule, or left to XLA to decide."""
-    for asking, size in _by_call(messages.gathers):
+    for asking, size in _bytes_by_call(messages.gathers):
         yield f"    {asking} needs axes whole: {size} bytes to each device"
     kinds = [f"{kind}, {size} bytes" for kind, size in messages.bytes.items()]
     if kinds or not messages.unforeseen:
         yield f"    sends, by rule: {'; '.join(kinds) or 'nothing'}"
-    for asking, size in _by_call(messages.unforeseen):
+    for asking, size in _bytes_by_call(messages.unforeseen):
         yield f"    no rule for {asking}: {size} bytes, if XLA gathers them"
 
 
-def _by_call(gatherings: Iterable[Gathering]) -> Iterable[tuple[str, Size]]:
+def _bytes_by_call(gatherings: Iterable[Gathering]) -> Iterable[tuple[str, Size]]:
     """Add up the bytes for each of the user's calls."""
     sizes: dict[str, list[Size]] = {}
     for one in gatherings:
@@ -60,7 +62,7 @@ def _by_call(gatherings: Iterable[Gathering]) -> Iterable[tuple[str, Size]]:
     return [(asking, sum(parts)) for asking, parts in sizes.items()]
 
 
-def _by_hand(segment: Segment) -> Iterable[str]:
+def _chosen_lines(segment: Segment) -> Iterable[str]:
     """Tell where arrays lie by choices of the user, which their gradients follow."""
     for choice in choices(segment.nodes):
         names = [a.content for _, a in choice.names if a not in (WHOLE, FREE)]
@@ -69,7 +71,7 @@ def _by_hand(segment: Segment) -> Iterable[str]:
         yield f"    lays {place} by hand: {node.outputs[0].type} at {node.place}"
 
 
-def _places(plan: Plan, what: str, values: list[Value]) -> Iterable[str]:
+def _location_lines(plan: Plan, what: str, values: list[Value]) -> Iterable[str]:
     """Yield a line for each way in which some of the values lie."""
     places: dict[str, list[str]] = {}
     for value in values:

@@ -26,12 +26,12 @@ def summary(plan: Plan, backend: str) -> str:
     named = zip(plan.called.input_names, plan.called.inputs, strict=True)
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
-    lines = [f"{title} program of ({inputs})", *_sizes(plan), *_pinned(plan)]
+    lines = [f"{title} program of ({inputs})", *_sizes(plan), *_static_size_lines(plan)]
     lines += [f"  {line}" for line in without_mesh(plan)]
     if backend == "numpy":
         return "\n".join([*lines, "  one straight program: nothing is compiled"])
     lines += _segments(plan)
-    lines += dict.fromkeys([*_true_sizes(plan), *_reasons(plan)])
+    lines += dict.fromkeys([*_true_size_lines(plan), *_driver_lines(plan)])
     return "\n".join([*lines, "explain(full=True) has each step, with your lines"])
 
 
@@ -41,7 +41,7 @@ def _sizes(plan: Plan) -> list[str]:
     return lines + [f"  {plan.budget}"] * bool(plan.budget)
 
 
-def _pinned(plan: Plan) -> Iterable[str]:
+def _static_size_lines(plan: Plan) -> Iterable[str]:
     """Yield a line for each named size that must be one number."""
     for one in pinned(n for segment in plan.segments for n in segment.nodes):
         asking = f"{one.node.reported} at {one.node.place}"
@@ -68,7 +68,7 @@ def _compiled(plan: Plan, segment: Segment) -> str:
     if pad is not None:
         stored = {one.capacity.symbol: str(one.size) for one in pad.inner}
         stored |= {capacity: shown_name(s) for capacity, s in pad.stored_as.items()}
-    names = dict.fromkeys(_named(plan, s) for s in segment.keys if s not in stored)
+    names = dict.fromkeys(_axis_name(plan, s) for s in segment.keys if s not in stored)
     padded = dict.fromkeys(stored[s] for s in segment.keys if s in stored)
     parts = [", ".join(names)] * bool(names)
     parts += [f"capacity of {', '.join(padded)}"] * bool(padded)
@@ -81,7 +81,7 @@ def _compiled(plan: Plan, segment: Segment) -> str:
     return compiled
 
 
-def _named(plan: Plan, symbol: Symbol) -> str:
+def _axis_name(plan: Plan, symbol: Symbol) -> str:
     if plan.padded is not None:
         original = plan.padded.originals.get(symbol, symbol)
         if original in plan.padded.capacities:
@@ -92,7 +92,7 @@ def _named(plan: Plan, symbol: Symbol) -> str:
     return shown_name(symbol) + " (static)" * static
 
 
-def _true_sizes(plan: Plan) -> Iterable[str]:
+def _true_size_lines(plan: Plan) -> Iterable[str]:
     """Yield a line for each op computed at true sizes, or padded at a price."""
     for cut in () if plan.padded is None else plan.padded.cuts:
         name = cut.node.reported
@@ -102,7 +102,7 @@ def _true_sizes(plan: Plan) -> Iterable[str]:
         yield f"  {name} at {price.place} is padded at a price: {price.reason}"
 
 
-def _reasons(plan: Plan) -> Iterable[str]:
+def _driver_lines(plan: Plan) -> Iterable[str]:
     """Yield a line for each step of the driver that is no segment."""
     for step in plan.glue:
         if isinstance(step, Read):

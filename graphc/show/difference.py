@@ -55,17 +55,17 @@ def _lines(first: PictureRecord, second: PictureRecord) -> Iterator[str]:
         counts = len(first.programs), len(second.programs)
         yield f"programs: {counts[0]} -> {counts[1]}"
     for i, (a, b) in enumerate(zip(first.programs, second.programs, strict=False)):
-        lines = list(_of_programs(a, b))
+        lines = list(_program_changes(a, b))
         if lines and len(first.programs) > 1:
             yield f"program {i}:"
             lines = [f"  {line}" for line in lines]
         yield from lines
 
 
-def _of_programs(a: ProgramRecord, b: ProgramRecord) -> Iterator[str]:
+def _program_changes(a: ProgramRecord, b: ProgramRecord) -> Iterator[str]:
     for what, old, new in (
         ("backend", a.backend, b.backend),
-        ("compiled", _yes(a.compiled), _yes(b.compiled)),
+        ("compiled", _yes_or_no(a.compiled), _yes_or_no(b.compiled)),
         ("arguments", _arguments(a), _arguments(b)),
         ("results", _results(a), _results(b)),
         ("sizes", _policies(a), _policies(b)),
@@ -79,7 +79,7 @@ def _of_programs(a: ProgramRecord, b: ProgramRecord) -> Iterator[str]:
     yield from _steps(a, b)
 
 
-def _yes(answer: bool) -> str:
+def _yes_or_no(answer: bool) -> str:
     return "yes" if answer else "no"
 
 
@@ -87,7 +87,7 @@ def _arguments(program: ProgramRecord) -> str:
     texts = []
     for i, place in enumerate(program.inputs):
         static = " static" * (i in program.static_inputs)
-        texts.append(f"{_typed(program, place)}{static}")
+        texts.append(f"{_typed_name(program, place)}{static}")
     return ", ".join(texts)
 
 
@@ -96,7 +96,7 @@ def _results(program: ProgramRecord) -> str:
     return ", ".join(program.types[t].text for t in types)
 
 
-def _typed(program: ProgramRecord, place: int) -> str:
+def _typed_name(program: ProgramRecord, place: int) -> str:
     value = program.values[place]
     return f"{value.name}: {program.types[value.type].text}"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 
-from graphc.show.edges import DrawnEdge, between_steps
+from graphc.show.edges import DrawnEdge, edges_between_steps
 from graphc.show.folds import runs_of
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 
@@ -42,10 +42,10 @@ def svg(picture: PictureRecord) -> str:
     """Draw the last program of a picture, which is the one in use, as an SVG."""
     title = f"<title>{escape(picture.title)}</title>"
     if not picture.programs:
-        return _whole([title], 40)
+        return _svg_document([title], 40)
     program = picture.programs[-1]
     boxes = list(_boxes(program))
-    edges = between_steps(program.steps, program, outer=True)
+    edges = edges_between_steps(program.steps, program, outer=True)
     left = 24 + LANE * max([e.lane for e in edges], default=0)
     tops, y = [], 12
     for box in boxes:
@@ -53,13 +53,13 @@ def svg(picture: PictureRecord) -> str:
         y += box.height + GAP
     placed = zip(boxes, tops, strict=True)
     parts = [title]
-    parts += [line for box, top in placed for line in _drawn(box, left, top)]
+    parts += [line for box, top in placed for line in _box_parts(box, left, top)]
     parts += [line for edge in edges for line in _arc(edge, boxes, tops, left)]
-    parts += _labels(program, edges, boxes, tops, left)
-    return _whole(parts, y - GAP + 12)
+    parts += _edge_labels(program, edges, boxes, tops, left)
+    return _svg_document(parts, y - GAP + 12)
 
 
-def _whole(parts: list[str], height: int) -> str:
+def _svg_document(parts: list[str], height: int) -> str:
     size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
     return "\n".join(
         [
@@ -105,7 +105,7 @@ def _text(x: float, y: float, text: str, style: str = "") -> str:
     return f'<text x="{x}" y="{y}"{kind}>{escape(shown)}</text>'
 
 
-def _drawn(box: Box, left: int, top: int) -> Iterator[str]:
+def _box_parts(box: Box, left: int, top: int) -> Iterator[str]:
     width = WIDTH - left - 8
     yield f'<rect x="{left}" y="{top}" width="{width}" height="{box.height}" rx="5"/>'
     yield (
@@ -136,7 +136,7 @@ def _arc(
     yield f'<path class="tip" d="{tip}"/>'
 
 
-def _labels(
+def _edge_labels(
     program: ProgramRecord,
     edges: list[DrawnEdge],
     boxes: list[Box],

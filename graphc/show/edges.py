@@ -28,7 +28,9 @@ class DrawnEdge:
 Carried = dict[tuple[int, int], dict[int, None]]
 
 
-def between(parts: Sequence[Sequence[int]], program: ProgramRecord) -> list[DrawnEdge]:
+def edges_between(
+    parts: Sequence[Sequence[int]], program: ProgramRecord
+) -> list[DrawnEdge]:
     """Return the edges between parts, which are lists of nodes."""
     part_of = {node: i for i, part in enumerate(parts) for node in part}
     carried: Carried = {}
@@ -39,10 +41,10 @@ def between(parts: Sequence[Sequence[int]], program: ProgramRecord) -> list[Draw
                 start = end if maker is None else part_of.get(maker, end)
                 if start < end:
                     carried.setdefault((start, end), {})[value] = None
-    return laid_out(carried)
+    return edges_in_lanes(carried)
 
 
-def between_steps(
+def edges_between_steps(
     steps: Sequence[StepRecord], program: ProgramRecord, outer: bool
 ) -> list[DrawnEdge]:
     """Return the edges between steps, with arguments and results if `outer`.
@@ -64,7 +66,7 @@ def between_steps(
             readers |= dict.fromkeys(step.keys, i)
     for value in program.outputs if outer else ():
         _carry(carried, givers.get(value), len(steps) + 1, value)
-    return laid_out(carried)
+    return edges_in_lanes(carried)
 
 
 def _carry(carried: Carried, start: int | None, end: int, value: int) -> None:
@@ -72,7 +74,7 @@ def _carry(carried: Carried, start: int | None, end: int, value: int) -> None:
         carried.setdefault((start, end), {})[value] = None
 
 
-def laid_out(carried: Carried) -> list[DrawnEdge]:
+def edges_in_lanes(carried: Carried) -> list[DrawnEdge]:
     """Put edges into lanes."""
     long = sorted(pair for pair in carried if pair[1] - pair[0] > 1)
     lanes = dict(zip(long, _lanes(long), strict=True))

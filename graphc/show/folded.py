@@ -10,20 +10,20 @@ from graphc.show.columns import (
     steps_of,
     values_columns,
 )
-from graphc.show.edges import DrawnEdge, between, between_steps
+from graphc.show.edges import DrawnEdge, edges_between, edges_between_steps
 from graphc.show.folds import FoldedRow, rows_of, steps_within
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 
 MOST_PROGRAMS = 16  # the last ones
 MOST_NODES = 5000  # nodes of all programs together that a page holds
-FEWEST = 200  # nodes of each program, however many programs there are
+MOST_UNFOLDED = 200  # nodes of each program, however many programs there are
 MOST_IN_RUN = 200  # nodes of one run
 MOST_LINES = 2000  # lines of the user's, up to which all have their text
 MOST_SOURCE = 400_000  # letters of a program's source
 Json = Any
 
 
-def folded(picture: PictureRecord) -> Json:
+def page_data(picture: PictureRecord) -> Json:
     """Return the data of a page."""
     programs = picture.programs[-MOST_PROGRAMS:]
     left = len(picture.programs) - len(programs)
@@ -34,11 +34,11 @@ def folded(picture: PictureRecord) -> Json:
         "graphc": picture.graphc,
         "calls": picture.calls,
         "notes": [*picture.notes, *more],
-        "programs": [_Folded(program, share).data() for program in programs],
+        "programs": [_PageProgram(program, share).data() for program in programs],
     }
 
 
-class _Folded:
+class _PageProgram:
     """The data of one program, in which repeated blocks appear once.
 
     `share` is its part of the room on a page.
@@ -46,7 +46,7 @@ class _Folded:
 
     def __init__(self, program: ProgramRecord, share: float) -> None:
         self._program = program
-        self._most_nodes = max(int(MOST_NODES * share), FEWEST)
+        self._most_nodes = max(int(MOST_NODES * share), MOST_UNFOLDED)
         self._most_source = int(MOST_SOURCE * share)
         self._most_lines = int(MOST_LINES * share)
         self._listed: set[int] = set()
@@ -82,7 +82,7 @@ class _Folded:
         return {*steps, *checked, *nodes, *(r.line for r in one.rewrites)}
 
     def _steps(self, steps: Sequence[StepRecord], outer: bool = False) -> Json:
-        edges = between_steps(steps, self._program, outer)
+        edges = edges_between_steps(steps, self._program, outer)
         return {"steps": list(map(self._step, steps)), "edges": self._edges(edges)}
 
     def _step(self, step: StepRecord) -> Json:
@@ -118,14 +118,14 @@ class _Folded:
         return {
             "rows": listed,
             "more": sum(row.nodes for row in cut),
-            "edges": self._edges(between(parts, self._program)),
+            "edges": self._edges(edges_between(parts, self._program)),
         }
 
     def _row(self, row: FoldedRow) -> Json:
         """Return [how often, how many nodes in all, runs, edges between runs]."""
         parts = [run.nodes for run in row.runs]
         runs = [self._run(run.line, run.nodes) for run in row.runs]
-        edges = self._edges(between(parts, self._program)) if row.runs[1:] else []
+        edges = self._edges(edges_between(parts, self._program)) if row.runs[1:] else []
         return [row.count, row.nodes, runs, edges]
 
     def _run(self, line: int, nodes: Sequence[int]) -> Json:
@@ -135,7 +135,7 @@ class _Folded:
         self._left_out += len(nodes) - len(listed)
         for node in listed:
             self._list(node)
-        edges = between([[n] for n in listed], self._program)
+        edges = edges_between([[n] for n in listed], self._program)
         more = len(nodes) - len(listed)
         return [line, steps_of(listed), more, self._edges(edges)]
 

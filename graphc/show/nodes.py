@@ -57,8 +57,9 @@ class Nodes:
         while stack:
             node = stack[-1]
             self.enter(node)
-            inner = [body.nodes for body in bodies_of(node)] if _nests(node) else []
-            waiting = [n for body in inner for n in _missing(self.nodes, body)]
+            bodies = bodies_of(node) if _has_bodies(node) else ()
+            inner = [body.nodes for body in bodies]
+            waiting = [n for body in inner for n in _unrecorded(self.nodes, body)]
             if waiting:
                 stack += waiting
                 continue
@@ -69,7 +70,7 @@ class Nodes:
 
     def enter(self, node: Node) -> None:
         """Record the sizes that belong to the graphs inside of a node."""
-        for call in node.primitive.body_calls(node) if _nests(node) else ():
+        for call in node.primitive.body_calls(node) if _has_bodies(node) else ():
             self.tables.enter(call)
 
     def _places(self, nodes: Iterable[Node]) -> Iterator[int]:
@@ -103,11 +104,11 @@ def op_name(node: Node) -> str:
     return node.primitive.name.strip("_")
 
 
-def _nests(node: Node) -> bool:
+def _has_bodies(node: Node) -> bool:
     return node.primitive.may_have_bodies
 
 
-def _missing(table: Table[NodeRecord], nodes: Iterable[Node]) -> list[Node]:
+def _unrecorded(table: Table[NodeRecord], nodes: Iterable[Node]) -> list[Node]:
     """Return the nodes that have no record yet, the last one first."""
     unrecorded = [n for n in nodes if not n.primitive.inline and table.find(n) is None]
     return unrecorded[::-1]

@@ -13,7 +13,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from graphc.show.folded import folded
+from graphc.show.folded import page_data
 from graphc.show.folds import steps_within
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 
@@ -58,7 +58,7 @@ def _asset(name: str) -> str:
 
 def page(picture: PictureRecord) -> str:
     """Write the page of a picture."""
-    plain = json.dumps(folded(picture), separators=(",", ":")).encode()
+    plain = json.dumps(page_data(picture), separators=(",", ":")).encode()
     return _PAGE.format(
         policy=_POLICY,
         title=escape(picture.title),

@@ -43,9 +43,9 @@ class Showing:
             text = picture.to_svg()
         else:
             text = picture.to_json() if kind == ".json" else picture.to_html()
-        target = _temporary() if path is None else Path(path).absolute()
+        target = _temporary_file() if path is None else Path(path).absolute()
         target.write_text(text, encoding="utf-8")
-        shown = open and kind.startswith(".htm") and _opened(target)
+        shown = open and kind.startswith(".htm") and _open_in_browser(target)
         if not shown:
             print(f"the plan is in {target if path is None else path}")
         return target
@@ -55,13 +55,13 @@ class Showing:
         return self._picture().notebook_html()
 
 
-def _temporary() -> Path:
+def _temporary_file() -> Path:
     descriptor, name = tempfile.mkstemp(prefix="graphc-plan-", suffix=".html")
     os.close(descriptor)
     return Path(name)
 
 
-def _opened(target: Path) -> bool:
+def _open_in_browser(target: Path) -> bool:
     """Open a page in a browser, and tell whether that worked.
 
     A browser that runs in the terminal is not tried, since it would take the terminal

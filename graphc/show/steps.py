@@ -35,7 +35,7 @@ def nodes_of(plan: Plan) -> list[Node]:
     return nodes
 
 
-def _on_devices(plan: Plan, segment: Segment) -> str:
+def _device_memory(plan: Plan, segment: Segment) -> str:
     """Say how many bytes of a segment each device holds, if there is a mesh."""
     if plan.layout is None:
         return ""
@@ -106,7 +106,7 @@ class Steps:
             step.index,
             self._symbols(step.keys),
             self._symbols(step.statics),
-            text=_on_devices(plan, step),
+            text=_device_memory(plan, step),
         )
 
     def _symbols(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:

@@ -117,7 +117,7 @@ def test_a_function_without_a_plan_is_called_at_the_sizes(
 
 
 def test_results_that_differ_are_a_failed_check(capsys, model, monkeypatch):
-    monkeypatch.setattr("graphc.command.bench._agree", lambda a, b: False)
+    monkeypatch.setattr("graphc.command.bench._are_equal", lambda a, b: False)
     code, out, _ = run(capsys, "bench", f"{model}:loss", "--sizes", "n=4")
     assert code == 1 and "RESULTS DIFFER" in out
 

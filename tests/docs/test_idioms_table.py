@@ -9,8 +9,8 @@ def test_each_idiom_gives_what_it_gives_at_true_sizes():
     rng = np.random.default_rng(0)
     for texts in idioms.GROUPS.values():
         for text in texts:
-            padded, _ = idioms.compiled(text, dims="pad", backend="numpy")
-            exact, _ = idioms.compiled(text, dims="specialize", backend="numpy")
+            padded, _ = idioms.compile_idiom(text, dims="pad", backend="numpy")
+            exact, _ = idioms.compile_idiom(text, dims="specialize", backend="numpy")
             for n in (9, 20):
                 shapes = (n,), (n, 8), (n, n)
                 given = [*map(rng.normal, (0, 0, 0), (1, 1, 1), shapes), 4]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.checking.compare import same_bits
+from graphc.checking.compare import are_identical
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, default, everything, none, p, rewritten, v
@@ -95,7 +95,7 @@ def agree(program, old, new, where, exact=False):
         at = f"{where}, {program.ends[i]}, of {program.steps}"
         assert a.dtype == b.dtype and a.shape == b.shape, at
         if exact:
-            assert same_bits(a, b), f"{at}: {a} {b}"
+            assert are_identical(a, b), f"{at}: {a} {b}"
         else:
             limits = tolerance(known)
             np.testing.assert_allclose(b, a, **limits, equal_nan=True, err_msg=at)

@@ -12,7 +12,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.checking.compare import close
+from graphc.checking.compare import are_close
 from graphc.ir.graph.nodes import Value
 from graphc.rewrites import Rules, everything, none
 from tests.rewriting.near import changed
@@ -129,7 +129,7 @@ def check(code):
             assert (found is None) == (expected is None), (code, sizes)
             if found is not None:
                 unit = UNITS[expected.dtype.itemsize]
-                same = close(expected, found, unit, finite=finite)
+                same = are_close(expected, found, unit, finite=finite)
                 assert same, (code, sizes, expected, found)
     return True
 
