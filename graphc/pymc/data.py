@@ -25,7 +25,7 @@ class ModelData:
         """The data that `outputs` depend on besides `inputs`."""
         return cls(tuple(shared_variables(outputs, inputs)))
 
-    def now(self) -> list[Any]:
+    def current_values(self) -> list[Any]:
         """The current values, not copied."""
         return [store[0] for store in self.stores]
 
@@ -34,13 +34,13 @@ class ModelData:
         """The lists in which PyTensor keeps the values, each as the only element."""
         return [v.container.storage for v in self.variables]
 
-    def copied(self) -> list[Any]:
+    def current_copies(self) -> list[Any]:
         """Copies of the current values, independent of changes to the arrays."""
-        return [np.array(v) for v in self.now()]
+        return [np.array(v) for v in self.current_values()]
 
     def with_named(self, updates: Mapping[str, object]) -> list[object]:
         """The current values, except for those that `updates` gives by name."""
-        pairs = zip(self.variables, self.now(), strict=True)
+        pairs = zip(self.variables, self.current_values(), strict=True)
         return [
             np.asarray(updates[v.name], v.dtype) if v.name in updates else value
             for v, value in pairs
@@ -117,7 +117,7 @@ class SeenData:
         """The values at that moment."""
         return [part.value for part in self.parts]
 
-    def is_still(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether the data are the same objects, with the same contents."""
         for store, value, array, contents in self.parts:
             # A bytearray compares with the memory of another object without copying it.

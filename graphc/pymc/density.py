@@ -38,13 +38,13 @@ DensityCall = Callable[[Any], ValueAndSlope]
 
 @dataclass(frozen=True)
 class DensityProgram:
-    """A compiled density; `takes` are the places of its data among those of the model.
+    """A compiled density; its data are at `data_places` among those of the model.
 
     If it is `joined`, its result is one array: the density, and then its gradient.
     """
 
     function: Function
-    takes: tuple[int, ...]
+    data_places: tuple[int, ...]
     joined: bool
 
     def on_numpy(
@@ -59,7 +59,7 @@ class DensityProgram:
 
     def data(self, values: Sequence[object]) -> list[Any]:
         """The data that the function takes, where it reads them at the least cost."""
-        chosen = [values[i] for i in self.takes]
+        chosen = [values[i] for i in self.data_places]
         if self.function.backend != "jax" or not self.joined:
             return chosen
         jax = import_module("jax")
@@ -114,11 +114,11 @@ class LogDensity:
         if on_jax:
             _run_synchronously()
         if on_jax and not any(name in options for name in SIZE_OPTIONS):
-            self._fixed = FixedSizes.of(self._data.now())
-        self._program = self._made(self._fixed)
+            self._fixed = FixedSizes.of(self._data.current_values())
+        self._program = self._make_program(self._fixed)
         self._checked: tuple[DensityProgram, DensityProgram] | None = None
 
-    def _made(self, sizes: FixedSizes | None) -> DensityProgram:
+    def _make_program(self, sizes: FixedSizes | None) -> DensityProgram:
         """Make the program for some sizes, or for all if `sizes` is None."""
         vector, density = self._free.vector, self._density
         if sizes is not None:
@@ -126,14 +126,14 @@ class LogDensity:
         rewrite = mode().including(OUT_OF_BOUNDS).optimizer.rewrite
         graph = value_and_grad(density, vector, [vector], rewrite)
         places = {v: i for i, v in enumerate(self._data.variables)}
-        taken = ModelData.of([density], [vector]).variables
+        variables = ModelData.of([density], [vector]).variables
         value, slope = graph.outputs
         joined = sizes is not None and value.dtype == slope.dtype
         if joined:
             both = gt.concatenate([gt.expand_dims(value, 0), slope])
             graph = Graph(graph.inputs, (both,), graph.input_names, ("both",))
         function = shared_function(graph, self._options, single=joined)
-        takes = tuple(places[v] for v in taken)
+        takes = tuple(places[v] for v in variables)
         return DensityProgram(function, takes, joined)
 
     def __getstate__(self) -> dict[str, object]:
@@ -155,7 +155,7 @@ class LogDensity:
     @property
     def function(self) -> Function:
         """The function of graphc that runs calls with the current data."""
-        self._follow(self._data.now())
+        self._match_sizes(self._data.current_values())
         return self._program.function
 
     @property
@@ -167,8 +167,8 @@ class LogDensity:
         """The log density and its gradient, with the current data of the model."""
         bound: BoundDensity | None = self.__dict__.get("_bound")
         try:
-            if bound is None or jax_is_lost() or not bound.seen.is_still():
-                return self._anew()(values)
+            if bound is None or jax_is_lost() or not bound.seen.is_unchanged():
+                return self._bind_current()(values)
             return bound.call(values)
         except CallError:
             self._require_vector(values)
@@ -190,21 +190,21 @@ class LogDensity:
             )
             raise CallError(text, "shape") from None
 
-    def _anew(self) -> DensityCall:
+    def _bind_current(self) -> DensityCall:
         """Bind the density to the current data; keep the result until they change."""
         if self._is_forked:  # `_bound` stays: JAX's arrays must not be freed there
-            return self.at(self._data.now())
-        self._follow(self._data.now())
+            return self.at(self._data.current_values())
+        self._match_sizes(self._data.current_values())
         seen = SeenData.of(self._data, copied=self._fixed is not None)
         self._bound = BoundDensity(seen, self.at(seen.values))
         return self._bound.call
 
     def at(self, values: Sequence[object]) -> DensityCall:
         """Bind the density to `values`, one for each variable of the data."""
-        self._follow(values)
-        program = self._in_child if self._is_forked else self._program
+        self._match_sizes(values)
+        program = self._numpy_in_child if self._is_forked else self._program
         call = program.call(program.data(values))
-        if not any(_may_be_indices(values[i]) for i in program.takes):
+        if not any(_may_be_indices(values[i]) for i in program.data_places):
             return call
         return self._checking_first(call, values)
 
@@ -242,19 +242,19 @@ class LogDensity:
         """Bind the density to the current data, except for those in `updates`."""
         return self.at(self._data.with_named(updates))
 
-    def _follow(self, values: Sequence[object]) -> None:
+    def _match_sizes(self, values: Sequence[object]) -> None:
         """Move to a program for all sizes if `values` do not have the fixed ones."""
         if self._fixed is not None and FixedSizes.of(values) != self._fixed:
             self._fixed = None
-            self._program = self._made(None)
-            self.__dict__.pop("_in_child", None)
+            self._program = self._make_program(None)
+            self.__dict__.pop("_numpy_in_child", None)
 
     @property
     def _is_forked(self) -> bool:
         return jax_is_lost() and self._program.function.backend == "jax"
 
     @cached_property
-    def _in_child(self) -> DensityProgram:
+    def _numpy_in_child(self) -> DensityProgram:
         """The program on NumPy, for a forked process in which JAX is lost."""
         warn_of_numpy()
         return self._program.on_numpy(self._options)
@@ -268,10 +268,10 @@ class LogDensity:
         more.
         """
         jax, dtype = import_module("jax"), self._free.vector.dtype
-        values = self._data.copied()
-        self._follow(values)
+        values = self._data.current_copies()
+        self._match_sizes(values)
         program = self._program
-        if any(_may_be_indices(values[i]) for i in program.takes):
+        if any(_may_be_indices(values[i]) for i in program.data_places):
             self._require_indices(values, self.initial)
         data = program.data(values)
 

@@ -32,9 +32,9 @@ class Expansion:
         self.names = [v.name for v in variables]
         outputs = self._free.of_vector(model.replace_rvs_by_values(variables))
         everything = ModelData.of(outputs, [self._free.vector])
-        outputs = FixedSizes.of(everything.now()).fixed(everything, outputs)
+        outputs = FixedSizes.of(everything.current_values()).fixed(everything, outputs)
         self._data = ModelData.of(outputs, [self._free.vector])
-        self._values = self._data.copied()
+        self._values = self._data.current_copies()
         rewrite = mode().optimizer.rewrite
         self._graph = convert(outputs, [self._free.vector], rewrite)
 

@@ -55,10 +55,10 @@ def _number(v: object) -> Value | None:
 def _(op: "Op", node: "Apply", x: Value) -> object:
     order = [a for a in op.new_order if a != "x"]
     dropped = [a for a in range(x.ndim) if a not in order]
-    left = [a for a in range(x.ndim) if a in order]
+    kept_axes = [a for a in range(x.ndim) if a in order]
     if dropped:
         x = gt.squeeze(x, tuple(dropped))
-    x = gt.transpose(x, [left.index(a) for a in order])
+    x = gt.transpose(x, [kept_axes.index(a) for a in order])
     new = [i for i, a in enumerate(op.new_order) if a == "x"]
     return gt.expand_dims(x, tuple(new)) if new else x
 

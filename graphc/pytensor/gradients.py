@@ -90,13 +90,13 @@ def _with_gradient(
 
 def ops_of(outputs: Sequence["Variable"]) -> Iterator[object]:
     """The Ops that variables depend on, including those of inner graphs."""
-    left = [node.op for node in io_toposort([], outputs)]
-    while left:
-        op = left.pop()
+    waiting = [node.op for node in io_toposort([], outputs)]
+    while waiting:
+        op = waiting.pop()
         yield op
-        left += [v for n in ("core_op", "scalar_op") if (v := getattr(op, n, None))]
+        waiting += [v for n in ("core_op", "scalar_op") if (v := getattr(op, n, None))]
         for graph in inner_graphs(op):
-            left += [node.op for node in graph.toposort()]
+            waiting += [node.op for node in graph.toposort()]
 
 
 def may_override_gradient(op: "Op") -> bool:

@@ -34,12 +34,13 @@ def inner_graphs(op: "Op") -> "list[FunctionGraph]":
 
 def has_choices(nodes: Iterable[Apply]) -> bool:
     """Whether some of the nodes have branches, or nodes of graphs inside them do."""
-    left = list(nodes)
-    while left:
-        node = left.pop()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
         if type(node.op).__name__ in ("IfElse", "LazyIfElse"):
             return True
-        left += [inner for graph in inner_graphs(node.op) for inner in graph.toposort()]
+        for graph in inner_graphs(node.op):
+            waiting += graph.toposort()
     return False
 
 

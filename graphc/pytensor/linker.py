@@ -99,7 +99,7 @@ class StepsProgram:
         """Return a function that runs the steps, at the least cost if there is one."""
         step = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(step, Compiled) or set(self._outputs) - set(step.outputs):
-            return self._in_steps
+            return self._run_steps
         choose_inputs = _getter(
             [self._inputs.index(v) for v in step.inputs], self._inputs
         )
@@ -116,7 +116,7 @@ class StepsProgram:
 
         return run
 
-    def _in_steps(self, inputs: Sequence[ConcreteArray]) -> list[object]:
+    def _run_steps(self, inputs: Sequence[ConcreteArray]) -> list[object]:
         stored = {**self._constants, **dict(zip(self._inputs, inputs, strict=True))}
         for step in self.steps:
             step.run(stored)

@@ -43,14 +43,14 @@ class _Carry:
 
     def like(self, values: Sequence[Value]) -> "_Carry":
         """The same state with other values, given in the order of `flat`."""
-        left = iter(values)
-        windows = [_take_next(left, len(one)) for one in self.windows]
-        recent = [_take_next(left, len(one)) for one in self.recent]
-        return _Carry(windows, recent, list(left))
+        remaining = iter(values)
+        windows = [_take_next(remaining, len(one)) for one in self.windows]
+        recent = [_take_next(remaining, len(one)) for one in self.recent]
+        return _Carry(windows, recent, list(remaining))
 
 
-def _take_next(left: Iterator[Value], count: int) -> list[Value]:
-    return list(islice(left, count))
+def _take_next(remaining: Iterator[Value], count: int) -> list[Value]:
+    return list(islice(remaining, count))
 
 
 @rule("Scan")
@@ -98,8 +98,8 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     until = (lambda _, results_of_step: results_of_step[-1]) if info.as_while else None
     ends, stacked = gt.scan(body, first.flat(), rows, length=steps, until=until)
     last = first.like(ends)
-    left = zip(buffers, stacked, last.windows, strict=False)
-    written = [_joined_buffer(b, trace, window, steps) for b, trace, window in left]
+    parts = zip(buffers, stacked, last.windows, strict=False)
+    written = [_joined_buffer(b, trace, window, steps) for b, trace, window in parts]
     stacked = stacked[len(buffers) :]
     traces = [
         _buffer(values, trace, b.shape[0], steps)

@@ -66,7 +66,7 @@ class Compiled:
         return Compiled.of(*parts, numpy_options(self.options), self.chooses)
 
     @cached_property
-    def _of_branches(self) -> "Compiled":
+    def _compiled_by_branch(self) -> "Compiled":
         return self.on_numpy()
 
     def __call__(self, *arguments: object) -> Sequence[ConcreteArray]:
@@ -76,10 +76,10 @@ class Compiled:
         except CallError as error:
             if not self.chooses or self.function.backend == "numpy":
                 raise
-            return self._by_branch(arguments, error)
+            return self._run_by_branch(arguments, error)
         return results
 
-    def _by_branch(
+    def _run_by_branch(
         self, arguments: Sequence[object], error: CallError
     ) -> Sequence[ConcreteArray]:
         """Compute the outputs on NumPy, where sizes must fit only in branches taken.
@@ -88,7 +88,7 @@ class Compiled:
         there sizes must fit in all of them.
         """
         try:
-            return self._of_branches(*arguments)
+            return self._compiled_by_branch(*arguments)
         except GraphError:
             raise error from None
 

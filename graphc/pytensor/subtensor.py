@@ -23,15 +23,15 @@ def index_of(op: "Op", inputs: Sequence[object]) -> IndexEntries:
     pattern = getattr(op, "idx_list", None)
     if pattern is None:
         return tuple(inputs)
-    left = iter(inputs)
-    return tuple(_index_entry(entry, left) for entry in pattern)
+    remaining = iter(inputs)
+    return tuple(_index_entry(entry, remaining) for entry in pattern)
 
 
-def _index_entry(entry: object, left: Iterator[object]) -> object:
+def _index_entry(entry: object, remaining: Iterator[object]) -> object:
     if isinstance(entry, slice):
         parts = (entry.start, entry.stop, entry.step)
-        return slice(*[None if p is None else next(left) for p in parts])
-    return next(left)
+        return slice(*[None if p is None else next(remaining) for p in parts])
+    return next(remaining)
 
 
 @rule("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
