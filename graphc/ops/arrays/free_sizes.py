@@ -44,8 +44,8 @@ def with_free_sizes(value: Value, new_shape: Shape) -> tuple[Value, Shape]:
         rows = maximum(1, row_size)
         shape = shape_text(value.type.shape)
         reason = f"the sizes beside -1 do not divide the elements of {shape}"
-        left = free[i] * (total % rows)
-        value = F._at_most(left, 0, reason, value, "reshape", "divisibility")
+        remainder = free[i] * (total % rows)
+        value = F._at_most(remainder, 0, reason, value, "reshape", "divisibility")
         n, others = size_value(new_shape[i]), size_value(total // rows)
         sizes[i] = as_size(F.where(F.equal(n, -1), others, n))
     return value, tuple(sizes)

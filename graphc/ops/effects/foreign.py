@@ -27,7 +27,7 @@ class ForeignFunction(ABC):
     ranks: tuple[int, ...]
 
     @property
-    def by_element(self) -> bool:
+    def is_elementwise(self) -> bool:
         """Whether each element depends only on those at its place, and on no size."""
         return False
 
@@ -106,7 +106,7 @@ def _(
     sizes: tuple[Size, ...],
     asking: Text,
 ) -> Rebuilt:
-    if not function.content.by_element:
+    if not function.content.is_elementwise:
         raise NotPadded("it runs at true sizes")
     stored = [pad.stored(n) for n in shapes]
     return foreign(function.content, [v.value for v in values], [stored], sizes)[0]

@@ -56,11 +56,11 @@ class HostCall:
         If sizes vary, the last array holds them.
         """
         arrays = [*map(np.asarray, arrays)]
-        sizes = arrays.pop().tolist() if self._vary else []
+        sizes = arrays.pop().tolist() if self._has_varying_sizes else []
         pairs = zip(arrays, self.taken, strict=True)
         cut = [_cut_to(x, _true_shape(x.shape, places, sizes)) for x, places in pairs]
         results = [*map(np.asarray, self.function.call(*cut))]
-        stored = self._apart(shapes)
+        stored = self._split_shapes(shapes)
         parts = zip(results, stored, self.results, strict=True)
         return [_pad_to(x, to, _true_shape(to, at, sizes)) for x, to, at in parts]
 
@@ -71,7 +71,7 @@ class HostCall:
         def called(*arrays: NDArray) -> list[NDArray]:
             return self.on_host(shapes, arrays)
 
-        pairs = zip(self._apart(shapes), self.function.dtypes, strict=True)
+        pairs = zip(self._split_shapes(shapes), self.function.dtypes, strict=True)
         make: Any = jax.ShapeDtypeStruct
         structs = [make(shape, dtype) for shape, dtype in pairs]
         if self.function.acts:
@@ -81,11 +81,11 @@ class HostCall:
         return list(call(called, structs, *arrays, vmap_method="sequential"))
 
     @property
-    def _vary(self) -> bool:
+    def _has_varying_sizes(self) -> bool:
         places = [place for axes in (*self.taken, *self.results) for place in axes]
         return any(place is not None for place in places)
 
-    def _apart(self, shapes: Sequence[int]) -> list[tuple[int, ...]]:
+    def _split_shapes(self, shapes: Sequence[int]) -> list[tuple[int, ...]]:
         remaining = iter(shapes)
         return [tuple(next(remaining) for _ in places) for places in self.results]
 

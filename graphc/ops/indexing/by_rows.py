@@ -86,9 +86,9 @@ def _row(node: Node, axis: int, rows: list[Value]) -> Node | None:
     along = gather_axes(node, axis) if node.primitive is not OP.scatter else [axis]
     assert along is not None and along[0] is not None
     counted = along[0]
-    left = tuple([a - (a > counted) for a in axes if a != counted])
+    row_axes = tuple([a - (a > counted) for a in axes if a != counted])
     bounds = tuple([b for a, b in zip(axes, inside, strict=True) if a != counted])
-    params = {**node.params, "axes": left, "inside": bounds}
+    params = {**node.params, "axes": row_axes, "inside": bounds}
     row: Value = node.primitive(*rows, **params)
     shape = node.outputs[0].type.shape
     return row.node if row.type.shape == shape[:axis] + shape[axis + 1 :] else None

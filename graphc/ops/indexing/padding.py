@@ -337,8 +337,8 @@ def _spread_update(
     """
     by = _step(pad, item[3])
     at, direction = pad.positions(n), _direction(item[3]) or F.sign(by)
-    ahead, left = at - _first_place(pad, item, n), _end_place(pad, item, n) - at
-    inside = F.logical_and(ahead * direction >= 0, left * direction > 0)
+    ahead, remaining = at - _first_place(pad, item, n), _end_place(pad, item, n) - at
+    inside = F.logical_and(ahead * direction >= 0, remaining * direction > 0)
     if not isinstance(by, int) or abs(by) > 1:  # fmod is the faster half of a division
         inside = F.logical_and(inside, F.equal(F.fmod(ahead, by), 0))
     if not same_size(update.type.shape[axis], 1):

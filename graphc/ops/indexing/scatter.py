@@ -175,7 +175,7 @@ def _(
 ) -> tuple[Value | None, ...]:
     written = _ScatterSite(x, v, indices, axes, inside)
     gradients = _SCATTERED[how](written, g)
-    share = F.where(written.counts(), gradients[1], F.zeros_like(gradients[1]))
+    share = F.where(written.inside_mask(), gradients[1], F.zeros_like(gradients[1]))
     return gradients[0], summed_to(share, v.type.shape), *[None] * len(indices)
 
 
@@ -204,7 +204,7 @@ class _ScatterSite:
         params = {"axes": self.axes, "how": how, "inside": self.inside}
         return _scatter(x, new, *self.indices, **params)
 
-    def counts(self) -> Value:
+    def inside_mask(self) -> Value:
         """Whether each update lies within `x`."""
         whole = as_value(np.True_)
         for i, axis, known in zip(self.indices, self.axes, self.inside, strict=True):
@@ -216,17 +216,17 @@ class _ScatterSite:
         fitted = F.expand_dims(whole, tuple(range(-behind, 0))) if behind else whole
         return F.broadcast_to(fitted, self.shape)
 
-    def once(self) -> bool:
+    def is_distinct(self) -> bool:
         """Whether it is known that no element is written twice."""
         sizes = [self.x.type.shape[a] for a in self.axes]
         return is_without_repeats(self.indices, sizes)
 
-    def winners(self) -> Value | None:
+    def lasting_updates(self) -> Value | None:
         """Whether each update stays if several set one element; None if all stay.
 
         To find out, the numbers of the updates are set in the same way.
         """
-        if self.once():
+        if self.is_distinct():
             return None
         numbers = F.reshape(F.arange(size_value(product(self.shape))), self.shape)
         blank = F.zeros(self.x.type.shape, numbers.dtype)
@@ -237,7 +237,7 @@ IndexPair = tuple[Value, Value]
 
 
 def _vjp_set(written: _ScatterSite, g: Value) -> IndexPair:
-    share, won = written.read(g), written.winners()
+    share, won = written.read(g), written.lasting_updates()
     if won is not None:
         share = F.where(won, share, F.zeros_like(share))
     return written.write(g, 0, "set"), share
@@ -249,7 +249,7 @@ def _vjp_add(written: _ScatterSite, g: Value) -> IndexPair:
 
 def _vjp_multiply(written: _ScatterSite, g: Value) -> IndexPair:
     share = written.read(g) * written.read(written.x)
-    share = share if written.once() else share * _other_factors(written)
+    share = share if written.is_distinct() else share * _other_factors(written)
     return written.write(g, written.v, "multiply"), share
 
 
@@ -257,7 +257,7 @@ def _other_factors(written: _ScatterSite) -> Value:
     """For each update, the product of the other updates of the same element."""
     x = written.x
     numbers = F.reshape(F.arange(x.size), x.shape)
-    target = F.where(written.counts(), written.read(numbers), x.size)
+    target = F.where(written.inside_mask(), written.read(numbers), x.size)
     others = F._product_of_others(F.ravel(written.v), F.ravel(target))
     return F.reshape(others, written.shape)
 
@@ -267,7 +267,7 @@ def _vjp_extreme(how: str) -> Callable[[_ScatterSite, Value], IndexPair]:
 
     def rule(written: _ScatterSite, g: Value) -> IndexPair:
         x, v = written.x, written.v
-        if written.once():
+        if written.is_distinct():
             old, share = written.read(x), written.read(g)
             share_of_old, shown = _split_cotangent(how, share, old, v)
             return written.write(g, share_of_old, "set"), shown

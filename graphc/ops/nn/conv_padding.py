@@ -68,8 +68,8 @@ def _in_groups(pad: Padding, x: Value, kernel: PaddedValue, groups: Size) -> Val
     within = place % capacity
     rows = read_at(x, 1, place // capacity * share + within)
     mask = F.expand_dims(within < share, tuple(range(1, x.type.rank - 1)))
-    held: Value = F.where(mask, rows, 0)
-    return held
+    group_rows: Value = F.where(mask, rows, 0)
+    return group_rows
 
 
 def _has_few_points(
@@ -109,8 +109,8 @@ def _convolve_points(
         alone[name] = (*params[name][:at], n, *params[name][at + 1 :])
     results = []
     for part, inside in _covered_parts(pad, operands[0], values, axis, params):
-        held = counts if inside is None else counts & inside
-        mask = F.expand_dims(held, tuple(range(1, value.type.rank - axis)))
+        is_counted = counts if inside is None else counts & inside
+        mask = F.expand_dims(is_counted, tuple(range(1, value.type.rank - axis)))
         part = F.where(mask, part, 0)
         results.append(
             _convolve_points(pad, operands, (part, weights), axes[1:], alone)

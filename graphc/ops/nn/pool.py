@@ -398,11 +398,11 @@ def _numbered(
     pad: Padding, points: Sequence[Value], shape: Sequence[Size]
 ) -> tuple[Value, Value]:
     """Return the flat positions of `points`, and whether they are true elements."""
-    number, held = cast(as_value(0), INT64), as_value(True)
+    number, inside = cast(as_value(0), INT64), as_value(True)
     for at, n in zip(points, shape, strict=True):
         number = number * _length(pad, n) + at
-        held = F.logical_and(held, F.logical_and(at >= 0, at < _length(pad, n)))
-    return number, held
+        inside = F.logical_and(inside, F.logical_and(at >= 0, at < _length(pad, n)))
+    return number, inside
 
 
 def _first_points(

@@ -41,11 +41,11 @@ class Noise:
         if number is not None:
             key = from_keys(PRIMITIVES["random_split"], key, shape=(2,))[..., number, :]
         primitive = PRIMITIVES[f"random_{name}"]
-        return self.lined_up(
+        return self._aligned(
             from_keys(primitive, key, shape=self._shape, dtype=self._dtype)
         )
 
-    def lined_up(self, drawn: Value) -> Value:
+    def _aligned(self, drawn: Value) -> Value:
         """Insert into the draws the new axes that the keys do not have."""
         return F.expand_dims(drawn, self._missing) if self._missing else drawn
 
@@ -59,7 +59,7 @@ class Parameter:
         self._axes = (*missing, *range(depth, depth + rank - example_rank))
         self.value: Value = F.expand_dims(x, self._axes) if self._axes else x
 
-    def counted(self, g: Value) -> Value:
+    def summed(self, g: Value) -> Value:
         """Sum the cotangents of the elements of the result to that of the input."""
         total = summed_to(g, self.value.type.shape)
         return F.squeeze(total, self._axes) if self._axes else total
@@ -91,7 +91,7 @@ def pathwise(primitive: Primitive, slopes: Slopes) -> None:
         noise = Noise(key, each, shape, dtype)
         derivatives = slopes(noise, x, *(p.value for p in parts))
         return None, *(
-            p.counted(g * s) for p, s in zip(parts, derivatives, strict=True)
+            p.summed(g * s) for p, s in zip(parts, derivatives, strict=True)
         )
 
 
@@ -234,10 +234,10 @@ def normal_vectors_rule(
     centre = Parameter(mean, 1, each, len(shape) + 1)
     spread = Parameter(cov, 2, each, len(shape) + 2)
     z = Noise(key, each, (*shape, mean.type.shape[-1]), dtype)("normal")
-    of_factor = spread.counted(F.expand_dims(g, -1) * F.expand_dims(z, -2))
+    of_factor = spread.summed(F.expand_dims(g, -1) * F.expand_dims(z, -2))
     rule = GRADIENTS.find(PRIMITIVES["cholesky"])
     assert rule is not None
     even = 0.5 * (cov + F.swapaxes(cov, -1, -2))
     (of_cov,) = rule(F.tril(of_factor), even)
     assert of_cov is not None
-    return None, centre.counted(g), 0.5 * (of_cov + F.swapaxes(of_cov, -1, -2))
+    return None, centre.summed(g), 0.5 * (of_cov + F.swapaxes(of_cov, -1, -2))

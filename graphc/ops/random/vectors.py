@@ -204,8 +204,8 @@ def wishart(
     d = matrix.shape[-1]
     sizes = drawn_shape(name, () if shape is None else shape)
     keys = F.random.split(as_key(key, name))
-    left = freedom - F.astype(F.arange(d), to)
-    roots = F.sqrt(F.random.chisquare(keys[0], left, (*sizes, d), to))
+    remaining = freedom - F.astype(F.arange(d), to)
+    roots = F.sqrt(F.random.chisquare(keys[0], remaining, (*sizes, d), to))
     below = F.tril(F.random.normal(keys[1], (*sizes, d, d), to), -1)
     factor = below + F.expand_dims(roots, -1) * F.eye(d, dtype=to)
     factor = F.matmul(F.linalg.cholesky(matrix), factor)

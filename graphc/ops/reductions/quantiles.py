@@ -166,11 +166,15 @@ def _interpolate(a: Value, b: Value, share: Value) -> Value:
 
 
 def _with_result_axes(
-    values: Value, bad: Value | None, axes: tuple[int, ...], rank: int, keepdims: bool
+    values: Value,
+    nan_rows: Value | None,
+    axes: tuple[int, ...],
+    rank: int,
+    keepdims: bool,
 ) -> Value:
     """Put NaN in bad rows, the axes of q first, and the reduced axes back if asked."""
-    if bad is not None:
-        values = F.where(_append_axes(bad, rank), np.nan, values)
+    if nan_rows is not None:
+        values = F.where(_append_axes(nan_rows, rank), np.nan, values)
     front = tuple(range(rank))
     values = F.moveaxis(values, tuple(range(-rank, 0)), front) if rank else values
     return F.expand_dims(values, tuple(a + rank for a in axes)) if keepdims else values
@@ -220,8 +224,8 @@ def _quantile(
             value, q, method, ordered.shape[-1],
             lambda i: F._gather(ordered, strong(i), axes=(last,), inside=(True,)),
         )
-    bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
-    return _with_result_axes(quantiles, bad, axes, q.type.rank, keepdims)
+    nan_rows = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
+    return _with_result_axes(quantiles, nan_rows, axes, q.type.rank, keepdims)
 
 
 def _weights(
@@ -273,8 +277,8 @@ def median(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> V
     n = rows.shape[-1]
     low, high = F.maximum(n - 1, 0) // 2, n // 2
     medians = _middle_mean(F.sort(rows), low, high)
-    bad = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
-    return _with_result_axes(medians, bad, axes, 0, keepdims)
+    nan_rows = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
+    return _with_result_axes(medians, nan_rows, axes, 0, keepdims)
 
 
 def _nan_rows(

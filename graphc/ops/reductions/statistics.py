@@ -26,14 +26,14 @@ def weights_of(
     named_axes = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
     normal_axes(named_axes, rank, name)
     axes = [int(a) % rank for a in named_axes]
-    turned = tuple(value.type.shape[a] for a in axes)
-    if share.type.rank == rank and not _is_of_shape(share, value, turned):
+    axes_shape = tuple(value.type.shape[a] for a in axes)
+    if share.type.rank == rank and not _is_of_shape(share, value, axes_shape):
         return F.specify_shape(share, value.type.shape)
     if not axes or share.type.rank != len(axes):
         got = f"{value.type} with weights {share.type}"
         hint = "name the axes that the weights belong to"
         raise graph_error("the shapes differ", op=name, got=got, hint=hint)
-    share = F.specify_shape(share, turned)
+    share = F.specify_shape(share, axes_shape)
     ordered = F.transpose(share, np.argsort(axes).tolist())
     others = tuple(a for a in range(value.type.rank) if a not in axes)
     return F.expand_dims(ordered, others) if others else ordered

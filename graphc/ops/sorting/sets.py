@@ -192,10 +192,10 @@ def isin(
     """
     a, b = promoted(element, F.ravel(test_elements))
     if b.dtype.kind == "c" or _is_small(b.type.shape[0]):
-        held = F.any(F.equal(F.expand_dims(a, -1), b), axis=-1)
+        found = F.any(F.equal(F.expand_dims(a, -1), b), axis=-1)
     else:
-        held = _is_found(a, F.sort(b))
-    return F.logical_not(held) if invert else held
+        found = _is_found(a, F.sort(b))
+    return F.logical_not(found) if invert else found
 
 
 def _is_small(size: Size) -> bool:
@@ -208,10 +208,10 @@ def _is_found(x: Value, table: Value) -> Value:
     if x.dtype == BOOL:
         x, table = cast(x, INT64), cast(table, INT64)
     first = F.searchsorted(table, x, side="left")
-    held = F.searchsorted(table, x, side="right") > first
+    found = F.searchsorted(table, x, side="right") > first
     if not is_float(x.dtype):
-        return held
-    return F.logical_and(held, F.logical_not(F.isnan(x)))
+        return found
+    return F.logical_and(found, F.logical_not(F.isnan(x)))
 
 
 def _vectors(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:

@@ -141,7 +141,7 @@ class EquationAt(JaxFunction):
     wide: bool = field(compare=False)  # whether x64 is on where it was traced
 
     @property
-    def by_element(self) -> bool:
+    def is_elementwise(self) -> bool:
         """Whether the primitive is one of those that work element by element."""
         return self.name in _BY_ELEMENT
 

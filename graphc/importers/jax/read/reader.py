@@ -193,7 +193,7 @@ class Reader:
         function = self.origin.make_function(eqn, types)
         if not types:
             return []  # has no effects either, so does nothing
-        names = () if function.by_element else self.origin.names
+        names = () if function.is_elementwise else self.origin.names
         sizes = [self.sizes.named(name) for name in names]
         with standing_at(place):
             results = foreign(function, inputs, [t.shape for t in types], sizes)
