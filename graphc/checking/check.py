@@ -225,7 +225,7 @@ class _Search:
 
     def attempt(self, c: Chance) -> None:
         """Make one graph in which the rule fires, and compare both sides."""
-        sample, after = self._fired(c)
+        sample, after = self._make_match(c)
         before = sample.value
         compared = [before], [after]
         if self.stage.gradient:
@@ -238,7 +238,7 @@ class _Search:
         }
         self._compare(_Trial(sample, (before, after), compared, arguments))
 
-    def _fired(self, c: Chance) -> tuple[Sample, Value]:
+    def _make_match(self, c: Chance) -> tuple[Sample, Value]:
         """Make a graph in which the rule fires; return it and its rewritten output."""
         for _ in range(TRIES):
             try:
@@ -304,19 +304,19 @@ class _Search:
         before, after = trial.compared
         self.report.values += not self.stage.gradient
         self.report.gradients += self.stage.gradient
-        results = self._tried(trial, [*before, *after])
+        results = self._results_of(trial, [*before, *after])
         if results is None:
-            if self._tried(trial, [trial.sample.value, *before]) is None:
+            if self._results_of(trial, [trial.sample.value, *before]) is None:
                 self.report.values -= not self.stage.gradient
-                self._need_error(trial)
+                self._require_error(trial)
                 reject()  # arguments that do not fit the graph as it was
-            raise Counterexample(self._raised(trial, after))
+            raise Counterexample(self._error_parts(trial, after))
         pairs = zip(results[: len(before)], results[len(before) :], strict=True)
         for i, (old, new) in enumerate(pairs):
-            if not self._same(old, new, trial.unit):
-                raise Counterexample(self._differs(trial, i, old, new))
+            if not self._are_same(old, new, trial.unit):
+                raise Counterexample(self._difference_parts(trial, i, old, new))
 
-    def _need_error(self, trial: _Trial) -> None:
+    def _require_error(self, trial: _Trial) -> None:
         """Raise a Counterexample if only the old graph refuses the arguments."""
         before, after = trial.sides
         try:
@@ -327,7 +327,7 @@ class _Search:
             return  # an error of NumPy, say
         else:
             return
-        new = self._tried(trial, [after])
+        new = self._results_of(trial, [after])
         if new is not None:
             parts = {
                 "problem": f"the result of the rule {self.rule.name} raises no error",
@@ -337,12 +337,12 @@ class _Search:
             }
             raise Counterexample(parts)
 
-    def _same(self, old: NDArray, new: NDArray, unit: float) -> bool:
+    def _are_same(self, old: NDArray, new: NDArray, unit: float) -> bool:
         if self.rule.exact and not self.stage.gradient:
             return are_identical(old, new)
         return are_close(old, new, unit, finite=self.stage.gradient)
 
-    def _tried(self, trial: _Trial, outputs: list[Value]) -> list[NDArray] | None:
+    def _results_of(self, trial: _Trial, outputs: list[Value]) -> list[NDArray] | None:
         """The outputs of a graph; None if it raises."""
         try:
             return self._run(trial, outputs)
@@ -362,7 +362,7 @@ class _Search:
         arguments = map(xp.asarray, trial.arguments.values())
         return [np.asarray(result) for result in compiled(*arguments)]
 
-    def _raised(self, trial: _Trial, after: list[Value]) -> dict[str, str]:
+    def _error_parts(self, trial: _Trial, after: list[Value]) -> dict[str, str]:
         try:
             self._run(trial, after)
             error = "it cannot be computed together with the original graph"
@@ -375,7 +375,7 @@ class _Search:
             "arguments": _arguments(trial),
         }
 
-    def _differs(
+    def _difference_parts(
         self, trial: _Trial, i: int, old: NDArray, new: NDArray
     ) -> dict[str, str]:
         what = "the value"

@@ -39,8 +39,8 @@ def are_close(x: NDArray, y: NDArray, unit: float, *, finite: bool = False) -> b
         scale = max(1.0, float(np.abs(a[np.isfinite(a)]).max(initial=0)))
         near = np.abs(a - b) <= ROUNDINGS * unit * scale
         same = (a == b) | (np.isnan(a) & np.isnan(b))
-    good = np.where(np.isfinite(a), near, finite | same)
-    return bool(good.all())
+    agreeing = np.where(np.isfinite(a), near, finite | same)
+    return bool(agreeing.all())
 
 
 def coarsest_unit(dtypes: Iterable[DType]) -> float:

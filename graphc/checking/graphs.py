@@ -93,8 +93,8 @@ def _result_of_pattern(c: Chance, pattern: Traced) -> Sample:
     common = sizes.of(alike) if c.flag() else c.shape(rank, rank)
     arguments = []
     for name, t in zip(pattern.names, example, strict=True):
-        stated = pattern.shapes.get(name)
-        shape = common[rank - t.rank :] if stated is None else sizes.of(stated)
+        declared = pattern.shapes.get(name)
+        shape = common[rank - t.rank :] if declared is None else sizes.of(declared)
         free = name not in pattern.dtypes
         leaf_dtype = dtype if dtype is not None and free else t.dtype
         arguments.append(maker.leaf(Want(shape, leaf_dtype)))

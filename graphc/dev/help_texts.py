@@ -118,12 +118,12 @@ def _sentence_from_results(result_by_dtype: dict[str, str]) -> str:
 
 def dtype_list(names: list[str]) -> str:
     """The names of dtypes, with a family's name for all of its members."""
-    left = dict.fromkeys(names)
+    remaining = dict.fromkeys(names)
     for family, members in FAMILIES.items():
-        if members <= set(left):
-            shortened = [family if n == min(members) else n for n in left]
-            left = dict.fromkeys(n for n in shortened if n not in members)
-    return ", ".join(left)
+        if members <= set(remaining):
+            shortened = [family if n == min(members) else n for n in remaining]
+            remaining = dict.fromkeys(n for n in shortened if n not in members)
+    return ", ".join(remaining)
 
 
 def shape_sentence(name: str, samples: list[Sample]) -> str:

@@ -101,7 +101,7 @@ class _Collector:
             self._tables.type(value.type)
             self._tables.line(value.node.place)
         steps = Steps(self._nodes)
-        compiled = steps.of if shown.compiled else steps.straight
+        compiled = steps.of if shown.compiled else steps.one_step
         step_records = compiled(plan)
         outputs = [self._nodes.value(plan.resolve(v)) for v in plan.graph.outputs]
         checks = steps.size_checks(plan)

@@ -26,8 +26,8 @@ Json = Any
 def page_data(picture: PictureRecord) -> Json:
     """Return the data of a page."""
     programs = picture.programs[-MOST_PROGRAMS:]
-    left = len(picture.programs) - len(programs)
-    more = [f"{left} earlier programs are not shown here"] if left else []
+    left_out = len(picture.programs) - len(programs)
+    more = [f"{left_out} earlier programs are not shown here"] if left_out else []
     share = 1 / max(len(programs), 1)
     return {
         "title": picture.title,

@@ -34,17 +34,17 @@ class FoldedRow:
 def runs_of(nodes: Sequence[int], program: ProgramRecord) -> list[LineRun]:
     """Return the runs of the nodes of a step, in order."""
     runs: list[LineRun] = []
-    held: list[int] = []
+    run_nodes: list[int] = []
     line = -1
     for place in nodes:
         line_of_node = program.nodes[place].line
-        if line_of_node != line and held:
-            runs.append(LineRun(line, tuple(held)))
-            held = []
+        if line_of_node != line and run_nodes:
+            runs.append(LineRun(line, tuple(run_nodes)))
+            run_nodes = []
         line = line_of_node
-        held.append(place)
-    if held:
-        runs.append(LineRun(line, tuple(held)))
+        run_nodes.append(place)
+    if run_nodes:
+        runs.append(LineRun(line, tuple(run_nodes)))
     return runs
 
 
@@ -76,8 +76,8 @@ def _parts(run: LineRun, program: ProgramRecord) -> list[LineRun]:
         return [run]
     cut = range(0, length * count, length)
     parts = [LineRun(run.line, run.nodes[i : i + length]) for i in cut]
-    left = run.nodes[length * count :]
-    return [*parts, LineRun(run.line, left)] if left else parts
+    remainder = run.nodes[length * count :]
+    return [*parts, LineRun(run.line, remainder)] if remainder else parts
 
 
 def _next_alike(keys: Sequence[object]) -> list[int]:

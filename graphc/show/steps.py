@@ -53,7 +53,7 @@ class Steps:
         """Record the steps of a plan that is compiled."""
         return tuple([self._step(plan, step) for step in plan.steps])
 
-    def straight(self, plan: Plan) -> tuple[StepRecord, ...]:
+    def one_step(self, plan: Plan) -> tuple[StepRecord, ...]:
         """Record a whole plan as one step: nothing is compiled, sizes are at hand."""
         nodes_of_steps = (_own_nodes(step) for step in plan.steps)
         nodes = self._nodes.add(chain.from_iterable(nodes_of_steps))
@@ -92,7 +92,7 @@ class Steps:
                     remedy=step.remedy,
                     text=step.message,
                 )
-        return self._on_host(step)
+        return self._host_step(step)
 
     def _segment(self, plan: Plan, step: Segment) -> StepRecord:
         first = next((n for n in step.nodes if not n.primitive.inline), None)
@@ -112,7 +112,7 @@ class Steps:
     def _symbols(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:
         return tuple([self._tables.symbol(s) for s in symbols])
 
-    def _on_host(self, step: HostNode | PythonLoop) -> StepRecord:
+    def _host_step(self, step: HostNode | PythonLoop) -> StepRecord:
         kind = "join" if isinstance(step, JoinedPieces) else "host"
         inner: tuple[StepRecord, ...] = ()
         if isinstance(step, PythonLoop):
