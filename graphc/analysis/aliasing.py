@@ -24,10 +24,10 @@ def copied_outputs(graph: Graph) -> frozenset[int]:
     Of the outputs that may share memory, one is returned uncopied: preferably a whole
     array rather than a part of it, otherwise the first.
     """
-    viewed, viewers = _edges(graph)
-    held_values = filter(_is_held, (*graph.outputs, *viewers))
+    viewed, viewers = _view_edges(graph)
+    held_values = filter(_is_retained, (*graph.outputs, *viewers))
     arguments = [v for v in graph.inputs if v.type.rank]  # others are scalars
-    fixed = _reached((*arguments, *held_values), viewers)
+    fixed = _reach((*arguments, *held_values), viewers)
     handed_out: set[Value] = set()
     copied = set()
     outputs = graph.outputs
@@ -35,36 +35,36 @@ def copied_outputs(graph: Graph) -> frozenset[int]:
         if outputs[i] in fixed:
             copied.add(i)
             continue
-        aliases = _reached([outputs[i]], viewed, handed_out)
+        aliases = _reach([outputs[i]], viewed, handed_out)
         if not aliases.isdisjoint(handed_out):
             copied.add(i)
         handed_out |= aliases
     return frozenset(copied)
 
 
-def _edges(graph: Graph) -> tuple[ViewEdges, ViewEdges]:
+def _view_edges(graph: Graph) -> tuple[ViewEdges, ViewEdges]:
     """For each value, the values that it may view, and the values that may view it."""
     viewed: ViewEdges = {}
     viewers: ViewEdges = {}
-    for view, value in _pairs(graph):
+    for view, value in _view_pairs(graph):
         viewed.setdefault(view, []).append(value)
         viewers.setdefault(value, []).append(view)
     return viewed, viewers
 
 
-def _pairs(graph: Graph) -> Iterator[tuple[Value, Value]]:
+def _view_pairs(graph: Graph) -> Iterator[tuple[Value, Value]]:
     for node in with_inner_nodes(ancestors(graph.outputs)):
         primitive = node.primitive
         yield from (views_of_inputs if primitive.passes_on else primitive.views)(node)
 
 
-def _is_held(value: Value) -> bool:
+def _is_retained(value: Value) -> bool:
     """Whether the program keeps `value`, or `value` has one element in many places."""
     primitive = value.node.primitive
     return primitive.stretches or (primitive is CONSTANT and value.type.rank > 0)
 
 
-def _reached(
+def _reach(
     start: Iterable[Value], edges: ViewEdges, end: Container[Value] = ()
 ) -> set[Value]:
     """The values along `edges` from `start`; the walk stops at values in `end`."""

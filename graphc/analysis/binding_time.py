@@ -26,13 +26,13 @@ class Time(IntEnum):
 def binding_times(nodes: Iterable[Node]) -> dict[Node, Time]:
     """The time of every node; `nodes` must be in topological order."""
     times: dict[Node, Time] = {}
-    small = _Small()
+    small = _IsSmall()
     for node in nodes:
-        times[node] = _time(node, small, times)
+        times[node] = _time_of(node, small, times)
     return times
 
 
-def _time(node: Node, small: "_Small", times: dict[Node, Time]) -> Time:
+def _time_of(node: Node, small: "_IsSmall", times: dict[Node, Time]) -> Time:
     if node.primitive is CONSTANT:
         return Time.BUILD
     if not _may_be_on_host(node, small):
@@ -50,7 +50,7 @@ def is_known_on_host(value: Value) -> bool:
     For a value that is not, the search ends after few nodes: a result of the device is
     near.
     """
-    small = _Small()
+    small = _IsSmall()
     stack, seen = [value.node], {value.node}
     while stack:
         node = stack.pop()
@@ -65,12 +65,12 @@ def is_known_on_host(value: Value) -> bool:
     return True
 
 
-def _may_be_on_host(node: Node, small: "_Small") -> bool:
+def _may_be_on_host(node: Node, small: "_IsSmall") -> bool:
     """Whether the host computes this node once it has the inputs."""
     return node.primitive.on_host and all([small[v.type.shape] for v in node.outputs])
 
 
-class _Small(dict[tuple[Size, ...], bool]):
+class _IsSmall(dict[tuple[Size, ...], bool]):
     """Whether arrays of a shape are small; most nodes have one of a few shapes."""
 
     def __missing__(self, shape: tuple[Size, ...]) -> bool:

@@ -255,14 +255,14 @@ def costs_of(platform: str) -> DeviceCosts:
 _here = ContextVar("_here", default=CPU)
 
 
-def here() -> DeviceCosts:
+def current_costs() -> DeviceCosts:
     """The costs of the device for which the current rules look at a graph."""
     return _here.get()
 
 
 @contextmanager
-def weighing(costs: DeviceCosts) -> Generator[None]:
-    """Make `here` return these costs within the context."""
+def using_costs(costs: DeviceCosts) -> Generator[None]:
+    """Make `current_costs` return these costs within the context."""
     token = _here.set(costs)
     try:
         yield
@@ -298,11 +298,12 @@ PLACES = 50e-3
 LEAST_ALIKE = 0.15
 
 
-def worth_alike(slices: int) -> bool:
+def slices_pay_alike(slices: int) -> bool:
     """Whether this many slices are worth numbers of places that XLA does not know."""
     return slices * (SLICED - SLICED_ALIKE) - PLACES >= LEAST_ALIKE
 
 
-def sliced_seconds(slices: int) -> float:
+def seconds_of_slices(slices: int) -> float:
     """Roughly the seconds of a core to compile this many slices that are results."""
-    return PLACES + slices * SLICED_ALIKE if worth_alike(slices) else slices * SLICED
+    alike = PLACES + slices * SLICED_ALIKE
+    return alike if slices_pay_alike(slices) else slices * SLICED

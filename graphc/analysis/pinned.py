@@ -17,18 +17,18 @@ class OneNumber:
     node: Node
 
 
-def pinned(nodes: Iterable[Node]) -> Iterator[OneNumber]:
+def pinned_sizes(nodes: Iterable[Node]) -> Iterator[OneNumber]:
     """Yield the named sizes that a guard restricts to one number."""
     listed = set[Symbol]()
     for node in nodes:
         for guard in node.guards:
-            one = _pinned(guard, node)
+            one = _pinned_size(guard, node)
             if one is not None and one.symbol not in listed:
                 listed.add(one.symbol)
                 yield one
 
 
-def _pinned(guard: Guard, node: Node) -> OneNumber | None:
+def _pinned_size(guard: Guard, node: Node) -> OneNumber | None:
     difference = guard.left - guard.right
     if guard.relation != "==" or not isinstance(difference, Dim):
         return None

@@ -21,7 +21,7 @@ _MASKED = {OP.convert, OP.multiply, OP.where}  # ops that leave some exponential
 _UsesByValue = Mapping[Value, list[Node]]
 
 
-def shifts(nodes: Sequence[Node], outputs: Set[Value]) -> set[Node]:
+def find_shifts(nodes: Sequence[Node], outputs: Set[Value]) -> set[Node]:
     """The maxima among `nodes` that serve exponentials which are summed."""
     largest = [n for n in nodes if n.primitive in (OP.max, OP.max_from)]
     extremes = [n for n in largest if is_float(n.inputs[0].dtype)]
@@ -48,7 +48,7 @@ class _Uses:
         This holds for `exp(x - extreme)` where it is divided by or multiplied with what
         depends on the sum of these, and for the extreme plus the logarithm of that sum.
         """
-        ends = self._ends(extreme)
+        ends = self._differences_and_sums(extreme)
         if ends is None:
             return False
         differences, beside = ends
@@ -65,22 +65,24 @@ class _Uses:
                     return False
         if not self.outputs.isdisjoint(differences):
             return False
-        sums = {n for power in powers for n in self._sums(power, extreme)}
-        poisoned = self._behind(sums)
+        sums = {n for power in powers for n in self._sums_of(power, extreme)}
+        poisoned = self._floats_after(sums)
         return (
             bool(sums)
             and poisoned.issuperset(beside)
             and all(self._is_poisoned(power, sums, poisoned) for power in powers)
         )
 
-    def _ends(self, extreme: Node) -> tuple[list[Value], list[Value]] | None:
+    def _differences_and_sums(
+        self, extreme: Node
+    ) -> tuple[list[Value], list[Value]] | None:
         """The differences from an extreme, and the numbers that it is added to.
 
         None if the extreme is used for something else.
         """
         differences: list[Value] = []
         beside: list[Value] = []
-        for value in self._followed(extreme.outputs[0], _SAME):
+        for value in self._follow(extreme.outputs[0], _SAME):
             if value in self.outputs:
                 return None
             for user in self.users.get(value, ()):
@@ -98,9 +100,10 @@ class _Uses:
         """Whether `user` subtracts the extreme from the elements it is taken of."""
         if user.primitive is not OP.subtract or user.inputs[1] is not value:
             return False
-        return _unmasked(user.inputs[0])[0] is _unmasked(extreme.inputs[0])[0]
+        subtracted, _ = _value_and_masks(extreme.inputs[0])
+        return _value_and_masks(user.inputs[0])[0] is subtracted
 
-    def _followed(
+    def _follow(
         self, value: Value, through: Set[Primitive], masks: Set[Value] | None = None
     ) -> Iterator[Value]:
         """Yield `value` and all that the ops in `through` make of it.
@@ -119,17 +122,17 @@ class _Uses:
                     stack += [v for v in user.outputs if v not in seen]
                     seen.update(user.outputs)
 
-    def _sums(self, power: Value, extreme: Node) -> Iterator[Node]:
+    def _sums_of(self, power: Value, extreme: Node) -> Iterator[Node]:
         """Yield the sums of exponentials over at least the axes of the extreme."""
         axes, rank = set(extreme.params["axes"]), extreme.inputs[0].type.rank
-        _, masks = _unmasked(extreme.inputs[0])
-        for value in self._followed(power, _MASKED, masks):
+        _, masks = _value_and_masks(extreme.inputs[0])
+        for value in self._follow(power, _MASKED, masks):
             for user in self.users.get(value, ()):
                 is_sum = user.primitive is OP.sum and value.type.rank == rank
                 if is_sum and axes <= set(user.params["axes"]):
                     yield user
 
-    def _behind(self, sums: Iterable[Node]) -> set[Value]:
+    def _floats_after(self, sums: Iterable[Node]) -> set[Value]:
         """The floats computed from these sums, nearest first, about `_MOST` at most."""
         values = [v for node in sums for v in node.outputs]
         seen = set(values)
@@ -147,7 +150,7 @@ class _Uses:
     def _is_poisoned(self, power: Value, sums: Set[Node], nan: Set[Value]) -> bool:
         """Whether all uses of `power` end in its sums or meet a value of `nan`."""
         through = {*_MASKED, *_MOVED, OP.matmul, OP.sum}
-        for value in self._followed(power, through):
+        for value in self._follow(power, through):
             if value in nan:
                 continue
             if value in self.outputs:
@@ -159,7 +162,7 @@ class _Uses:
         return True
 
 
-def _unmasked(value: Value) -> tuple[Value, set[Value]]:
+def _value_and_masks(value: Value) -> tuple[Value, set[Value]]:
     """A value before masks left elements out of it, and those masks."""
     masks: set[Value] = set()
     while value.node.primitive is OP.where:

@@ -19,7 +19,7 @@ def is_spread(size: Size) -> bool:
 
 
 @contextmanager
-def spreading(symbols: Iterable[Symbol]) -> Generator[None]:
+def as_spread(symbols: Iterable[Symbol]) -> Generator[None]:
     """Within the context, treat sizes of these symbols as spread."""
     token = _spread.set(frozenset(symbols))
     try:

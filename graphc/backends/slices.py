@@ -9,11 +9,11 @@ the program runs, it compiles one kernel for all that are otherwise the same.
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
-from graphc.analysis.cost import worth_alike
+from graphc.analysis.cost import slices_pay_alike
 from graphc.backends.source import PrintedBody
 from graphc.ir.graph.bodies import has_bodies
 from graphc.ir.graph.nodes import Node, Value
-from graphc.rewriting.loops.roll.repeats import place_of
+from graphc.rewriting.loops.roll.repeats import slice_position
 
 
 class AlikeSlices:
@@ -23,13 +23,13 @@ class AlikeSlices:
         self._body = body
         self._places: dict[Node, str] = {}  # by loop
         slices = {node for node in nodes if self._stack(node) is not None}
-        self._slices = slices if worth_alike(len(slices)) else set[Node]()
+        self._slices = slices if slices_pay_alike(len(slices)) else set[Node]()
 
     def _stack(self, node: Node) -> Value | None:
         """The stack, made by a loop, that `node` slices at a known place, if any."""
         if not node.outputs or node.outputs[0]._symbol is not None:
             return None
-        if place_of(node.outputs[0]) is None:
+        if slice_position(node.outputs[0]) is None:
             return None
         stack = self._body.module.resolve(node.inputs[0])
         known = isinstance(stack.type.shape[0], int)
@@ -50,7 +50,7 @@ class AlikeSlices:
             places = self._places[stack.node] = module.names.unique("places")
             arguments = f"jax, {body.value(stack)}, {stack.type.shape[0]}"
             body.line(f"{places} = {module.helper(unknown_places)}({arguments})")
-        place = f"{self._places[stack.node]}[{place_of(value)}]"
+        place = f"{self._places[stack.node]}[{slice_position(value)}]"
         text = f"jax.lax.dynamic_index_in_dim({body.value(stack)}, {place}, 0, False)"
         name = module.value_name(value)
         body.line(f"{name} = {text}  # {module.type_text(value)}")

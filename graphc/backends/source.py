@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from graphc.analysis.shifts import shifts
+from graphc.analysis.shifts import find_shifts
 from graphc.backends.last_uses import forget, last_uses
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.literals import (
@@ -99,7 +99,7 @@ class PrintedBody:
     def look_at(self, nodes: Sequence[Node], outputs: Set[Value]) -> None:
         """Note how all nodes use values; to be called before the nodes are printed."""
         if self.backend == "jax":
-            self._shifts = shifts(nodes, outputs)
+            self._shifts = find_shifts(nodes, outputs)
             self._wraps = self.inner or may_overflow(nodes)
 
     @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.control.pytree import Compound, flatten, items, require_shallow
+from graphc.control.pytree import Compound, flatten, indexed_items, require_shallow
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.build import as_value, body_input, cast, strong
@@ -17,17 +17,17 @@ from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, TensorType, name_of, same_shape
 
 
-def value_of(x: object) -> Value:
+def as_strong_value(x: object) -> Value:
     """A carry, or an output of a user's body, as an array of a strong dtype."""
     return strong(as_value(x))
 
 
-def fresh(value: Value) -> Value:
+def variable_like(value: Value) -> Value:
     """A new variable of the same type as a value."""
     return body_input(value.name or "value", value.type)
 
 
-def equal_carries(
+def indices_of_equal(
     first: Iterable[Hashable], after: Callable[[list[int]], Iterable[Hashable]]
 ) -> list[int]:
     """For each carry, the index of the first carry equal to it in all steps.
@@ -36,15 +36,15 @@ def equal_carries(
     values: `after` returns keys of the carries after a step, given which carries are
     equal before it.
     """
-    same = _firsts_alike(first)
+    same = _first_equal(first)
     while True:
-        finer = _firsts_alike(zip(same, after(same), strict=True))
+        finer = _first_equal(zip(same, after(same), strict=True))
         if finer == same:
             return same
         same = finer
 
 
-def _firsts_alike(keys: Iterable[Hashable]) -> list[int]:
+def _first_equal(keys: Iterable[Hashable]) -> list[int]:
     """For each key, the place of the first key equal to it."""
     places: dict[Hashable, int] = {}
     return [places.setdefault(key, i) for i, key in enumerate(keys)]
@@ -63,17 +63,17 @@ def carried_views(
         yield node.outputs[i], body.outputs[i]
 
 
-def parts(structure: object) -> tuple[list[Value], object]:
+def flatten_values(structure: object) -> tuple[list[Value], object]:
     """The values of a structure, where None counts as no value; and the structure."""
-    return flatten(structure, leaf=value_of, none=True)
+    return flatten(structure, leaf=as_strong_value, none=True)
 
 
-def numbers_and_parts(structure: object) -> tuple[list[Value], object]:
-    """Like `parts`, but Python numbers stay weak."""
+def flatten_numbers(structure: object) -> tuple[list[Value], object]:
+    """Like `flatten_values`, but Python numbers stay weak."""
     return flatten(structure, leaf=as_value, none=True)
 
 
-def both_of(result: object, op: str) -> tuple[object, object]:
+def carry_and_output(result: object, op: str) -> tuple[object, object]:
     """Return the carry and the output of a body.
 
     Raises GraphError if `result` is no pair.
@@ -84,7 +84,7 @@ def both_of(result: object, op: str) -> tuple[object, object]:
     return result
 
 
-def condition(test: object, op: str) -> Value:
+def condition_value(test: object, op: str) -> Value:
     """The user's condition for a loop to go on, as a bool value.
 
     Raises GraphError if `test` is no bool scalar.
@@ -104,7 +104,7 @@ def condition(test: object, op: str) -> Value:
     return value
 
 
-def ask(
+def call_user(
     function: object, args: Sequence[Value], op: str, what: str = "the body"
 ) -> Any:
     """Call a user's function and return its result.
@@ -131,12 +131,12 @@ def ask(
     return function(*args)
 
 
-def leaves(structure: object) -> list[tuple[str, object]]:
+def leaves_with_paths(structure: object) -> list[tuple[str, object]]:
     """The leaves of a structure, each with the index path that leads to it."""
     listed: list[tuple[str, Any]] = []
 
     def walk(part: object, path: str) -> None:
-        inside = items(part)
+        inside = indexed_items(part)
         if inside is not None:
             for place, item in inside:
                 walk(item, path + place)
@@ -147,43 +147,43 @@ def leaves(structure: object) -> list[tuple[str, object]]:
     return listed
 
 
-def in_form(structure: object, like: object, problem: str, op: str) -> object:
+def ordered_like(structure: object, like: object, problem: str, op: str) -> object:
     """The structure with its dicts ordered as in `like`, whose form it must have.
 
     Raises GraphError with the place in the structure where the two differ.
     """
 
     def walk(part: object, form: object, path: str) -> object:
-        part_items, form_items = items(part), items(form)
+        part_items, form_items = indexed_items(part), indexed_items(form)
         if part_items is None or form_items is None:
-            if _kind(part) is not _kind(form):
+            if _kind_of_part(part) is not _kind_of_part(form):
                 raise _differs(part, form, path)
             return part
         items_by_place = dict(part_items)
         places = [place for place, _ in form_items]
-        if _kind(part) is not _kind(form) or items_by_place.keys() != set(places):
+        same_kind = _kind_of_part(part) is _kind_of_part(form)
+        if not same_kind or items_by_place.keys() != set(places):
             raise _differs(part, form, path)
         return [walk(items_by_place[k], item, path + k) for k, item in form_items]
 
     def _differs(part: object, form: object, path: str) -> Exception:
         where = f" at {path}" if path else ""
-        return graph_error(
-            f"{problem}{where}", op=op, got=_shown(part), expected=_shown(form)
-        )
+        got, expected = _describe_part(part), _describe_part(form)
+        return graph_error(f"{problem}{where}", op=op, got=got, expected=expected)
 
     require_shallow(structure)
     return walk(structure, like, "")
 
 
-def _kind(part: object) -> object:
+def _kind_of_part(part: object) -> object:
     if isinstance(part, dict):
         return dict
-    if items(part) is not None:
+    if indexed_items(part) is not None:
         return type(part)
     return None if part is None else Value
 
 
-def _shown(part: object) -> str:
+def _describe_part(part: object) -> str:
     if isinstance(part, dict):
         return f"a dict of {', '.join(map(repr, part)) or 'nothing'}"
     if isinstance(part, (list, tuple)):
@@ -193,16 +193,16 @@ def _shown(part: object) -> str:
     return "None" if part is None else str(as_value(part).type)
 
 
-def after_step(like: object, after: object, op: str) -> list[Value]:
+def values_after_step(like: object, after: object, op: str) -> list[Value]:
     """The values of a carry after a step; `like` is the structure of the carry.
 
     Raises GraphError if the step changes that structure.
     """
-    ordered = in_form(after, like, "a step changes the structure of the carry", op)
-    return numbers_and_parts(ordered)[0]
+    ordered = ordered_like(after, like, "a step changes the structure of the carry", op)
+    return flatten_numbers(ordered)[0]
 
 
-def as_before(
+def carry_as_before(
     like: object, before: Sequence[Value], after: object, op: str
 ) -> list[Value]:
     """The carry after a step; Python numbers take the dtype of the carry before it.
@@ -210,14 +210,14 @@ def as_before(
     `like` is the structure of the carry. Raises GraphError if a step changes the
     structure, or the type of a value.
     """
-    values = after_step(like, after, op)
-    names = [path or "" for path, _ in leaves(like)]
+    values = values_after_step(like, after, op)
+    names = [path or "" for path, _ in leaves_with_paths(like)]
     triples = zip(names, before, values, strict=True)
-    return [_as_before(name, old, new, op) for name, old, new in triples]
+    return [_value_as_before(name, old, new, op) for name, old, new in triples]
 
 
-def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
-    value = adapted(new, old.dtype)
+def _value_as_before(name: str, old: Value, new: Value, op: str) -> Value:
+    value = adapt_number(new, old.dtype)
     same = value.dtype == old.dtype and value.type.rank == old.type.rank
     if same and not same_shape(value.type.shape, old.type.shape):
         sizes = zip(value.type.shape, old.type.shape, strict=True)
@@ -230,24 +230,24 @@ def _as_before(name: str, old: Value, new: Value, op: str) -> Value:
             op=op,
             got=f"{value.type} after it",
             expected=f"{old.type}, as before it",
-            hint=_remedy(old, value),
+            hint=_hint_for(old, value),
         )
     return value
 
 
-def adapted(value: Value, dtype: DType) -> Value:
+def adapt_number(value: Value, dtype: DType) -> Value:
     """Convert a Python number to a dtype that has its kind; return others unchanged."""
-    if not value.type.weak or "biufc".index(value.dtype.kind) > _kind_of(dtype):
+    if not value.type.weak or "biufc".index(value.dtype.kind) > _rank_of_kind(dtype):
         return value
     return cast(value, dtype)
 
 
-def _kind_of(dtype: DType) -> int:
+def _rank_of_kind(dtype: DType) -> int:
     """The rank of a dtype's kind: bool, integer, float, then complex."""
     return "biufc".find(dtype.kind) if dtype.kind in "biufc" else 3  # small floats
 
 
-def _remedy(before: Value, after: Value) -> str:
+def _hint_for(before: Value, after: Value) -> str:
     if after.dtype == before.dtype:
         return "start from the shape of later steps: gt.broadcast_to(start, shape)"
     dtypes = [name_of(v.dtype) for v in (before, after)]
@@ -256,7 +256,9 @@ def _remedy(before: Value, after: Value) -> str:
     )
 
 
-def require_kept(before: Sequence[TensorType], after: Sequence[TensorType]) -> None:
+def require_same_types(
+    before: Sequence[TensorType], after: Sequence[TensorType]
+) -> None:
     """Require, in a type rule, that carries after a body have the types from before."""
     for old, new in zip(before, after):  # noqa: B905
         if old.dtype != new.dtype or old.rank != new.rank:

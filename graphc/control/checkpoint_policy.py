@@ -18,7 +18,7 @@ from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, same_size
 
 
-class Kept(NamedTuple):
+class CheckpointPolicy(NamedTuple):
     """The steps whose carry a gradient keeps, as it is before the step.
 
     These are the first steps of each `chunk`, the checkpoint interval; or a `few`
@@ -30,21 +30,21 @@ class Kept(NamedTuple):
     few: bool = False
 
 
-def kept_carries(checkpoint: object, length: Size | None, op: str) -> Kept:
+def policy_of(checkpoint: object, length: Size | None, op: str) -> CheckpointPolicy:
     """The policy that `checkpoint=` asks for; `length` is None if it is not known."""
     name = checkpoint if isinstance(checkpoint, str) else ""
     if checkpoint is None:
-        return Kept()
+        return CheckpointPolicy()
     if name == "all":
-        return Kept(1)
+        return CheckpointPolicy(1)
     if name == "log":
-        return Kept(few=True)
+        return CheckpointPolicy(few=True)
     if name == "sqrt":
         if length is None:
             problem = 'the number of steps is not known, but "sqrt" needs its root'
             hint = 'give max_steps=, or checkpoint="log"'
             raise graph_error(problem, op=op, got=repr(checkpoint), hint=hint)
-        return Kept(_root(length))
+        return CheckpointPolicy(_near_root(length))
     steps = integer_or_none(checkpoint)
     if steps is None or steps < 1:
         raise graph_error(
@@ -53,15 +53,15 @@ def kept_carries(checkpoint: object, length: Size | None, op: str) -> Kept:
             got=repr(checkpoint),
             expected='a positive integer, "sqrt", "log", "all" or None',
         )
-    return Kept(steps)
+    return CheckpointPolicy(steps)
 
 
-def in_chunks_of(chunk: Size | None) -> bool:
+def recomputes_steps(chunk: Size | None) -> bool:
     """Whether some carries are not kept, because the checkpoint interval exceeds 1."""
     return chunk is not None and not same_size(chunk, 1)
 
 
-def _root(length: Size) -> Size:
+def _near_root(length: Size) -> Size:
     """Roughly the square root of a length, at least 1; a divisor where one is near."""
     if isinstance(length, int):
         root = max(math.isqrt(length), 1)
@@ -71,7 +71,7 @@ def _root(length: Size) -> Size:
     return as_size(F.astype(F.maximum(near, 1.0), "int64"), "chunk")
 
 
-def stopping_in_chunks(
+def run_until_stop(
     step: StepFunction, first: Sequence[Value], *, chunk: Size, going: Value
 ) -> StepResult:
     """Run a loop with early exit and no known length as a scan of scans over chunks.

@@ -18,7 +18,7 @@ class BodyCheck(NamedTuple):
     place: SourceLocation
 
 
-def taken_out(
+def take_out_checks(
     outputs: Sequence[Value], inputs: Sequence[Value], roots: Iterable[Node] = ()
 ) -> tuple[list[Value], list[BodyCheck]]:
     """The outputs without the checks that they depend on, and those checks.
@@ -40,18 +40,18 @@ def taken_out(
     return [replacements.get(v, v) for v in outputs], checks
 
 
-def held(checks: Iterable[BodyCheck]) -> list[Value]:
+def initial_flags(checks: Iterable[BodyCheck]) -> list[Value]:
     """The init of the flags, which says that no check has failed."""
     return [held_like(check.condition) for check in checks]
 
 
-def and_held(flags: Iterable[Value], checks: Iterable[BodyCheck]) -> list[Value]:
+def update_flags(flags: Iterable[Value], checks: Iterable[BodyCheck]) -> list[Value]:
     """The flags after a step."""
     pairs = zip(flags, checks, strict=True)
     return [both_hold(flag, check.condition) for flag, check in pairs]
 
 
-def checked(
+def with_checks(
     values: Iterable[Value], flags: Sequence[Value], checks: Iterable[BodyCheck]
 ) -> list[Value]:
     """The values, each with all the checks, since any may be the only one used."""

@@ -12,7 +12,7 @@ from graphc.ir.graph.replay import rebuild_with
 from graphc.ir.graph.walk import ancestors, operands
 
 
-def merged(graph: Graph) -> Graph:
+def merge_scans(graph: Graph) -> Graph:
     """The graph without scans that a superset scan replaces.
 
     Gradients can no longer be taken of the result: the nodes that rules of gradients
@@ -20,10 +20,10 @@ def merged(graph: Graph) -> Graph:
     """
     if not graph.may_have_bodies and not any(p.for_gradients for p in graph.primitives):
         return graph
-    return graph.with_outputs(_without_rules(together(graph.outputs)))
+    return graph.with_outputs(_drop_gradient_nodes(merge_in_values(graph.outputs)))
 
 
-def _without_rules(outputs: Sequence[Value]) -> list[Value]:
+def _drop_gradient_nodes(outputs: Sequence[Value]) -> list[Value]:
     replacements: dict[Value, Value] = {}
     for node in ancestors(outputs):
         if node.primitive.for_gradients:
@@ -34,7 +34,7 @@ def _without_rules(outputs: Sequence[Value]) -> list[Value]:
     return [replacements.get(v, v) for v in outputs]
 
 
-def together(outputs: Sequence[Value]) -> list[Value]:
+def merge_in_values(outputs: Sequence[Value]) -> list[Value]:
     """Rebuild values without the scans that a superset scan replaces."""
     nodes = ancestors(outputs)
     inside = set(nodes)
@@ -47,29 +47,29 @@ def together(outputs: Sequence[Value]) -> list[Value]:
     if not supersets:
         return list(outputs)
 
-    def before(node: Node) -> list[Node]:
+    def operand_nodes(node: Node) -> list[Node]:
         if node in supersets:
             return [supersets[node]]
         return [v.node for v in operands(node)]
 
     replacements: dict[Value, Value] = {}
-    for node in ordered(outputs, before):
+    for node in order_nodes(outputs, operand_nodes):
         if node in supersets:
-            new = [replacements.get(v, v) for v in _same(node, supersets[node])]
+            new = [replacements.get(v, v) for v in _outputs_from(node, supersets[node])]
             replacements.update(zip(node.outputs, new, strict=True))
         else:
             rebuild_with(node, replacements, node.place)
     return [replacements.get(v, v) for v in outputs]
 
 
-def _same(node: Node, superset: Node) -> list[Value]:
+def _outputs_from(node: Node, superset: Node) -> list[Value]:
     """The outputs of a scan, from a superset scan that may carry and stack more."""
     carries, start = node.params["carries"], superset.params["carries"]
     stop = start + len(node.outputs) - carries
     return [*superset.outputs[:carries], *superset.outputs[start:stop]]
 
 
-def ordered(
+def order_nodes(
     outputs: Iterable[Value], before: Callable[[Node], list[Node]]
 ) -> list[Node]:
     """The nodes that values depend on, each after the nodes that `before` returns."""

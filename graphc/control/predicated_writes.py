@@ -35,7 +35,7 @@ def read_where_written(
     return cast(Value, GATHER(x, *places, **params))
 
 
-def written(
+def apply_write(
     write: Node, x: Value, v: Value, indices: Sequence[Value] | None = None
 ) -> Value:
     """Apply a write to another array and another update, or at other indices."""
@@ -43,20 +43,20 @@ def written(
     return cast(Value, write.primitive(x, v, *places, **write.params))
 
 
-def written_at_all(write: Node, x: Value, v: Value, indices: Sequence[Value]) -> Value:
-    """Like `written`, but also for an array without elements to write to.
+def write_if_any(write: Node, x: Value, v: Value, indices: Sequence[Value]) -> Value:
+    """Like `apply_write`, but also for an array without elements to write to.
 
     JAX refuses a single index into an axis without elements, but accepts an array of
     such indices.
     """
     if write.primitive is not SCATTER or any(i.type.rank for i in indices):
-        return written(write, x, v, indices)
+        return apply_write(write, x, v, indices)
     axes = write.params["axes"]
     if all(less_equal(1, x.type.shape[a]) for a in axes):
-        return written(write, x, v, indices)
+        return apply_write(write, x, v, indices)
     v = F.broadcast_to(v, read_where_written(write, x, indices).type.shape)
     v = F.expand_dims(v, axes[0] if is_adjacent(axes) else 0)
-    return written(write, x, v, [F.expand_dims(i, 0) for i in indices])
+    return apply_write(write, x, v, [F.expand_dims(i, 0) for i in indices])
 
 
 def idle_update(
@@ -72,7 +72,7 @@ def idle_update(
     return read_where_written(write, x, indices)
 
 
-def chain(value: Value, start: Value) -> list[Node] | None:
+def writes_between(value: Value, start: Value) -> list[Node] | None:
     """The writes and reshapes between `start` and a value, in order.
 
     None if there are other ops between the two.
@@ -93,24 +93,24 @@ def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Val
     for old in region_between(outputs, inputs):
         node = rebuild_with(old, replacements, old.place.plain)
         if node.primitive is OP.where:
-            replacement = next(_written_instead(node), None)
+            replacement = next(_equal_writes(node), None)
             if replacement is not None:
                 replacements[old.outputs[0]] = replacement
     return [replacements.get(v, v) for v in outputs]
 
 
-def _written_instead(node: Node) -> Iterator[Value]:
+def _equal_writes(node: Node) -> Iterator[Value]:
     """Yield values equal to a `where` that predicated writes compute."""
     condition, new, old = node.inputs
     for mask, x, y in ((condition, new, old), (F.logical_not(condition), old, new)):
-        writes = chain(x, y)
+        writes = writes_between(x, y)
         if writes and same_shape(x.type.shape, node.outputs[0].type.shape):
-            replacement = _conditionally(writes, mask, y)
+            replacement = _apply_where(writes, mask, y)
             if replacement is not None:
                 yield replacement
 
 
-def _conditionally(writes: list[Node], mask: Value, x: Value) -> Value | None:
+def _apply_where(writes: list[Node], mask: Value, x: Value) -> Value | None:
     for node in writes:
         if node.primitive is OP.reshape:
             shape = node.outputs[0].type.shape
@@ -124,5 +124,5 @@ def _conditionally(writes: list[Node], mask: Value, x: Value) -> Value | None:
         holds = mask
         if mask.type.rank:
             holds = read_where_written(node, F.broadcast_to(mask, x.type.shape))
-        x = written(node, x, F.where(holds, node.inputs[1], idle))
+        x = apply_write(node, x, F.where(holds, node.inputs[1], idle))
     return x

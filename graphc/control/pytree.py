@@ -38,12 +38,12 @@ def require_shallow(structure: object) -> None:
                 got=type(structure).__name__,
                 hint="give the values in one list",
             )
-        inside = [item for part in level for _, item in items(part) or ()]
+        inside = [item for part in level for _, item in indexed_items(part) or ()]
         level = list({id(item): item for item in inside}.values())
         depth += 1
 
 
-def items(part: object) -> list[tuple[str, Any]] | None:
+def indexed_items(part: object) -> list[tuple[str, Any]] | None:
     """The items of a part of a structure, each with the text that indexes it.
 
     None for a value, which is no structure.
@@ -68,7 +68,7 @@ def _rebuilt(part: Any, new_items: list[Any]) -> object:
     return type(part)(new_items)
 
 
-def _need_value(x: object) -> Value:
+def _require_value(x: object) -> Value:
     if isinstance(x, Value):
         return x
     raise graph_error(
@@ -76,7 +76,7 @@ def _need_value(x: object) -> Value:
     )
 
 
-def function_given(op: str, function: Callable[..., object], call: str) -> GraphError:
+def function_error(op: str, function: Callable[..., object], call: str) -> GraphError:
     """The error for a Python function where values are expected.
 
     `call` is the line to write, with {} for the result of the function.
@@ -92,7 +92,7 @@ def function_given(op: str, function: Callable[..., object], call: str) -> Graph
 
 
 def flatten(
-    structure: object, leaf: Callable[[Any], Value] = _need_value, none: bool = False
+    structure: object, leaf: Callable[[Any], Value] = _require_value, none: bool = False
 ) -> tuple[list[Value], object]:
     """The values of a structure in order, and the structure itself.
 
@@ -102,7 +102,7 @@ def flatten(
     leaves: list[Value] = []
 
     def walk(part: object) -> None:
-        inside = items(part)
+        inside = indexed_items(part)
         if inside is not None:
             for _, item in inside:
                 walk(item)
@@ -114,12 +114,12 @@ def flatten(
     return leaves, structure
 
 
-def numbers_within(structure: object) -> set[Value]:
+def weak_numbers_in(structure: object) -> set[Value]:
     """The values without floats that belong to objects holding values of their own."""
     numbers: set[Value] = set()
 
     def walk(part: object) -> None:
-        for _, item in items(part) or ():
+        for _, item in indexed_items(part) or ():
             walk(item)
             if isinstance(part, Compound) and isinstance(item, Value):
                 numbers.update(() if is_inexact(item.dtype) else (item,))
@@ -133,7 +133,7 @@ def unflatten(like: object, values: Sequence[object]) -> Any:
     leaves = iter(values)
 
     def walk(part: object) -> object:
-        inside = items(part)
+        inside = indexed_items(part)
         if inside is not None:
             return _rebuilt(part, [walk(item) for _, item in inside])
         return None if part is None else next(leaves)

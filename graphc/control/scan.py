@@ -8,9 +8,14 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
-from graphc.control.carries import carried_views, fresh, require_kept
-from graphc.control.checks import and_held, checked, held, taken_out
-from graphc.control.loop_cse import together
+from graphc.control.carries import carried_views, require_same_types, variable_like
+from graphc.control.checks import (
+    initial_flags,
+    take_out_checks,
+    update_flags,
+    with_checks,
+)
+from graphc.control.loop_cse import merge_in_values
 from graphc.control.predicated_writes import masked_writes
 from graphc.control.print_loops import print_growing, print_scan
 from graphc.control.scan_records import PerChunk, Replay
@@ -78,7 +83,7 @@ def _scan(
     first = [v.type for v in values[:carries]]
     captures = [v.type for v in values[carries + sequences : end]]
     step_types = body.content.types([*first, *rows, *captures], sizes)
-    require_kept(first, step_types)
+    require_same_types(first, step_types)
     ys = step_types[carries + stops :]
     ends = [
         t.dtype == BOOL and not t.rank for t in step_types[carries : carries + stops]
@@ -106,7 +111,7 @@ def _require_parts(
             raise type_error(problem)
 
 
-class Parts(NamedTuple):
+class ScanInputs(NamedTuple):
     """The inputs of a scan, by purpose."""
 
     first: tuple[Value, ...]
@@ -116,14 +121,14 @@ class Parts(NamedTuple):
     going: Value | None
 
 
-def parts_of(values: tuple[Any, ...], params: Params) -> Parts:
+def scan_inputs(values: tuple[Any, ...], params: Params) -> ScanInputs:
     """Split the inputs of a scan by purpose."""
     carries, counted, stops = (params[k] for k in ("carries", "counted", "stops"))
     split, end = carries + params["sequences"], len(values) - counted - stops
     limit = values[end] if counted else None
     going = values[-1] if stops else None
     captures = values[split:end]
-    return Parts(values[:carries], values[carries:split], captures, limit, going)
+    return ScanInputs(values[:carries], values[carries:split], captures, limit, going)
 
 
 def sizes_in(params: Params) -> tuple[Size, ...]:
@@ -171,7 +176,7 @@ _scan.views = _views
 
 def _body_calls(node: Node) -> tuple[BodyCall]:
     """The call of the body, with the carries, a row per sequence, and the captures."""
-    params, parts = node.params, parts_of(node.inputs, node.params)
+    params, parts = node.params, scan_inputs(node.inputs, node.params)
     rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
     first, captures = (
         [v.type for v in values] for values in (parts.first, parts.captures)
@@ -202,14 +207,14 @@ GROWING.no_padding("it is made from scans that are padded already")
 @_scan.padding
 def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | None:
     """Pad a scan: no step runs beyond the true length; the body is padded too."""
-    operands: Any = parts_of(values, params)
+    operands: Any = scan_inputs(values, params)
     first, rows, captures, count, going = operands
     (call,) = pad.node.primitive.body_calls(pad.node)
     limits = [] if count is None else [count.value]
     if params["length"] is not None:
         limits.append(cast(pad.length(pad.node.params["length"]), INT32))
     # After a step, the padding of a carry may hold something else.
-    like = [*(replace(x, fill={}) for x in first), *map(_of_step, rows)]
+    like = [*(replace(x, fill={}) for x in first), *map(_slice_of, rows)]
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
         pairs = zip([*carry, *row], like, call.types, strict=False)
@@ -239,7 +244,7 @@ def _padded_chunks(pad: Padding, per_chunk: PerChunk | None) -> PerChunk | None:
     return per_chunk and per_chunk._replace(steps=pad.exact(per_chunk.steps))
 
 
-def _of_step(x: PaddedValue) -> PaddedValue:
+def _slice_of(x: PaddedValue) -> PaddedValue:
     """The slice of a padded sequence that a step gets."""
     fill = {a - 1: n for a, n in x.fill.items() if a}
     return PaddedValue(x.value, x.type, frozenset(a - 1 for a in x.axes if a), fill)
@@ -274,17 +279,17 @@ def run_scan(
     whether to stop after it, and the trip count comes before the ys. If the loop
     `grows`, it has as many slices as steps. `options` are params.
     """
-    carries = [fresh(v) for v in first]
-    row = [first_row(v) for v in rows]
+    carries = [variable_like(v) for v in first]
+    row = [row_variable(v) for v in rows]
     after, ys = step(carries, row)
-    outputs, checks = taken_out([*after, *ys], [*carries, *row])
-    flags = held(checks)
-    first, carry = [*first, *flags], [*carries, *map(fresh, flags)]
-    outputs = masked_writes(together(outputs), [*carries, *row])
+    outputs, checks = take_out_checks([*after, *ys], [*carries, *row])
+    flags = initial_flags(checks)
+    first, carry = [*first, *flags], [*carries, *map(variable_like, flags)]
+    outputs = masked_writes(merge_in_values(outputs), [*carries, *row])
     after, ys = outputs[: len(carries)], outputs[len(carries) :]
-    after += and_held(carry[len(carries) :], checks)
+    after += update_flags(carry[len(carries) :], checks)
     if pruned:
-        used = used_between([*after, *ys], row)
+        used = values_used([*after, *ys], row)
         rows = [v for v, one in zip(rows, row, strict=True) if one in used]
         row = [v for v in row if v in used]
     if count is not None and not row and len(ys) == (going is not None):
@@ -309,20 +314,20 @@ def run_scan(
     )
     ends, stacked = node.outputs[: len(carries)], node.outputs[len(carry) :]
     if grows:
-        _make_size(stacked[0])
-    results = checked(
+        _as_size(stacked[0])
+    results = with_checks(
         [*ends, *stacked], node.outputs[len(carries) : len(carry)], checks
     )
     return results[: len(carries)], results[len(carries) :]
 
 
-def first_row(sequence: Value) -> Value:
+def row_variable(sequence: Value) -> Value:
     """A new variable for the rows of a sequence."""
     type = sequence.type
     return body_input(sequence.name or "row", type.like(type.shape[1:]))
 
 
-def _make_size(steps: Value) -> None:
+def _as_size(steps: Value) -> None:
     """Give the trip count a symbol, since it is used as a size; it is not negative."""
     if steps._symbol is None:
         steps._symbol = Symbol("steps", steps, 0)
@@ -331,7 +336,7 @@ def _make_size(steps: Value) -> None:
 enroll(run_scan, "_run_scan")
 
 
-def used_between(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:
+def values_used(outputs: Sequence[Value], inputs: Sequence[Value]) -> set[Value]:
     """The `outputs`, and the values used on the way to them from `inputs`."""
     region = region_between(outputs, inputs)
     return {*outputs, *(v for node in region for v in operands(node))}

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import chain
 from types import ModuleType
 
-from graphc.control.carries import fresh
-from graphc.control.checks import BodyCheck, checked, held, taken_out
+from graphc.control.carries import variable_like
+from graphc.control.checks import BodyCheck, initial_flags, take_out_checks, with_checks
 from graphc.control.fitting_branches import (
     NUMBERED,
     branch_that_fits,
@@ -17,7 +17,7 @@ from graphc.control.fitting_branches import (
     numbers_of,
     switch_of_fitting,
 )
-from graphc.control.scan import used_between
+from graphc.control.scan import values_used
 from graphc.ir.graph.bodies import Body, BodyCall, close_body
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.interning import recording_shared
@@ -160,20 +160,21 @@ def run_switch(
     Nodes of sizes and literals alone stay in a branch if they may be errors: those of
     `local_nodes`, and those that the branches build.
     """
-    variables = [fresh(v) for v in values]
+    variables = [variable_like(v) for v in values]
     start = variable("start", TensorType(INT32, ())).node.serial
     with recording_shared() as shared:
         results = [branch(variables) for branch in branches]
         roots = {*local_nodes, *nodes_of_branches(chain(*results), start, shared)}
-        taken = [taken_out(outputs, variables, roots) for outputs in results]
+        taken = [take_out_checks(outputs, variables, roots) for outputs in results]
     checks = [check for _, branch_checks in taken for check in branch_checks]
     checked_outputs = [
-        [*outputs, *_of_all(branch_checks, checks)] for outputs, branch_checks in taken
+        [*outputs, *_conditions_of(branch_checks, checks)]
+        for outputs, branch_checks in taken
     ]
     counts = [len(outputs) for outputs in checked_outputs]
     flat = [v for outputs in checked_outputs for v in outputs]
     # A value that no branch uses is no input: a cotangent would seem to depend on it.
-    used = used_between(flat, variables)
+    used = values_used(flat, variables)
     values = [v for v, x in zip(values, variables, strict=True) if x in used]
     variables = [x for x in variables if x in used]
     together, captures, sizes = close_body(flat, variables, "switch", roots=roots)
@@ -189,7 +190,7 @@ def run_switch(
         {"branches": Opaque("branches", bodies), "sizes": tuple(sizes)},
     )
     outputs = node.outputs[: len(taken[0][0])]
-    return checked(outputs, node.outputs[len(outputs) :], checks)
+    return with_checks(outputs, node.outputs[len(outputs) :], checks)
 
 
 def nodes_of_branches(
@@ -216,9 +217,11 @@ def _may_fail(node: Node) -> bool:
     return bool(divisors_of(node)) or not all(g.memory for g in node.guards)
 
 
-def _of_all(branch_checks: list[BodyCheck], checks: list[BodyCheck]) -> list[Value]:
+def _conditions_of(
+    branch_checks: list[BodyCheck], checks: list[BodyCheck]
+) -> list[Value]:
     """The condition of each of `checks`; a check of another branch holds by default."""
-    flags = held(checks)
+    flags = initial_flags(checks)
     pairs = zip(checks, flags, strict=True)
     return [
         c.condition if any(c is o for o in branch_checks) else true for c, true in pairs

@@ -22,7 +22,7 @@ from graphc.ir.sizes.dims import Size, Symbol, maximum, minimum, symbol_dim
 from graphc.ir.types import ConcreteArray, JaxArray, NDArray, TensorType
 
 TileFunction = Callable[[list[Value], list[Value], Size], StepResult]
-Again = Callable[[list[Value], Size], list[Value]]
+RowsAgain = Callable[[list[Value], Size], list[Value]]
 BlockBody = Callable[..., tuple[ConcreteArray, ...]]  # of either library
 
 
@@ -208,7 +208,7 @@ def with_own(
 _EXTENT = "each", "most", "least"
 
 
-class _Call:
+class _CallPrinter:
     """Prints the call of a tiled loop."""
 
     def __init__(self, p: Printing) -> None:
@@ -221,13 +221,13 @@ class _Call:
         ends = [0, *accumulate(counts), split]
         self._parts = [list(p.inputs[slice(*at)]) for at in pairwise(ends)]
         self._parts[-1] += sizes[:more]
-        self._more = [*p.inputs[split:], *sizes[more:]]
-        self._body = self._chosen(body)
+        self._other_inputs = [*p.inputs[split:], *sizes[more:]]
+        self._body = self._choose_body(body)
         length, *limits = (p.code(self._params[k]) for k in ("length", *_EXTENT))
         self._size = f"{p.helper(rows_in_block)}({length}, {', '.join(limits)})"
         self._length = length
 
-    def _chosen(self, body: Body) -> str:
+    def _choose_body(self, body: Body) -> str:
         """The body, or the body in tiles of columns where its tiles are too large."""
         p, text = self._p, self._p.inner(body)
         for inside in self._params["columns"].content:
@@ -242,25 +242,25 @@ class _Call:
         few = f"{self._length} <= {self._params['few']} * {self._size}"
         stored_rows = self._parts[2]
         stored = self._call(self._body, stored_rows, self._params["joined"])
-        return f"{stored} if {few} else {self._again()}"
+        return f"{stored} if {few} else {self._recomputing_call()}"
 
-    def _again(self) -> str:
+    def _recomputing_call(self) -> str:
         stores, joined = self._params["stores"], self._params["joined"]
         body, p = self._body, self._p
         if stores:
             body = f"{p.helper(without_last)}({body}, {stores})"
             outputs = self._call(body, [], joined[: len(joined) - stores])
             types = [v.type for v in p.node.outputs[-stores:]]
-            none = [self._none(t) for t in types]
+            none = [self._no_rows(t) for t in types]
             return f"(*{outputs}, {', '.join(none)})"
         again = p.inner(self._params["again"].content[0])  # of marks and rows
         start = len(self._parts[0])
         numbers = f"{start}, {start + len(self._parts[1])}, {len(self._parts[3])}"
-        captures = f"[{', '.join(self._more)}]"
+        captures = f"[{', '.join(self._other_inputs)}]"
         body = f"{p.helper(with_own)}({body}, {again}, {numbers}, {captures})"
         return self._call(body, [], joined)
 
-    def _none(self, type: TensorType) -> str:
+    def _no_rows(self, type: TensorType) -> str:
         shape = ", ".join(["0", *map(self._p.code, type.shape[1:])])
         return f"{self._p.xp}.zeros(({shape},), {str(type.dtype)!r})"
 
@@ -284,7 +284,7 @@ class _Call:
 
 
 def _print_blocks(p: Printing) -> str:
-    return _Call(p).text()
+    return _CallPrinter(p).text()
 
 
 BLOCKS = _blocks
@@ -360,7 +360,7 @@ def run_blocks(
     few: int = 0,
     own: Sequence[Value] = (),
     marks: Sequence[Value] = (),
-    again: Again | None = None,
+    again: RowsAgain | None = None,
 ) -> StepResult:
     """Run a step for each tile; return its final carries, and its outputs, joined.
 
@@ -378,7 +378,7 @@ def run_blocks(
     after, outputs = step(carry, blocks, symbol_dim(symbol))
     inputs = [*carry, *blocks]
     body, captures, sizes = close_body([*after, *outputs], inputs, "blocks", symbol)
-    bodies, more, added = _made_again(again, rows, marks)
+    bodies, more, added = _recomputing_body(again, rows, marks)
     node = _blocks.bind(
         (*first, *(v for v, _ in rows), *own, *marks, *captures, *more),
         {
@@ -404,8 +404,8 @@ def run_blocks(
     return list(node.outputs[: len(carry)]), list(node.outputs[len(carry) :])
 
 
-def _made_again(
-    again: Again | None, rows: Sequence[tuple[Value, int]], marks: Sequence[Value]
+def _recomputing_body(
+    again: RowsAgain | None, rows: Sequence[tuple[Value, int]], marks: Sequence[Value]
 ) -> tuple[tuple[Body, ...], list[Value], list[Size]]:
     """The body that recomputes own rows from marks and rows; captures and sizes."""
     if again is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from graphc.control.carries import fresh
+from graphc.control.carries import variable_like
 from graphc.ir.graph.build import as_size
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import Array, Shared, op, type_error, views_of_inputs
@@ -64,23 +64,23 @@ def counted_steps(
     The loop starts with the carries `first` and goes on as long as their `test` holds:
     an integer among them is below a limit, and `step` adds a constant to that integer.
     """
-    variables = list(map(fresh, first))
-    left = _left_below_limit(test(variables))
-    if left is None:
+    variables = list(map(variable_like, first))
+    distance = _distance_to_limit(test(variables))
+    if distance is None:
         return None
     for i, counter in enumerate(variables):
         if counter.type.rank or not is_integer(counter.dtype):
             continue
-        limit, start = left + as_size(counter), as_size(first[i])
+        limit, start = distance + as_size(counter), as_size(first[i])
         if origins(limit) or origins(start) or counter.dtype.itemsize < 4:
             continue  # the limit is no size of axes, or the counter may overflow
-        by = as_size(step(variables)[i]) - as_size(counter)
-        if isinstance(by, int) and by > 0:
-            return maximum((limit - start + (by - 1)) // by, 0)
+        increment = as_size(step(variables)[i]) - as_size(counter)
+        if isinstance(increment, int) and increment > 0:
+            return maximum((limit - start + (increment - 1)) // increment, 0)
     return None
 
 
-def _left_below_limit(condition: Value) -> Size | None:
+def _distance_to_limit(condition: Value) -> Size | None:
     """The difference of two sizes that is positive as long as a comparison holds."""
     node = condition.node
     if not all(v.type.rank == 0 and is_integer(v.dtype) for v in node.inputs):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphc.control.carries import fresh
+from graphc.control.carries import variable_like
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import cast, default_dtype, strong
 from graphc.ir.graph.nodes import Node, Value
@@ -26,21 +26,21 @@ class FirstCarry:
     in_steps: list[TensorType]
     at_end: list[TensorType]
 
-    def seen(self, carry: Sequence[Value]) -> list[Value]:
+    def seen_by_step(self, carry: Sequence[Value]) -> list[Value]:
         """The carries as a step gets them."""
-        return _taken_for(carry, self.in_steps)
+        return _cast_to(carry, self.in_steps)
 
-    def results(self, ends: Sequence[Value]) -> list[Value]:
+    def final_carries(self, ends: Sequence[Value]) -> list[Value]:
         """The final carries; those that are numbers after each step stay weak."""
-        return _taken_for(ends, self.at_end)
+        return _cast_to(ends, self.at_end)
 
 
-def _taken_for(carry: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
+def _cast_to(carry: Sequence[Value], types: Sequence[TensorType]) -> list[Value]:
     pairs = zip(carry, types, strict=True)
     return [cast(v, type.dtype, type.weak) for v, type in pairs]
 
 
-def started(first: Sequence[Value], trial: Trial) -> FirstCarry:
+def settle_types(first: Sequence[Value], trial: Trial) -> FirstCarry:
     """Settle the types of the first carries, as `jax.lax.scan` does.
 
     A Python number takes the dtype that a step gives it. If steps leave it a Python
@@ -50,20 +50,20 @@ def started(first: Sequence[Value], trial: Trial) -> FirstCarry:
     first, outputs, numbers = list(first), list[Value](), list[Value]()
     is_settled = not any(v.type.weak for v in first)
     while not is_settled:
-        numbers = [fresh(v) for v in first]
+        numbers = [variable_like(v) for v in first]
         after, more = trial(numbers)
-        promoted = [_after(v, new) for v, new in zip(first, after, strict=True)]
+        promoted = [_promoted(v, new) for v, new in zip(first, after, strict=True)]
         types = [v.type for v in promoted]
         is_settled = types == [v.type for v in first]
         first, outputs = promoted, [*after, *more]
     carries = [strong(v) for v in first]
     strong_types, types = ([v.type for v in values] for values in (carries, first))
     numbers = [v for v in numbers if v.type.weak]
-    matters = any(map(_matters, region_between(outputs, numbers)))
+    matters = any(map(_depends_on_weak, region_between(outputs, numbers)))
     return FirstCarry(carries, types if matters else strong_types, types)
 
 
-def _after(first: Value, after: Value) -> Value:
+def _promoted(first: Value, after: Value) -> Value:
     """The carry, converted to the dtype that a step gives it if it is a number."""
     if not first.type.weak or (after.type.weak and after.dtype == first.dtype):
         return first
@@ -73,7 +73,7 @@ def _after(first: Value, after: Value) -> Value:
     return cast(first, common_dtype([first, after]))
 
 
-def _matters(node: Node) -> bool:
+def _depends_on_weak(node: Node) -> bool:
     """Whether a node would give another dtype if its numbers were arrays."""
     numbers = [v for v in node.inputs if v.type.weak]
     if node.primitive is not OP.convert:

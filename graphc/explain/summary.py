@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 
-from graphc.analysis.pinned import pinned
+from graphc.analysis.pinned import pinned_sizes
 from graphc.explain.sharding import sharding_lines, without_mesh
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
@@ -43,7 +43,7 @@ def _sizes(plan: Plan) -> list[str]:
 
 def _static_size_lines(plan: Plan) -> Iterable[str]:
     """Yield a line for each named size that must be one number."""
-    for one in pinned(n for segment in plan.segments for n in segment.nodes):
+    for one in pinned_sizes(n for segment in plan.segments for n in segment.nodes):
         asking = f"{one.node.reported} at {one.node.place}"
         yield f"  {shown_name(one.symbol)} must be {one.number}: {asking} needs it"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytensor.configdefaults import config
 
-from graphc.control.carries import fresh
+from graphc.control.carries import variable_like
 from graphc.errors import GraphError, graph_error
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.graph.nodes import Value
@@ -29,7 +29,7 @@ def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Val
     jax, importers = import_module("jax"), import_module("graphc.importers.jax")
     if jax_is_lost():
         raise fork_error("JAXOp")
-    variables, wide = [fresh(v) for v in inputs], config.floatX == "float64"
+    variables, wide = [variable_like(v) for v in inputs], config.floatX == "float64"
     try:
         with jax.enable_x64(wide or jax.config.jax_enable_x64):
             outputs = list(importers.from_jax(function, *variables).outputs)

@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any
 
 from graphc.backends.program import Outputs
-from graphc.control.loop_cse import merged
+from graphc.control.loop_cse import merge_scans
 from graphc.errors import graph_error, shortened
 from graphc.ir.config import Casting, check_casting, config
 from graphc.ir.forks import fork_error, jax_is_lost
@@ -135,7 +135,7 @@ def _compile_graph(
     if decided is not None:
         decided.require(inputs_of(graph), "function")
     with remembering_bounds():
-        graph = merged(with_gradients_of_loops(graph, rolling=NAME in how.rewrites))
+        graph = merge_scans(with_gradients_of_loops(graph, rolling=NAME in how.rewrites))
         if not axes_maybe_one(graph):
             how = with_decisions(graph, how, decided)
             return _compile_written(graph, structure, defaults, how, make)

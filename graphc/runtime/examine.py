@@ -11,7 +11,7 @@ import numpy as np
 from graphc.backends.prelude import ProgramError, expect
 from graphc.backends.program import Outputs
 from graphc.backends.sizes import solution_text
-from graphc.control.pytree import Compound, function_given, require_shallow
+from graphc.control.pytree import Compound, function_error, require_shallow
 from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.ir.config import Casting
 from graphc.ir.graph.bodies import has_bodies
@@ -90,7 +90,7 @@ def examine(
     """
     for part in (inputs, outputs):
         if callable(part) and not isinstance(part, Compound):
-            raise function_given("function", part, "graphc.function([x], {})")
+            raise function_error("function", part, "graphc.function([x], {})")
     values, input_names, defaults = _inputs(inputs, casting)
     structure, names, results = _outputs(outputs)
     graph = Graph(values, results, input_names, names)

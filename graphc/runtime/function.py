@@ -25,7 +25,7 @@ from graphc.ir.elsewhere import OF_FUNCTION
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.names import naming_sizes
 from graphc.ir.tracebacks import hide_own_frames
-from graphc.rewriting.engine.fixpoint import Application, applied
+from graphc.rewriting.engine.fixpoint import Application, rules_report
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.call.arguments import ArgumentValues, Backend
@@ -400,7 +400,7 @@ class Function(Pictured, AheadOfCalls):
         with naming_sizes(self.plan.names(self._pipeline.names)):
             if not full:
                 return summary(self.plan, self.backend) + tier
-            return explain(self.plan, self.backend) + tier + applied(self.rewrites)
+            return explain(self.plan, self.backend) + tier + rules_report(self.rewrites)
 
     @property
     def numpy_source(self) -> ProgramText:

@@ -6,7 +6,7 @@ all other sizes raise.
 
 import warnings
 
-from graphc.analysis.pinned import OneNumber, pinned
+from graphc.analysis.pinned import OneNumber, pinned_sizes
 from graphc.errors import user_level
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.sizes.dims import Size, equal, is_declared, symbol_dim
@@ -22,7 +22,7 @@ def warn_of_numbers(graph: Graph, unused: Unused) -> None:
     There is no warning where unused inputs are to be ignored, as in graphs that are
     imported: whoever imports one did not declare its sizes.
     """
-    for one in pinned(graph.nodes) if unused != "ignore" else ():
+    for one in pinned_sizes(graph.nodes) if unused != "ignore" else ():
         if is_declared(one.symbol) and one.node.reported not in _STATED:
             text = f"{one.symbol.name} must be {one.number}: {_asking(one.node)}"
             hint = _declaration_of(graph, one)

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from graphc.analysis.cost import DeviceCosts
-from graphc.analysis.spread import spreading
+from graphc.analysis.spread import as_spread
 from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.program import Outputs, Source
@@ -29,13 +29,13 @@ from graphc.ops.common.conditions import Checking
 from graphc.rewriting.engine.fixpoint import (
     Application,
     Rewritten,
-    finished,
+    apply_last_rules,
+    apply_late_rules,
     rewritten,
-    settled,
 )
 from graphc.rewriting.engine.rule import Rules
 from graphc.rewriting.rules.cleanup import CLEANUP
-from graphc.rewriting.rules.masks import integers_traced
+from graphc.rewriting.rules.masks import integers_as_traced
 from graphc.runtime.cache import program_cache
 from graphc.runtime.cache.graph_key import key_of
 from graphc.runtime.cache.prepared import Prepared
@@ -384,7 +384,7 @@ class Pipeline:
         if plain and not first.static_inputs:
             return first
         rules = self.how.rewrites.unchecked
-        with integers_traced():
+        with integers_as_traced():
             plan = partition(rewritten(self.written, rules).graph)
         if plain and len(plan.static_inputs) >= len(first.static_inputs):
             return first
@@ -396,8 +396,8 @@ class Pipeline:
             return None
         graph = self.simplified.graph
         require_both(graph)
-        graph = with_doubling_loops(finished(graph, self.how.rewrites).graph)[0]
-        plan = partition(settled(graph, self.how.rewrites).graph)
+        graph = with_doubling_loops(apply_late_rules(graph, self.how.rewrites).graph)[0]
+        plan = partition(apply_last_rules(graph, self.how.rewrites).graph)
         plan = replace(plan, casting=self.how.casting)
         return plan, emit_numpy(plan, self.outputs)
 
@@ -427,8 +427,8 @@ def _plan_graph(
         graph = rewritten(pad.graph, CLEANUP).graph
     elif emit is not emit_numpy:
         graph = _with_compiled_loops(graph)
-    with spreading(spread_capacities(pad.capacities, pad.policies) if pad else ()):
-        late = finished(graph, how.rewrites)
+    with as_spread(spread_capacities(pad.capacities, pad.policies) if pad else ()):
+        late = apply_late_rules(graph, how.rewrites)
     graph = late.graph
     # Without jit, the program has no driver.
     joined = how.costs.launches and emit is emit_jax
@@ -436,7 +436,7 @@ def _plan_graph(
         (graph, {}) if emit is emit_unjitted else with_doubling_loops(graph, joined)
     )
     graph, more = (graph, {}) if emit is emit_numpy else with_writes_in_place(graph)
-    last = settled(graph, how.rewrites)
+    last = apply_last_rules(graph, how.rewrites)
     graph = last.graph
     if pad is not None:
         pad = pad.tidied(graph)

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.backends.sharding.across import on_each_host
-from graphc.control.loop_cse import merged
+from graphc.control.loop_cse import merge_scans
 from graphc.errors import (
     CallError,
     ErrorKind,
@@ -100,7 +100,7 @@ def ragged_graph(
     _refuse_maybe_one(graph)
     chosen = Pad() if pad is None else pad
     strict = replace(chosen, strict=True)
-    simple = rewritten(merged(graph), rewrites.unchecked.early).graph
+    simple = rewritten(merge_scans(graph), rewrites.unchecked.early).graph
     stacked = batch_examples(simple, shared, strict, total)
     rows = Pad(minimum=1) if batch is None else Pad(buckets=(batch,))
     over_devices = None if shard is None else replace(shard, pad=shard.pad or rows)

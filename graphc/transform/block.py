@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, NamedTuple
 
-from graphc.control.pytree import items
+from graphc.control.pytree import indexed_items
 from graphc.errors import (
     SourceLocation,
     shortened,
@@ -86,7 +86,7 @@ def _leaves(part: object) -> Iterator[object]:
     stack = [part]
     while stack:
         one = stack.pop()
-        children = None if isinstance(one, Value) else items(one)
+        children = None if isinstance(one, Value) else indexed_items(one)
         if children is None:
             yield one
         else:

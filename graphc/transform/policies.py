@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.control.scan import SCAN, parts_of
+from graphc.control.scan import SCAN, scan_inputs
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.bodies import bodies_in, bodies_of, has_bodies, sized_inner_nodes
 from graphc.ir.graph.build import SIZE_OP, as_size
@@ -401,7 +401,7 @@ def _limit_symbols(node: Node) -> Iterator[Symbol]:
     """The symbols of the limit of a loop whose sizes differ from step to step."""
     if node.primitive is not SCAN or not any(b.computed_sizes for b in bodies_of(node)):
         return
-    limit = parts_of(node.inputs, node.params).limit
+    limit = scan_inputs(node.inputs, node.params).limit
     if limit is not None and limit.sizes is not None:
         for size in limit.sizes.flat:
             if isinstance(size, Dim):

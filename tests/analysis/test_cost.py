@@ -3,12 +3,20 @@
 import pytest
 
 import graphc.tensor as gt
-from graphc.analysis.cost import COSTS, CPU, GPU, TPU, DeviceCosts, costs_of, here
+from graphc.analysis.cost import (
+    COSTS,
+    CPU,
+    GPU,
+    TPU,
+    DeviceCosts,
+    costs_of,
+    current_costs,
+)
 from graphc.ir.graph.bodies import has_bodies
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import blocking, default, hoisting, rolling, scan_in_chunks
-from graphc.rewriting.engine.fixpoint import finished, rewritten
+from graphc.rewriting.engine.fixpoint import apply_late_rules, rewritten
 from graphc.rewriting.engine.rule import Rules
 from graphc.rewriting.loops.tile import strip_mine
 
@@ -18,7 +26,7 @@ def loops_on(costs, inputs, output, rules=default):
     names = tuple(v.name for v in inputs), ("",)
     chosen = rules.on(costs)
     early = rewritten(Graph(tuple(inputs), (output,), *names), chosen.early).graph
-    found = finished(early, chosen).graph
+    found = apply_late_rules(early, chosen).graph
     return sum(has_bodies(node) for node in ancestors(found.outputs))
 
 
@@ -105,7 +113,7 @@ def test_rules_know_the_device_that_they_look_for():
     names = ("x", "w", "y"), ("",)
     graph = Graph((x, w, y), (gt.sum((rows @ w - y) ** 2),), *names)
     for costs, fused in ((CPU, True), (GPU, False)):
-        assert here() is CPU
+        assert current_costs() is CPU
         log = rewritten(graph, hoisting.on(costs)).log
         assert ("reduction_in_scan" in [a.rule.name for a in log]) is fused
 
@@ -122,7 +130,7 @@ def test_patterns_know_the_device_that_they_are_looked_for(rows, width, on_cpu, 
     for costs, counts in ((CPU, on_cpu), (GPU, on_gpu)):
         log = rewritten(graph, default.on(costs)).log
         assert ("sum_of_rows" in [a.rule.name for a in log]) is counts
-        assert here() is CPU
+        assert current_costs() is CPU
 
 
 def test_one_hot_products_are_looked_up_where_rows_are_long():
@@ -139,7 +147,7 @@ def test_one_hot_products_are_looked_up_where_rows_are_long():
 def test_chunks_of_a_scan_that_are_kept(costs, chunks, monkeypatch):
     found = []
     monkeypatch.setattr(
-        strip_mine, "_in_chunks", lambda *args: found.append(args[-1].few)
+        strip_mine, "_run_in_chunks", lambda *args: found.append(args[-1].few)
     )
     w, x = gt.tensor("w", "float32", (8,)), gt.tensor("x", "float32", (99, 8))
     step = lambda c, r: (gt.tanh(c + r), c)  # noqa: E731

@@ -50,8 +50,8 @@ def test_few_slices_are_at_known_places(monkeypatch):
     sums, _ = stacked()
     f = compiled([X], [sums[i] for i in range(COUNT)])
     assert alike(f) == 0 and "unknown_places" not in f.source
-    assert not cost.worth_alike(20) and cost.worth_alike(40)
-    assert cost.sliced_seconds(200) < 200 * cost.SLICED / 4
+    assert not cost.slices_pay_alike(20) and cost.slices_pay_alike(40)
+    assert cost.seconds_of_slices(200) < 200 * cost.SLICED / 4
 
 
 def test_slices_of_one_loop_share_the_numbers_of_places():

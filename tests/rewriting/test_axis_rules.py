@@ -10,9 +10,9 @@ from graphc.rewriting.loops.find.access import Tile
 from graphc.rewriting.loops.find.axis_rules import (
     AXES,
     TILE_AXES,
+    build_part,
     is_placed_tile,
     operand_axes,
-    part,
 )
 
 FIRST, COUNT = 1, 2
@@ -73,7 +73,7 @@ def parts_of(value, tiled):
         tile = Tile(COUNT, gt.asarray(FIRST, dtype="int32")) if tiled else None
         if tile and not is_placed_tile(node, axis):
             tile = tile._replace(first=None)
-        yield part(node, axis, given, tile), cut(value, axis, tiled)
+        yield build_part(node, axis, given, tile), cut(value, axis, tiled)
 
 
 def test_every_rule_is_tried():

@@ -24,7 +24,7 @@ def graph_of(inputs, *outputs):
 @pytest.fixture(autouse=True)
 def verified(monkeypatch):
     """Check that each result of a rule is a valid graph."""
-    check = fixpoint._check
+    check = fixpoint._require_same_type
 
     def checked(rule, old, new):
         check(rule, old, new)
@@ -32,7 +32,7 @@ def verified(monkeypatch):
         inputs = [x for x in inputs if x.node.primitive.name == "input"]
         verify(graph_of(inputs, new))
 
-    monkeypatch.setattr(fixpoint, "_check", checked)
+    monkeypatch.setattr(fixpoint, "_require_same_type", checked)
 
 
 @graphc.rewrite(p.exp(p.log(v.x)), exact=False)

@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.control.loop_cse import merged
+from graphc.control.loop_cse import merge_scans
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import default, hoisting, none, rewritten
@@ -120,7 +120,7 @@ def every(outputs, rules):
     inputs = [n for n in ancestors(outputs) if n.primitive.name == "input"]
     values = tuple(n.outputs[0] for n in inputs)
     names = tuple(n.outputs[0].name for n in inputs)
-    graph = merged(Graph(values, tuple(outputs), names, ("",) * len(outputs)))
+    graph = merge_scans(Graph(values, tuple(outputs), names, ("",) * len(outputs)))
     return ancestors(rewritten(graph, rules).graph.outputs)
 
 

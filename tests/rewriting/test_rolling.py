@@ -236,17 +236,17 @@ def test_what_is_given_as_slices_is_not_stacked_again():
 
 def test_each_run_of_values_is_put_together_once(monkeypatch):
     """Copying the values for each one that follows would take quadratic time."""
-    copied, part = [0], rolling_chains._Part
+    copied, part = [0], rolling_chains._Run
 
     def counted(values, places=()):
         copied[0] += len(values)
         return part(values, places)
 
-    monkeypatch.setattr(rolling_chains, "_Part", counted)
+    monkeypatch.setattr(rolling_chains, "_Run", counted)
     x, y = gt.matrix("x", "float64"), gt.matrix("y", "float64")
     several = [gt.scalar(f"w{i}", "float64") for i in range(50)]
     row = [*(x[i] for i in range(50)), *several, *(y[i] for i in (3, 2, 1, 0, 1, 7))]
-    parts = rolling_chains._parts_of(tuple(row))
+    parts = rolling_chains._runs_of(tuple(row))
     assert [v for p in parts for v in p.values] == row
     turned = (3, 2, 1, 0), (1,), (7,)
     assert [p.places for p in parts] == [tuple(range(50)), (), *turned]

@@ -15,7 +15,12 @@ from graphc.ir.graph.verify import verify
 from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, default, rewritten, sharing
 from graphc.rewriting.sharing.circles import Circles
-from graphc.rewriting.sharing.parts import AlikeParts, _Tainted, alike_parts, in_order
+from graphc.rewriting.sharing.parts import (
+    AlikeParts,
+    _TaintedNodes,
+    find_alike_parts,
+    order_parts,
+)
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "15"))
 ALWAYS = Rules((sharing(least_saved=1),))
@@ -294,7 +299,7 @@ def test_the_search_is_linear():
             return number * size > 30
 
         nodes = ancestors([loss, graphc.grad(loss, x)])
-        alike_parts(nodes, pays)
+        find_alike_parts(nodes, pays)
         return steps / len(nodes)
 
     assert visited(400) < 1.5 * visited(100) + 5
@@ -302,13 +307,13 @@ def test_the_search_is_linear():
 
 def test_parts_of_a_sum_cost_no_more_the_more_there_are(monkeypatch):
     """Each part reads the sum so far, and so all that earlier parts compute."""
-    visits, add = [0], _Tainted.add
+    visits, add = [0], _TaintedNodes.add
 
     def counted(self, value):
         visits[0] += 1
         add(self, value)
 
-    monkeypatch.setattr(_Tainted, "add", counted)
+    monkeypatch.setattr(_TaintedNodes, "add", counted)
 
     def per_part(count):
         ps = [gt.scalar(f"p{i}", "float32") for i in range(count)]
@@ -388,4 +393,4 @@ def test_there_is_an_order_where_there_is_no_circle(data):
         if len(block) == 2 * size:
             row_pairs = zip(block[:size], block[size:], strict=True)
             parts.append(AlikeParts([(nodes[a], nodes[b]) for a, b in row_pairs]))
-    assert Circles(nodes).are_in(parts) == (in_order(nodes, parts) is None)
+    assert Circles(nodes).are_in(parts) == (order_parts(nodes, parts) is None)

@@ -32,9 +32,9 @@ def any_chain(monkeypatch):
 
     def always(graph, for_gradients):
         assert for_gradients
-        return chains.rolled_chains(graph, least_saved=0, costs=free)
+        return chains.roll_chains(graph, least_saved=0, costs=free)
 
-    monkeypatch.setattr(rolled_gradients, "rolled_chains", always)
+    monkeypatch.setattr(rolled_gradients, "roll_chains", always)
 
 
 ROLLING = graphc.rewrites.default - "repeated_blocks"
@@ -231,8 +231,8 @@ def test_an_op_without_a_gradient_is_told_as_without_loops(monkeypatch):
     for w in ws:
         y = gt.special.gammainc(gt.exp(y @ w), 2.0)
     messages = []
-    for rolled in (rolled_gradients.rolled_chains, lambda *_, **options: None):
-        monkeypatch.setattr(rolled_gradients, "rolled_chains", rolled)
+    for rolled in (rolled_gradients.roll_chains, lambda *_, **options: None):
+        monkeypatch.setattr(rolled_gradients, "roll_chains", rolled)
         with pytest.raises(graphc.GraphError) as error:
             graphc.grad(gt.sum(y), ws)
         messages.append(str(error.value))

@@ -56,7 +56,7 @@ class Application:
         )
 
 
-def applied(log: Iterable[Application]) -> str:
+def rules_report(log: Iterable[Application]) -> str:
     """The rules that were applied, with their lines: the end of a report."""
     counts = Counter((str(a.place), a.rule.name) for a in log)
     if not counts:
@@ -76,19 +76,21 @@ class Rewritten:
     log: tuple[Application, ...]
 
 
-def finished(graph: Graph, rules: Rules) -> Rewritten:
+def apply_late_rules(graph: Graph, rules: Rules) -> Rewritten:
     """Apply the late rules to a graph and to its bodies."""
     late, log = rules.late, list[Application]()
     if late:  # in bodies first: loops that these rules make are left as they are
-        graph = _replaced(_with_bodies(graph, late, log, finished), late, log)
+        graph = _rewrite_bodies(graph, late, log, apply_late_rules)
+        graph = _apply_whole_graph_rules(graph, late, log)
     return Rewritten(graph, tuple(log))
 
 
-def settled(graph: Graph, rules: Rules) -> Rewritten:
+def apply_last_rules(graph: Graph, rules: Rules) -> Rewritten:
     """Apply the rules for graphs that nothing else will change any more."""
     last, log = rules.last, list[Application]()
     if last:
-        graph = _replaced(_with_bodies(graph, last, log, settled), last, log)
+        graph = _rewrite_bodies(graph, last, log, apply_last_rules)
+        graph = _apply_whole_graph_rules(graph, last, log)
     return Rewritten(graph, tuple(log))
 
 
@@ -102,22 +104,22 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     rule gives a value of another type.
     """
     log: list[Application] = []
-    simple = _replaced(graph, rules, log, compiling=True)
+    simple = _apply_whole_graph_rules(graph, rules, log, compiling=True)
     functions = rules.functions
     for chosen in (functions, rules) if functions else (rules,):
-        simple = _fixpoint(chosen, simple, log)
-    result = _replaced(simple, rules.early, log)
+        simple = _repeat_passes(chosen, simple, log)
+    result = _apply_whole_graph_rules(simple, rules.early, log)
     if result is not simple:
-        result = _fixpoint(rules, result, log)
-    result = _with_bodies(result, rules.unchecked.early, log, rewritten)
-    for finish in (finished, settled):
+        result = _repeat_passes(rules, result, log)
+    result = _rewrite_bodies(result, rules.unchecked.early, log, rewritten)
+    for finish in (apply_late_rules, apply_last_rules):
         step = finish(result, rules)
         result, log = step.graph, [*log, *step.log]
     final = with_size_checks(graph, result) if log else result
     return Rewritten(final, tuple(log))
 
 
-def _with_bodies(
+def _rewrite_bodies(
     graph: Graph,
     rules: Rules,
     log: list[Application],
@@ -129,10 +131,10 @@ def _with_bodies(
 
     @cache  # several loops may share one
     def rewritten_body(body: Body) -> Body:
-        applied = apply(body.graph, rules)
-        new = body.with_outputs(applied.graph.outputs) if applied.log else None
+        result = apply(body.graph, rules)
+        new = body.with_outputs(result.graph.outputs) if result.log else None
         if new is not None:
-            log.extend(applied.log)
+            log.extend(result.log)
         return new or body
 
     replacements: dict[Value, Value] = {}
@@ -149,7 +151,7 @@ def _with_bodies(
     return graph.with_outputs([replacements.get(v, v) for v in graph.outputs])
 
 
-def _replaced(
+def _apply_whole_graph_rules(
     graph: Graph, rules: Rules, log: list[Application], compiling: bool = False
 ) -> Graph:
     """Apply the rules that look at the whole graph, as often as they fit."""
@@ -161,44 +163,46 @@ def _replaced(
         while rule.whole is not None and (replacement := rule.whole(graph)) is not None:
             graph, pairs = replacement
             for old, new in pairs:
-                _check(rule, old, new)
+                _require_same_type(rule, old, new)
                 log.append(Application(rule, old, new))
     return graph
 
 
-def _fixpoint(rules: Rules, graph: Graph, log: list[Application]) -> Graph:
+def _repeat_passes(rules: Rules, graph: Graph, log: list[Application]) -> Graph:
     """Pass over a graph until nothing changes, at most MOST_PASSES times."""
-    settled: Settled = {}
+    uses_when_tried: UsesWhenTried = {}
     for _ in range(MOST_PASSES):
-        one = _RewritePass(rules, graph, settled)
-        graph = one.run()
-        log += one.log
-        if not one.log:
+        rewrite_pass = _RewritePass(rules, graph, uses_when_tried)
+        graph = rewrite_pass.run()
+        log += rewrite_pass.log
+        if not rewrite_pass.log:
             break
     return graph
 
 
 # The values at which no rule applied, with the numbers of uses that rules asked for.
-Settled = dict[Value, dict[Value, int]]
+UsesWhenTried = dict[Value, dict[Value, int]]
 
 
 class _RewritePass:
     """One pass over a graph."""
 
-    def __init__(self, rules: Rules, graph: Graph, settled: Settled) -> None:
+    def __init__(
+        self, rules: Rules, graph: Graph, uses_when_tried: UsesWhenTried
+    ) -> None:
         self._rules = rules
         self._graph = graph
-        self._settled = settled
-        self._asked: dict[Value, int] = {}
-        self._made: dict[Value, Value] = {}
-        self._uses = _uses(graph)
-        self._kept = set(graph.outputs)
-        self._known = set(graph.nodes)
+        self._uses_when_tried = uses_when_tried
+        self._counted_uses: dict[Value, int] = {}
+        self._replacements: dict[Value, Value] = {}
+        self._uses = _count_uses(graph)
+        self._kept_values = set(graph.outputs)
+        self._known_nodes = set(graph.nodes)
         self.log: list[Application] = []
 
     def run(self) -> Graph:
         """Run the pass and return the rewritten graph."""
-        replacements, candidates = self._made, self._rules.candidates
+        replacements, candidates = self._replacements, self._rules.candidates
         for node in self._graph.nodes:
             changed = bool(replacements) and any(
                 [v in replacements for v in operands(node)]
@@ -206,17 +210,17 @@ class _RewritePass:
             if changed or candidates(node):
                 self._visit(node)
         graph = self._graph
-        return graph.with_outputs([self._made.get(v, v) for v in graph.outputs])
+        return graph.with_outputs([replacements.get(v, v) for v in graph.outputs])
 
-    def _count(self, value: Value) -> int:
-        count = self._asked[value] = self._uses[value]
+    def _count_uses_of(self, value: Value) -> int:
+        count = self._counted_uses[value] = self._uses[value]
         return count
 
     def _is_settled(self, value: Value) -> bool:
-        asked = self._settled.get(value)
-        if asked is None:
+        counts = self._uses_when_tried.get(value)
+        if counts is None:
             return False
-        return all([self._uses[x] == count for x, count in asked.items()])
+        return all([self._uses[x] == count for x, count in counts.items()])
 
     def _visit(self, node: Node) -> None:
         """Process a node: rebuild its values on new inputs, and apply rules to them."""
@@ -236,31 +240,31 @@ class _RewritePass:
         The nodes that a replacement brought become pending, to be processed first.
         """
         fresh = self._renewed(task.values)
-        self._known.update([v.node for v in fresh])
+        self._known_nodes.update([v.node for v in fresh])
         self._move_uses(task.values, fresh)
         task.values = fresh
         for i, value in enumerate(task.values):
-            applied = self._apply(value)
-            if applied is None:
+            result = self._apply_first_rule(value)
+            if result is None:
                 continue
-            rule, new, brought = applied
-            task.count(rule, value)
+            rule, new, new_nodes = result
+            task.record(rule, value)
             self.log.append(Application(rule, value, new))
-            self._need_budget()
-            self._replace(value, new)
+            self._require_budget()
+            self._give_uses(value, new)
             task.values[i] = new
-            task.pending = [n for n in reversed(brought) if n is not new.node]
-            self._known.update(brought)
-            for node in brought:
+            task.pending = [n for n in reversed(new_nodes) if n is not new.node]
+            self._known_nodes.update(new_nodes)
+            for node in new_nodes:
                 for operand in operands(node):
                     self._uses[operand] += 1
             return False
         for old, new in zip(task.node.outputs, task.values, strict=True):
             if old is not new:
-                self._made[old] = new
+                self._replacements[old] = new
         return True
 
-    def _need_budget(self) -> None:
+    def _require_budget(self) -> None:
         count = len(self._graph.nodes)
         if len(self.log) > MOST_PER_NODE * count + 1000:
             most = Counter(a.rule.name for a in self.log[-1000:]).most_common(3)
@@ -274,8 +278,8 @@ class _RewritePass:
     def _renewed(self, values: list[Value]) -> list[Value]:
         """Rebuild the values on the replaced inputs of their nodes."""
         return [
-            renewed(v.node, self._made, v.node.place).outputs[v.index]
-            if any(x in self._made for x in operands(v.node))
+            renewed(v.node, self._replacements, v.node.place).outputs[v.index]
+            if any(x in self._replacements for x in operands(v.node))
             else v
             for v in values
         ]
@@ -283,30 +287,30 @@ class _RewritePass:
     def _move_uses(self, before: list[Value], after: list[Value]) -> None:
         for old, new in zip(before, after, strict=True):
             if old is not new:
-                self._replace(old, new)
+                self._give_uses(old, new)
 
-    def _replace(self, old: Value, new: Value) -> None:
+    def _give_uses(self, old: Value, new: Value) -> None:
         """Give `new` the uses of `old`, and keep it if `old` is kept."""
         self._uses[new] += self._uses[old]
-        if old in self._kept:
-            self._kept.add(new)
+        if old in self._kept_values:
+            self._kept_values.add(new)
 
-    def _apply(self, value: Value) -> tuple[Rule, Value, list[Node]] | None:
+    def _apply_first_rule(self, value: Value) -> tuple[Rule, Value, list[Node]] | None:
         """The first rule that applies, its value, and the nodes that this brought."""
         rules = self._rules.candidates(value.node)
         if not rules or self._is_settled(value):
             return None
-        self._asked = {}
+        self._counted_uses = {}
         newest = next(SERIALS)
         for rule in rules:
-            new = rule.apply(value, self._count, self._kept.__contains__)
+            new = rule.apply(value, self._count_uses_of, self._kept_values.__contains__)
             if new is not None:
-                _check(rule, value, new)
+                _require_same_type(rule, value, new)
                 if new.node.serial > newest:
                     new.node.place = value.node.place
-                brought = _brought(new, self._known)
-                return rule, new, brought
-        self._settled[value] = self._asked
+                new_nodes = _new_producers(new, self._known_nodes)
+                return rule, new, new_nodes
+        self._uses_when_tried[value] = self._counted_uses
         return None
 
 
@@ -319,14 +323,14 @@ class _Task:
         self.pending: list[Node] = []
         self._seen: dict[Value, Rule] = {}
 
-    def count(self, rule: Rule, value: Value) -> None:
+    def record(self, rule: Rule, value: Value) -> None:
         """Record one more replacement. Raises GraphError where they go in circles."""
         if value in self._seen or len(self._seen) >= MOST_IN_PLACE:
-            raise _circle([*self._seen.values(), rule], value)
+            raise _circle_error([*self._seen.values(), rule], value)
         self._seen[value] = rule
 
 
-def _circle(rules: list[Rule], value: Value) -> GraphError:
+def _circle_error(rules: list[Rule], value: Value) -> GraphError:
     names = list(dict.fromkeys(rule.name for rule in rules[-4:]))
     return graph_error(
         f"rules undo each other: {' and '.join(names)}",
@@ -337,12 +341,12 @@ def _circle(rules: list[Rule], value: Value) -> GraphError:
     )
 
 
-def _uses(graph: Graph) -> Counter[Value]:
-    taken = chain.from_iterable(map(operands, graph.nodes))
-    return Counter(chain(graph.outputs, taken))
+def _count_uses(graph: Graph) -> Counter[Value]:
+    used = chain.from_iterable(map(operands, graph.nodes))
+    return Counter(chain(graph.outputs, used))
 
 
-def _brought(value: Value, known: set[Node]) -> list[Node]:
+def _new_producers(value: Value, known: set[Node]) -> list[Node]:
     """The producers of a value that are not known yet, in order.
 
     They need not be new: a graph that was built before may hold the same ones.
@@ -354,14 +358,14 @@ def _brought(value: Value, known: set[Node]) -> list[Node]:
         if node not in known and node not in producers:
             producers.add(node)
             stack += [operand.node for operand in operands(node)]
-    return sorted((n for n in producers if n.primitive is not INPUT), key=_serial)
+    return sorted((n for n in producers if n.primitive is not INPUT), key=_serial_of)
 
 
-def _serial(node: Node) -> int:
+def _serial_of(node: Node) -> int:
     return node.serial
 
 
-def _check(rule: Rule, old: Value, new: Value) -> None:
+def _require_same_type(rule: Rule, old: Value, new: Value) -> None:
     """Require that a replacement has the type of the value; sizes may look different.
 
     Raises GraphError otherwise, and where it is no value at all.

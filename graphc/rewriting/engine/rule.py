@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from graphc.analysis.cost import CPU, DeviceCosts, weighing
+from graphc.analysis.cost import CPU, DeviceCosts, using_costs
 from graphc.errors import SourceLocation, graph_error, shortened, standing_at
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import misspelled
@@ -155,7 +155,7 @@ class Rules:
     def __init__(self, rules: tuple[Rule, ...] = ()) -> None:
         self.rules = rules
         self._candidates: dict[tuple[str, ...], tuple[Rule, ...]] = {}
-        self._tuned: dict[DeviceCosts, Rules] = {}
+        self._rules_by_device: dict[DeviceCosts, Rules] = {}
         for name, count in Counter(rule.name for rule in rules).items():
             if count > 1:
                 raise graph_error(f"two rules are called {name}", op="rewrite")
@@ -217,47 +217,47 @@ class Rules:
 
     def whole(self, compiling: bool) -> tuple[Rule, ...]:
         """Return the whole-graph rules: those that only save compilation, or others."""
-        return self._whole[compiling]
+        return self._whole_graph_rules[compiling]
 
     @cached_property
-    def _whole(self) -> dict[bool, tuple[Rule, ...]]:
+    def _whole_graph_rules(self) -> dict[bool, tuple[Rule, ...]]:
         whole = [rule for rule in self.rules if rule.whole is not None]
         return {c: tuple([r for r in whole if r.compiling is c]) for c in (False, True)}
 
     @cached_property
     def interpreted(self) -> "Rules":
         """The rules that do more than save compilation."""
-        return self._only(lambda rule: not rule.compiling)
+        return self._select(lambda rule: not rule.compiling)
 
     @cached_property
     def unchecked(self) -> "Rules":
         """The rules that insert no tests for the host."""
-        return self._only(lambda rule: not rule.checks)
+        return self._select(lambda rule: not rule.checks)
 
     @cached_property
     def early(self) -> "Rules":
         """The rules that do not need to know the capacities of sizes."""
-        return self._only(lambda rule: not rule.late and not rule.last)
+        return self._select(lambda rule: not rule.late and not rule.last)
 
     @cached_property
     def late(self) -> "Rules":
         """The rules that need to know the capacities of sizes."""
-        return self._only(lambda rule: rule.late)
+        return self._select(lambda rule: rule.late)
 
     @cached_property
     def last(self) -> "Rules":
         """The rules for graphs that nothing else changes any more."""
-        return self._only(lambda rule: rule.last)
+        return self._select(lambda rule: rule.last)
 
     @cached_property
     def functions(self) -> "Rules":
         """The rules whose pattern is a function."""
-        return self._only(lambda rule: isinstance(rule.pattern, Traced))
+        return self._select(lambda rule: isinstance(rule.pattern, Traced))
 
     @cached_property
     def fused(self) -> "Rules":
         """The rules for graphs that XLA compiles for a CPU."""
-        return self.compiled._only(lambda rule: not rule.unfused)
+        return self.compiled._select(lambda rule: not rule.unfused)
 
     @cached_property
     def compiled(self) -> "Rules":
@@ -265,19 +265,20 @@ class Rules:
         rules = tuple([rule.fused or rule for rule in self])
         return self if rules == self.rules else Rules(rules)
 
-    def _only(self, chosen: Callable[[Rule], bool]) -> "Rules":
-        some = tuple(filter(chosen, self.rules))
+    def _select(self, is_wanted: Callable[[Rule], bool]) -> "Rules":
+        some = tuple(filter(is_wanted, self.rules))
         return self if len(some) == len(self.rules) else Rules(some)
 
     def on(self, costs: DeviceCosts) -> "Rules":
         """Return the rules with the thresholds of a device fixed in them."""
-        if costs not in self._tuned:
-            self._tuned[costs] = Rules(tuple([_tuned(rule, costs) for rule in self]))
-        return self._tuned[costs]
+        if costs not in self._rules_by_device:
+            rules = tuple([_rule_for_device(rule, costs) for rule in self])
+            self._rules_by_device[costs] = Rules(rules)
+        return self._rules_by_device[costs]
 
     def exact(self) -> "Rules":
         """The rules that change no value, not even by rounding."""
-        return self._only(lambda rule: rule.exact)
+        return self._select(lambda rule: rule.exact)
 
     def __repr__(self) -> str:
         return f"<{len(self.rules)} rules>"
@@ -332,7 +333,7 @@ def rewrite(
             hint="write @graphc.rewrite(p.exp(v.x), exact=False)",
         )
     if inspect.isroutine(matched):
-        names = _placeholders(matched)
+        names = _placeholder_names(matched)
         matched = traced(matched, names, shapes or {}, dtypes or {}, once)
     elif shapes or dtypes or once:
         raise graph_error(
@@ -340,7 +341,7 @@ def rewrite(
             op="rewrite",
             hint="look at types in the replacement, and write once(...) in the pattern",
         )
-    declared = _declared(matched, exact, name, finite, checks)
+    declared = _rule_maker(matched, exact, name, finite, checks)
     return lambda function: replace(declared(function), unfused=unfused)
 
 
@@ -369,7 +370,7 @@ def whole_graph(
         return Rule(
             name or function.__name__,
             OneOf(tuple(over), frozenset()),
-            _never,
+            _no_replacement,
             (),
             exact,
             *_place_and_doc(function),
@@ -384,29 +385,30 @@ def whole_graph(
 
 
 @lru_cache(maxsize=4096)
-def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
+def _rule_for_device(rule: Rule, costs: DeviceCosts) -> Rule:
     """Return the rule for a device: the same object, whichever set asks for it."""
     if rule.tuned is not None:
         rule = replace(rule.tuned(costs), tuned=None)
     if costs == CPU:
         return rule
     if rule.whole is None:
-        return replace(rule, replace=partial(_made_on, costs, rule.replace))
-    fused = None if rule.fused is None else _tuned(rule.fused, costs)
-    return replace(rule, whole=partial(_on, costs, rule.whole), fused=fused)
+        return replace(rule, replace=partial(_replace_on_device, costs, rule.replace))
+    fused = None if rule.fused is None else _rule_for_device(rule.fused, costs)
+    whole = partial(_apply_on_device, costs, rule.whole)
+    return replace(rule, whole=whole, fused=fused)
 
 
-def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
+def _apply_on_device(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
     """Apply a rule to a whole graph, using the costs of a device."""
-    with weighing(costs):
+    with using_costs(costs):
         return whole(graph)
 
 
-def _made_on(
+def _replace_on_device(
     costs: DeviceCosts, function: Replacement, /, **bindings: object
 ) -> Value | None:
     """Return the replacement of a pattern, using the costs of a device."""
-    with weighing(costs):
+    with using_costs(costs):
         return function(**bindings)
 
 
@@ -417,11 +419,11 @@ def _place_and_doc(function: Callable[..., object]) -> tuple[SourceLocation, str
     return place, inspect.getdoc(function) or ""
 
 
-def _never() -> None:
+def _no_replacement() -> None:
     """The `replace` of a rule for a whole graph, which no pattern calls."""
 
 
-def _placeholders(function: Callable[..., object]) -> tuple[str, ...]:
+def _placeholder_names(function: Callable[..., object]) -> tuple[str, ...]:
     parameters = inspect.signature(function).parameters.values()
     if not parameters or any(
         p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
@@ -434,7 +436,7 @@ def _placeholders(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(p.name for p in parameters)
 
 
-def _declared(
+def _rule_maker(
     pattern: Pattern, exact: bool, name: str, finite: bool, checks: bool
 ) -> Callable[[Replacement], Rule]:
     def declare(replace: Replacement) -> Rule:
@@ -444,7 +446,7 @@ def _declared(
             raise graph_error(problem, op="rewrite", got=got, hint=hint)
         called = name or replace.__name__
         takes = tuple(inspect.signature(replace).parameters)
-        missing = sorted(set(takes) - _names(pattern) - {USES, KEPT})
+        missing = sorted(set(takes) - _variable_names(pattern) - {USES, KEPT})
         if missing:
             problem = f"the pattern of {called} has no {', '.join(missing)}"
             raise graph_error(problem, op="rewrite")
@@ -454,12 +456,12 @@ def _declared(
     return declare
 
 
-def _names(pattern: Any) -> set[str]:
+def _variable_names(pattern: Any) -> set[str]:
     if isinstance(pattern, Traced):
         return set(pattern.names)
     if hasattr(pattern, "inputs"):
         parts = [*pattern.inputs, *pattern.params.values()]
-        return set().union(*map(_names, parts)) if parts else set()
+        return set().union(*map(_variable_names, parts)) if parts else set()
     inner = getattr(pattern, "pattern", None)
     name = {pattern.name} if hasattr(pattern, "name") else set()
-    return name | (_names(inner) if inner is not None else set())
+    return name | (_variable_names(inner) if inner is not None else set())

@@ -12,7 +12,7 @@ from dataclasses import replace
 from graphc.errors import standing_at
 from graphc.ir.graph.nodes import Graph, Node
 from graphc.ir.sizes.dims import Size
-from graphc.rewriting.match.sizes import asks_late, at_most, guarded
+from graphc.rewriting.match.sizes import asks_late, at_most, with_guards
 
 Limit = tuple[Size, Size]  # a size, and one that it is not to exceed
 
@@ -28,7 +28,7 @@ def with_size_checks(before: Graph, after: Graph) -> Graph:
         limits = set(_limits(node))
         if not limits <= checked and not asks_late(node):
             with standing_at(node.place.plain):
-                first = guarded(first, node)
+                first = with_guards(first, node)
             checked |= limits
     return replace(after, outputs=(first, *others))
 

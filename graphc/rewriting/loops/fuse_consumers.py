@@ -18,8 +18,13 @@ from graphc.ir.namespace import F
 from graphc.ops.effects.assertions import ASSERT
 from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
 from graphc.rewriting.loops.find.producers import Producers, Resolve, UsersOf
-from graphc.rewriting.loops.find.scan_view import Late, Loop, at_each_loop, with_made
-from graphc.rewriting.loops.fuse.consumers import Consumers, flag_of
+from graphc.rewriting.loops.find.scan_view import (
+    Late,
+    Loop,
+    at_each_loop,
+    with_replacements,
+)
+from graphc.rewriting.loops.fuse.consumers import Consumers, condition_of_check
 from graphc.rewriting.loops.fuse.stream_reductions import (
     Carries,
     OwnCarry,
@@ -29,8 +34,8 @@ from graphc.rewriting.loops.fuse_producers import PRODUCERS
 from graphc.rewriting.loops.last_rows import LAST_ROWS
 from graphc.rewriting.loops.tile.per_chunk import scan_of_chunks
 from graphc.rewriting.loops.tile.reductions import blocking
-from graphc.rewriting.loops.tile.strip_mine import does_all, scan_in_chunks
-from graphc.rewriting.match.sizes import guarded
+from graphc.rewriting.loops.tile.strip_mine import runs_all_steps, scan_in_chunks
+from graphc.rewriting.match.sizes import with_guards
 
 
 class _Hoist:
@@ -38,29 +43,29 @@ class _Hoist:
 
     def __init__(self, loop: Loop, region: Consumers) -> None:
         self._loop, self._region = loop, region
-        shown = region.shown()
+        shown = region.live_out_values()
         small = [v for v in shown if region.is_small(v)]
         large = [v for v in shown if v not in set(small)]
-        self._kept = region.leaves(large)
+        self._stored_ys = region.ys_of(large)
         self._reductions = {
             node: how
             for node, how in region.reductions.items()
-            if region.leaves([v for v, _ in how.places]) - self._kept
+            if region.ys_of([v for v, _ in how.places]) - self._stored_ys
         }
         self._small = [
-            (v, region.views[v]) for v in small if region.leaves([v]) - self._kept
+            (v, region.views[v]) for v in small if region.ys_of([v]) - self._stored_ys
         ]
 
     @property
-    def finds_any(self) -> bool:
+    def can_fuse(self) -> bool:
         """Whether there is anything to fuse."""
         return bool(self._reductions or self._small)
 
-    def fused(self, graph: Graph, nodes: Iterable[Node]) -> Replaced:
+    def fuse_into(self, graph: Graph, nodes: Iterable[Node]) -> Replaced:
         """Return the graph with the fused scan, and what replaces each reduction."""
         loop, region = self._loop, self._region
         read = [place for how in self._reductions.values() for place in how.places]
-        has, sliced = {*loop.stacked, *region.undone.masks}, region.nodes
+        has, sliced = {*loop.stacked, *region.inactive.masks}, region.nodes
         producers = Producers(
             region.stream,
             region.uses,
@@ -69,9 +74,9 @@ class _Hoist:
             region.own_place,
         )
         producers.collect([*read, *self._small], region.nodes)
-        stacked = [v for v in loop.stacked if v in self._kept]
-        ends, stacked_rows, carries = self._scanned(producers, stacked)
-        replacements = dict(zip(loop.ends, ends, strict=False))
+        stacked = [v for v in loop.stacked if v in self._stored_ys]
+        ends, stacked_rows, carries = self._build_scan(producers, stacked)
+        replacements = dict(zip(loop.final_carries, ends, strict=False))
         count = [*loop.after_carries[: loop.stops]]
         replacements |= zip([*count, *stacked], stacked_rows, strict=False)
         checks = [n for n in producers.nodes if n.primitive is ASSERT]
@@ -80,10 +85,11 @@ class _Hoist:
             """Keep the size checks and assertions of the replaced nodes."""
 
             def value(known: Resolve) -> Value:
-                result = guarded(producers.guarded(new(known)), old.node)
+                result = with_guards(producers.with_guards(new(known)), old.node)
                 for node in checks:
                     with standing_at(node.place.plain):
-                        result = ASSERT(result, known(flag_of(node)), **node.params)
+                        condition = known(condition_of_check(node))
+                        result = ASSERT(result, condition, **node.params)
                 return result
 
             return value
@@ -96,21 +102,21 @@ class _Hoist:
             late[node.outputs[0]] = checked(node.outputs[0], ended(how, carry))
         small = stacked_rows[len(count) + len(stacked) :]
         for (old, view), rows in zip(self._small, small, strict=True):
-            part = F.moveaxis(view.part(rows, loop.length), 0, view.axis)
-            late[old] = checked(old, _same(part))
-        return with_made(graph, nodes, replacements, late)
+            part = F.moveaxis(view.select_rows(rows, loop.length), 0, view.axis)
+            late[old] = checked(old, _same_value(part))
+        return with_replacements(graph, nodes, replacements, late)
 
-    def _scanned(
+    def _build_scan(
         self, producers: Producers, stacked: list[Value]
     ) -> tuple[list[Value], list[Value], Iterable[OwnCarry]]:
         """Build the new scan; return its final carries, ys, and reductions' carries."""
         loop, carries = self._loop, Carries(self._reductions, lambda v: v)
         placed = producers.placed or carries.placed
         rows_of = len(loop.sequences)
-        place, memory = [loop.first_place()] * placed, producers.first_kept()
+        place, memory = [loop.first_place()] * placed, producers.initial_slices()
         before = loop.carries + placed
-        behind = before + len(memory)
-        masks = self._region.undone.masks
+        after_memory = before + len(memory)
+        masks = self._region.inactive.masks
 
         def step(carry: list[Value], slices: list[Value]) -> StepResult:
             after, row = loop.step(carry[: loop.carries], slices[:rows_of])
@@ -118,29 +124,29 @@ class _Hoist:
             row_of |= dict.fromkeys(masks, as_value(True))
             row_of |= zip(producers.sequences, slices[rows_of:], strict=True)
             number = carry[loop.carries] if placed else as_value(0)
-            remembered = carry[before:behind]
-            rows = producers.slices(row_of, number, remembered)
+            remembered = carry[before:after_memory]
+            rows = producers.compute_slices(row_of, number, remembered)
             after += [loop.next_place(number)] if placed else []
-            after += producers.next_kept(remembered, rows)
-            after += carries.step(carry[behind:], rows, number)
+            after += producers.next_slices(remembered, rows)
+            after += carries.step(carry[after_memory:], rows, number)
             small = [rows[place] for place in self._small]
             return after, [*row[: loop.stops], *(row_of[v] for v in stacked), *small]
 
-        first = [*loop.first, *place, *memory, *carries.start]
-        ends, ys = loop.again(step, first, [*loop.sequences, *producers.sequences])
-        return ends[: loop.carries], ys, carries.of_each(ends[behind:])
+        first = [*loop.inits, *place, *memory, *carries.start]
+        ends, ys = loop.rebuild(step, first, [*loop.sequences, *producers.sequences])
+        return ends[: loop.carries], ys, carries.each_with_carry(ends[after_memory:])
 
 
-def _same(value: Value) -> Late:
+def _same_value(value: Value) -> Late:
     return lambda known: value
 
 
-def _hoisted(
+def _hoist_into(
     graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
 ) -> Replaced | None:
     if _is_left_alone(loop):
         return None
-    return _made(graph, nodes, loop, Consumers(loop, nodes, uses))
+    return _fuse_consumers(graph, nodes, loop, Consumers(loop, nodes, uses))
 
 
 def _is_left_alone(loop: Loop) -> bool:
@@ -148,17 +154,17 @@ def _is_left_alone(loop: Loop) -> bool:
     return loop.limit is not None or bool(loop.stops and loop.reverse)
 
 
-def _made(
+def _fuse_consumers(
     graph: Graph, nodes: list[Node], loop: Loop, consumers: Consumers
 ) -> Replaced | None:
     hoist = _Hoist(loop, consumers)
-    return hoist.fused(graph, nodes) if hoist.finds_any else None
+    return hoist.fuse_into(graph, nodes) if hoist.can_fuse else None
 
 
-def _hoisted_if_cheap(
+def _hoist_if_cheap(
     graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
 ) -> Replaced | None:
-    """Fuse as `_hoisted` does, but leave sums that are rescaled to chunks of steps.
+    """Fuse as `_hoist_into` does, but leave sums that are rescaled to chunks of steps.
 
     XLA makes a loop of its own for each number that is carried, whereas a sum of
     stacked values is one loop over all rows of a chunk.
@@ -166,9 +172,9 @@ def _hoisted_if_cheap(
     if _is_left_alone(loop):
         return None
     consumers = Consumers(loop, nodes, uses)
-    if consumers.rescales and loop.sequences and does_all(loop.node):
+    if consumers.rescales and loop.sequences and runs_all_steps(loop.node):
         return None
-    return _made(graph, nodes, loop, consumers)
+    return _fuse_consumers(graph, nodes, loop, consumers)
 
 
 _declared = whole_graph(over=("scan",), exact=False, name="reduction_in_scan")
@@ -177,13 +183,13 @@ _declared = whole_graph(over=("scan",), exact=False, name="reduction_in_scan")
 @_declared
 def _where_fused(graph: Graph) -> Replaced | None:
     """A reduction of the ys of a scan is computed in its body, if that is cheap."""
-    return at_each_loop(graph, UsersOf, _hoisted_if_cheap)
+    return at_each_loop(graph, UsersOf, _hoist_if_cheap)
 
 
 @_declared
 def _everywhere(graph: Graph) -> Replaced | None:
     """A reduction of the ys of a scan is computed in its body, step by step."""
-    return at_each_loop(graph, UsersOf, _hoisted)
+    return at_each_loop(graph, UsersOf, _hoist_into)
 
 
 reduction_in_scan: Rule = replace(_everywhere, fused=_where_fused)

@@ -8,7 +8,7 @@ it does for the gradient, the ys of the first need not be kept either.
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-from graphc.analysis.cost import here
+from graphc.analysis.cost import current_costs
 from graphc.control.scan_records import Replay
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value
@@ -25,7 +25,7 @@ from graphc.rewriting.loops.find.scan_view import (
     Loop,
     at_each_loop,
     has_rows,
-    with_made,
+    with_replacements,
 )
 
 SequenceSlices = Mapping[Value, Value]  # a slice of each sequence
@@ -44,7 +44,7 @@ def _is_stacked(value: Value) -> bool:
     return has_rows(node) and value.index >= params["carries"] + params["stops"]
 
 
-def _read_by(
+def _rebuild_on(
     loop: Loop,
     sequences: Sequence[Value],
     rows: BuildSlices,
@@ -77,18 +77,19 @@ def _read_by(
         more = [loop.next_place(number)] if placed else []
         return [*after, *more], stacked
 
-    start = [*loop.first, *([loop.first_place()] if placed else [])]
-    ends, stacked = loop.again(step, start, sequences)
+    start = [*loop.inits, *([loop.first_place()] if placed else [])]
+    ends, stacked = loop.rebuild(step, start, sequences)
     return [*ends[:count], *stacked]
 
 
-def _in_place(
+def _replace_outputs(
     graph: Graph, nodes: Iterable[Node], loop: Loop, outputs: Iterable[Value]
 ) -> Replaced:
     """Replace the outputs of a scan in a graph."""
     replacements = dict(zip(loop.node.outputs, outputs, strict=True))
     first = loop.node.outputs[0]
-    return with_made(graph, nodes, replacements, {})[0], [(first, replacements[first])]
+    new_graph, _ = with_replacements(graph, nodes, replacements, {})
+    return new_graph, [(first, replacements[first])]
 
 
 def is_short(value: Value) -> bool:
@@ -97,7 +98,7 @@ def is_short(value: Value) -> bool:
     No rows are short on an accelerator, which would launch kernels for all at once.
     """
     size = product(value.type.shape[1:])
-    return isinstance(size, int) and size < SHORT and not here().launches
+    return isinstance(size, int) and size < SHORT and not current_costs().launches
 
 
 def is_heavy(node: Node) -> bool:
@@ -109,10 +110,10 @@ def is_heavy(node: Node) -> bool:
 @whole_graph(over=("scan",), exact=False)
 def sequence_in_scan(graph: Graph) -> Replaced | None:
     """A sequence computed from another scan's ys, or from numbers, is made per step."""
-    return at_each_loop(graph, _Finder, _making)
+    return at_each_loop(graph, _Finder, _fuse_sequences)
 
 
-def _making(
+def _fuse_sequences(
     graph: Graph, nodes: list[Node], loop: Loop, find: "_Finder"
 ) -> Replaced | None:
     """Fuse into a loop all of its sequences that gain by it; None if there are none."""
@@ -122,23 +123,23 @@ def _making(
     if not chosen:
         return None
     producers = find.producers_of(chosen, whole)
-    return _in_place(graph, nodes, loop, _with_made(loop, chosen, producers))
+    return _replace_outputs(graph, nodes, loop, _rebuild_with(loop, chosen, producers))
 
 
-def _with_made(
+def _rebuild_with(
     loop: Loop, chosen: Iterable[Value], producers: Producers
 ) -> list[Value]:
     """Rebuild the loop with some sequences computed slice by slice."""
-    whole, gone = View.whole(loop.length), set(chosen)
-    other_sequences = [v for v in loop.sequences if v not in gone]
+    whole, computed_values = View.whole(loop.length), set(chosen)
+    other_sequences = [v for v in loop.sequences if v not in computed_values]
 
     def rows(slices: SequenceSlices, number: Value) -> SequenceSlices:
-        computed = producers.slices(slices, number)
-        return {**slices, **{v: computed[v, whole] for v in gone}}
+        computed = producers.compute_slices(slices, number)
+        return {**slices, **{v: computed[v, whole] for v in computed_values}}
 
     sequences = list(dict.fromkeys([*other_sequences, *producers.sequences]))
-    outputs = _read_by(loop, sequences, rows, producers.placed)
-    return [producers.guarded(v) for v in outputs]
+    outputs = _rebuild_on(loop, sequences, rows, producers.placed)
+    return [producers.with_guards(v) for v in outputs]
 
 
 class _Finder:
@@ -184,7 +185,7 @@ class _Finder:
             return False
         producers = self.producers_of([value], whole)
         read = set(producers.sequences)
-        if not producers.possible or value in read:
+        if not producers.is_possible or value in read:
             return False
         return not read or any(map(_is_stacked, read))
 
@@ -196,10 +197,12 @@ def _is_light(node: Node) -> bool:
 @whole_graph(over=("scan",), exact=False)
 def recomputed_in_scan(graph: Graph) -> Replaced | None:
     """Ys of a scan are not stored for another scan that recomputes its steps anyway."""
-    return at_each_loop(graph, lambda nodes, graph: None, _again)
+    return at_each_loop(graph, lambda nodes, graph: None, _recompute_sequence)
 
 
-def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced | None:
+def _recompute_sequence(
+    graph: Graph, nodes: list[Node], loop: Loop, known: None
+) -> Replaced | None:
     """Return the graph with a loop that recomputes one of its sequences, or None.
 
     A sequence that is an output of the graph is stored all the same.
@@ -208,25 +211,25 @@ def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced
     for value in dict.fromkeys(loop.sequences):
         if not _is_stacked(value) or value in graph_outputs:
             continue
-        recomputed = _recomputing(loop, value)
+        recomputed = _rebuild_recomputing(loop, value)
         if recomputed is not None:
-            return _in_place(graph, nodes, loop, recomputed)
+            return _replace_outputs(graph, nodes, loop, recomputed)
     return None
 
 
-def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
+def _rebuild_recomputing(loop: Loop, value: Value) -> list[Value] | None:
     """Rebuild a scan so that it recomputes a sequence; None if that is much work."""
     other = Loop(value.node)
     if not _does_steps_of(loop, other):
         return None
     output = other.body.outputs[value.index]
     known = _known_carries(loop, other, value)
-    stored = _kept_values(other, {*loop.sequences} - {value})
+    stored = _stacked_values(other, {*loop.sequences} - {value})
     stored = {x: v for x, v in stored.items() if x not in known and x is not output}
     region = region_between([output], [*other.body.inputs, *known, *stored])
     if not region and output not in known:
         return None  # a carry before the step: to compute it takes all steps before
-    inputs = dict(zip(other.body.inputs, other.taken, strict=True))
+    inputs = dict(zip(other.body.inputs, other.body_inputs, strict=True))
     operands = {output, *operands_of(region)} & {*inputs, *known, *stored}
     sources = {x: x for x in known}  # values of the other body, and their sequences
     sources |= {x: v for x, v in stored.items() if x in operands}
@@ -245,11 +248,11 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
         (recomputed,) = substituted([output], operand_of, other.sizes)
         return {**row_of, value: recomputed}
 
-    left = [v for v in loop.sequences if v is not value]
+    others = [v for v in loop.sequences if v is not value]
     more = [v for v in sources.values() if v not in known]
-    sequences = list(dict.fromkeys([*left, *more]))
-    fused = _read_by(loop, sequences, rows, known=known)
-    return fused if _work(fused[0].node) <= _work(loop.node) else None
+    sequences = list(dict.fromkeys([*others, *more]))
+    fused = _rebuild_on(loop, sequences, rows, known=known)
+    return fused if _count_work(fused[0].node) <= _count_work(loop.node) else None
 
 
 def _does_steps_of(loop: Loop, other: Loop) -> bool:
@@ -263,7 +266,7 @@ def operands_of(region: Iterable[Node]) -> list[Value]:
     return [v for node in region for v in operands(node)]
 
 
-def _kept_values(loop: Loop, read: Container[Value]) -> dict[Value, Value]:
+def _stacked_values(loop: Loop, read: Container[Value]) -> dict[Value, Value]:
     """Map the values that each step stacks to the ys, for the ys in `read`."""
     pairs = zip(loop.body.outputs[loop.carries :], loop.after_carries, strict=True)
     return {x: v for x, v in pairs if v in read}
@@ -277,8 +280,9 @@ def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
     replay: Replay | None = loop.node.params["replay"]
     if replay is None:
         return {}
-    first_kept, body = loop.first[replay.start], loop.body
-    if first_kept.node is not other.node or len(other.ends) <= first_kept.index:
+    first_kept, body = loop.inits[replay.start], loop.body
+    carries = len(other.final_carries)
+    if first_kept.node is not other.node or carries <= first_kept.index:
         return {}
     holders = {}
     for k, i in enumerate(replay.carries, replay.before):
@@ -290,7 +294,7 @@ def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
     return {} if any(v.node in late for v in holders.values()) else holders
 
 
-def _work(node: Node) -> int:
+def _count_work(node: Node) -> int:
     """Count the nodes in a body that are more than elementwise."""
     body = node.params["body"].content
     return sum(not _is_light(n) and not n.primitive.inline for n in body.nodes)

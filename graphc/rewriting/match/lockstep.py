@@ -82,7 +82,7 @@ class Lockstep(ABC):
         if kind is None or not self._does_same(first, first, 0):
             return None
         row = [first]
-        for part, node in enumerate(self._asked(nodes[1:]), 1):
+        for part, node in enumerate(self._nodes_to_visit(nodes[1:]), 1):
             for user in self._users.get(node.outputs[value.index], ()):
                 same = self._kinds.get(user) == kind
                 if same and self._does_same(first, user, part):
@@ -92,7 +92,7 @@ class Lockstep(ABC):
                 return None
         return tuple(row) if len(set(row)) == len(row) else None
 
-    def _asked(self, nodes: Iterable[Node]) -> Iterable[Node]:
+    def _nodes_to_visit(self, nodes: Iterable[Node]) -> Iterable[Node]:
         """The nodes whose users are looked at, one after the other."""
         return nodes
 
@@ -100,8 +100,8 @@ class Lockstep(ABC):
         """Whether a node takes in a part what `first` takes in the first part."""
         if user in self._places:
             return False
-        for mine, other in zip(first.inputs, user.inputs, strict=True):
-            number = self._row_of(mine.node)
+        for first_input, other in zip(first.inputs, user.inputs, strict=True):
+            number = self._row_of(first_input.node)
             if number is None:
                 if not self._may_take(other, part):
                     return False

@@ -35,7 +35,7 @@ def varies(x: Value, rank: int, axis: int) -> bool:
     return at >= 0 and not is_one(x.type.shape[at])
 
 
-def split(x: Value, y: Value, rank: int, axes: Axes) -> Split:
+def split_axes(x: Value, y: Value, rank: int, axes: Axes) -> Split:
     """Split axes of an elementwise result by which operand varies along them."""
     of_x = {a for a in axes if varies(x, rank, a)}
     of_y = {a for a in axes if varies(y, rank, a)}
@@ -49,7 +49,7 @@ def unsqueezed(x: Value, rank: int) -> Value:
     return F.expand_dims(x, tuple(range(rank - x.type.rank)))
 
 
-def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
+def reduce_operand(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
     """Reduce `x`, taken as broadcast to `rank` axes; `axes` keep one element.
 
     If `x` only has axes of size 1 inserted, the operand before that is reduced.
@@ -63,8 +63,8 @@ def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
         x = x.node.inputs[0]
     own_axes = tuple(i for i, a in enumerate(places) if a in axes)
     result = reduction(x, own_axes) if own_axes else x
-    left = [a for a in places if a not in axes]
-    return F.expand_dims(result, tuple(a for a in range(rank) if a not in left))
+    remaining = [a for a in places if a not in axes]
+    return F.expand_dims(result, tuple(a for a in range(rank) if a not in remaining))
 
 
 def unstretched(x: Value) -> Value:
@@ -72,12 +72,12 @@ def unstretched(x: Value) -> Value:
     return x.node.inputs[0] if x.node.primitive in STRETCHED else x
 
 
-def without(x: Value, axes: Axes, keepdims: bool) -> Value:
+def drop_axes(x: Value, axes: Axes, keepdims: bool) -> Value:
     """Return `x`, whose `axes` have size 1, in the shape that a reduction gives."""
     return x if keepdims or not axes else F.squeeze(x, axes)
 
 
-def count(shape: tuple[Size, ...], axes: Axes, dtype: DType) -> Value:
+def count_elements(shape: tuple[Size, ...], axes: Axes, dtype: DType) -> Value:
     """The number of elements along some axes, as a number of a dtype."""
     return cast(as_value(size_value(product([shape[a] for a in axes]))), dtype)
 
@@ -102,7 +102,7 @@ def is_wide(dtype: DType) -> bool:
     return is_integer(dtype) or (dtype.kind in "fc" and dtype.itemsize >= 4)
 
 
-def guarded(value: Value, node: Node) -> Value:
+def with_guards(value: Value, node: Node) -> Value:
     """`value` with the size checks of a node that it replaces."""
     for guard in node.guards:
         left, right = size_value(guard.left), size_value(guard.right)
@@ -113,7 +113,7 @@ def guarded(value: Value, node: Node) -> Value:
     return value
 
 
-def limited(x: Value) -> bool:
+def has_limit(x: Value) -> bool:
     """Whether the sizes of a value are checked against an upper limit.
 
     Such a check tells the user that an array is far too large, so rules leave it alone.
@@ -121,7 +121,7 @@ def limited(x: Value) -> bool:
     return any(guard.relation == "<=" for guard in x.node.guards)
 
 
-def values_in(sizes: Iterable[Size]) -> set[Value]:
+def origins_of(sizes: Iterable[Size]) -> set[Value]:
     """The integers of the program that sizes are computed from."""
     return {x for n in sizes for x in origins(n)}
 
@@ -132,16 +132,16 @@ def asks_late(node: Node) -> bool:
     Checks that its result fits into memory do not count: a rule that replaces the node
     does not make that result.
     """
-    return any(values_in((g.left, g.right)) for g in node.guards if not g.memory)
+    return any(origins_of((g.left, g.right)) for g in node.guards if not g.memory)
 
 
-def tested(value: Value, nodes: list[Node]) -> Value:
+def with_tests(value: Value, nodes: list[Node]) -> Value:
     """Return `value` with the size checks of replaced nodes, late ones on the host."""
     for node in dict.fromkeys(nodes):
         if not asks_late(node):
-            value = guarded(value, node)
+            value = with_guards(value, node)
             continue
-        for guard in _guards(node):
+        for guard in _needed_guards(node):
             test = F.equal if guard.relation == "==" else F.less_equal
             condition = test(size_value(guard.left), size_value(guard.right))
             value = asserted(value, condition, node.message_of(guard), guard.kind)
@@ -158,7 +158,7 @@ def _divisor(node: Node) -> Size:
     return 1
 
 
-def _guards(node: Node) -> list[Guard]:
+def _needed_guards(node: Node) -> list[Guard]:
     """Return the guards that no other implies, and one that the divisor is positive."""
     divisor, guards = _divisor(node), node.guards
     guards = tuple(g for g in guards if not any(_implies(other, g) for other in guards))

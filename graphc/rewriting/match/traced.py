@@ -71,32 +71,32 @@ class Traced:
             for bindings in matches(form, value, uses):
                 arguments = tuple(bindings[name] for name in self.names)
                 key = tuple(map(id, arguments))
-                if key not in tried and self._gives(value, arguments, uses):
+                if key not in tried and self._bindings_for(value, arguments, uses):
                     yield dict(zip(self.names, arguments, strict=True))
                 tried.add(key)
 
-    def _gives(
+    def _bindings_for(
         self, value: Value, arguments: tuple[Value, ...], uses: CountUses
     ) -> bool:
-        if not self._stated(arguments):
+        if not self._are_as_stated(arguments):
             return False
         try:
             result = self.function(*arguments)
         except Exception:  # not traceable on these: no result of the function
             return False
-        same = _Alike(arguments)
-        if not same_type(result, value) or not same.alike(result, value):
+        same = _Comparison(arguments)
+        if not same_type(result, value) or not same.are_alike(result, value):
             return False
-        return not self.once or same.alone(value, uses)
+        return not self.once or same.is_alone(value, uses)
 
-    def _stated(self, arguments: tuple[Value, ...]) -> bool:
+    def _are_as_stated(self, arguments: tuple[Value, ...]) -> bool:
         """Whether values have the declared shapes and dtypes."""
         sizes: dict[str, Size] = {}
         for name, x in zip(self.names, arguments, strict=True):
             if name in self.dtypes and x.dtype not in _dtypes(self.dtypes[name]):
                 return False
             shape = self.shapes.get(name)
-            if shape is not None and not _is_of(shape, x.type.shape, sizes):
+            if shape is not None and not _has_shape(shape, x.type.shape, sizes):
                 return False
         return True
 
@@ -105,7 +105,7 @@ def _dtypes(stated: str | Sequence[str]) -> list[DType]:
     return list(map(dtype_of, [stated] if isinstance(stated, str) else stated))
 
 
-def _is_of(
+def _has_shape(
     stated: Sequence[int | str | None], shape: tuple[Size, ...], sizes: dict[str, Size]
 ) -> bool:
     """Whether a shape surely is as declared; `sizes` has the sizes of names so far."""
@@ -126,7 +126,7 @@ def same_type(result: object, value: Value) -> bool:
     return same and same_shape(result.type.shape, value.type.shape)
 
 
-class _Alike:
+class _Comparison:
     """Compare the result of a function with the graph as it is."""
 
     def __init__(self, arguments: tuple[Value, ...]) -> None:
@@ -134,7 +134,7 @@ class _Alike:
         self._known: dict[tuple[int, int], bool] = {}
         self._inside: dict[Node, None] = {}
 
-    def alike(self, result: Value, value: Value) -> bool:
+    def are_alike(self, result: Value, value: Value) -> bool:
         """Whether both have the same ops, up to the order in sums and products."""
         if result in self._arguments:
             return result is value
@@ -156,9 +156,9 @@ class _Alike:
         orders = [b.inputs]
         if a.primitive.name in COMMUTATIVE:
             orders.append(b.inputs[::-1])
-        return any(all(map(self.alike, a.inputs, order)) for order in orders)
+        return any(all(map(self.are_alike, a.inputs, order)) for order in orders)
 
-    def alone(self, root: Value, uses: CountUses) -> bool:
+    def is_alone(self, root: Value, uses: CountUses) -> bool:
         """Whether only matched nodes use the inner values."""
         within = Counter(x for node in self._inside for x in operands(node))
         return all(
@@ -204,14 +204,15 @@ def traced(
     """Trace a function into a pattern. Raises GraphError where it cannot be traced."""
     for name in (*shapes, *dtypes):
         if name not in names:
-            raise _wrong(f"there is no placeholder {name!r}", got=", ".join(names))
+            problem = f"there is no placeholder {name!r}"
+            raise _pattern_error(problem, got=", ".join(names))
     forms: dict[Apply, None] = {}
     examples: list[Types] = []
     failure: Exception | None = None
-    for types in _trials(names, shapes, dtypes):
+    for types in _trial_types(names, shapes, dtypes):
         placeholders = tuple(map(variable, names, types))
         try:
-            forms[_form(function(*placeholders), placeholders, names)] = None
+            forms[_generalise(function(*placeholders), placeholders, names)] = None
         except Exception as error:
             failure = failure or error
         else:
@@ -220,15 +221,15 @@ def traced(
         text = f"{type(failure).__name__}: {failure}".splitlines()[0]
         hint = "state what it needs: shapes={'a': ('n', 3)}, dtypes={'a': 'bool'}"
         problem = "the pattern cannot be traced on placeholders of any type"
-        raise _wrong(problem, got=text, hint=hint) from failure
+        raise _pattern_error(problem, got=text, hint=hint) from failure
     return Traced(function, names, shapes, dtypes, once, tuple(forms), tuple(examples))
 
 
-def _wrong(problem: str, got: str = "", hint: str = "") -> Exception:
+def _pattern_error(problem: str, got: str = "", hint: str = "") -> Exception:
     return graph_error(problem, op="rewrite", got=got, hint=hint)
 
 
-def _trials(
+def _trial_types(
     names: tuple[str, ...], shapes: InputShapes, dtypes: DTypes
 ) -> Iterator[Types]:
     """Yield types to trace a function on: as declared, or else one after another."""
@@ -237,7 +238,7 @@ def _trials(
     ranks = _mixtures(n, range(MOST_RANK + 1), ((2, 1), (2, 0), (1, 0)))
     for size in (axis("n"), STATIC):
         sizes: dict[int | str | None, Size] = {}
-        stated = {k: _sized(shape, size, sizes) for k, shape in shapes.items()}
+        stated = {k: _with_sizes(shape, size, sizes) for k, shape in shapes.items()}
         tried = dict.fromkeys(
             tuple(stated.get(k, (size,) * r) for k, r in zip(names, rank, strict=True))
             for rank in ranks
@@ -262,17 +263,18 @@ def _mixtures(
     return mixtures
 
 
-def _sized(
+def _with_sizes(
     shape: Sequence[int | str | None], size: Size, sizes: dict[int | str | None, Size]
 ) -> tuple[Size, ...]:
     """Return a declared shape, with numbers or symbols for its names."""
     known = [
-        n if isinstance(n, int) else sizes.setdefault(n, _fresh(n, size)) for n in shape
+        n if isinstance(n, int) else sizes.setdefault(n, _placeholder_size(n, size))
+        for n in shape
     ]
     return tuple(known)
 
 
-def _fresh(name: str | None, size: Size) -> Size:
+def _placeholder_size(name: str | None, size: Size) -> Size:
     return axis(name or "n") if isinstance(size, Dim) else size
 
 
@@ -283,21 +285,22 @@ def _stated_dtypes(
         yield _dtypes(stated[name])[0] if name in stated else dtype_of(kind)
 
 
-def _form(
+def _generalise(
     result: object, placeholders: tuple[Value, ...], names: tuple[str, ...]
 ) -> Apply:
     """Turn the result of a function into a pattern without params and constants."""
     if not isinstance(result, Value):
-        raise _wrong("the pattern must return one value", got=type(result).__name__)
+        got = type(result).__name__
+        raise _pattern_error("the pattern must return one value", got=got)
     region = set(region_between([result], placeholders))
     if result.node not in region:
-        raise _wrong("the pattern must compute something of its placeholders")
+        raise _pattern_error("the pattern must compute something of its placeholders")
     if len(region) > MOST_NODES:
-        raise _wrong("the pattern is too large", got=f"{len(region)} nodes")
+        raise _pattern_error("the pattern is too large", got=f"{len(region)} nodes")
     used = {x for node in region for x in node.inputs}
     for name, x in zip(names, placeholders, strict=True):
         if x not in used:
-            raise _wrong(f"the value of the placeholder {name} is not used")
+            raise _pattern_error(f"the value of the placeholder {name} is not used")
     known: dict[Value, Variable] = dict(
         zip(placeholders, map(Variable, names), strict=True)
     )

@@ -7,7 +7,7 @@ from graphc.ir.primitives import OP
 from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
 from graphc.rewriting.loops.find.scan_view import with_params
 from graphc.rewriting.loops.find.work import work_of
-from graphc.rewriting.rules.attention import attending
+from graphc.rewriting.rules.attention import attention_rule
 
 MOST_NODES = 256  # of steps that are done together: each is compiled
 
@@ -23,14 +23,14 @@ def unrolling(costs: DeviceCosts = CPU) -> Rule:
         if not costs.launches:
             return None
         nodes = graph.nodes
-        counts = {n: _together(n, costs) for n in nodes if n.primitive is OP.scan}
+        counts = {n: _steps_per_turn(n, costs) for n in nodes if n.primitive is OP.scan}
         params = {n: {"unroll": count} for n, count in counts.items() if count > 1}
         return with_params(graph, nodes, params) if params else None
 
     return rule
 
 
-def _together(node: Node, costs: DeviceCosts) -> int:
+def _steps_per_turn(node: Node, costs: DeviceCosts) -> int:
     """How many steps of a scan one turn should do."""
     params = node.params
     if params["stops"] or params["counted"] or runs_in_python(node):
@@ -47,4 +47,4 @@ def _together(node: Node, costs: DeviceCosts) -> int:
     return count
 
 
-ACCELERATORS = Rules((unrolling(), attending()))
+ACCELERATORS = Rules((unrolling(), attention_rule()))

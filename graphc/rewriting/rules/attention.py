@@ -23,7 +23,7 @@ from graphc.ir.types import is_float, product, same_size
 from graphc.ops.nn.fused_attention import FUSED_ATTENTION, HIDDEN
 from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
 from graphc.rewriting.loops.find.producers import UsersOf
-from graphc.rewriting.loops.find.scan_view import Late, with_made
+from graphc.rewriting.loops.find.scan_view import Late, with_replacements
 from graphc.rewriting.match.sizes import at_most
 from graphc.rewriting.rules.products import (
     Arranged,
@@ -33,12 +33,12 @@ from graphc.rewriting.rules.products import (
 )
 from graphc.rewriting.rules.softmaxes import (
     Softmax,
-    converted,
-    count_of,
     is_causal,
-    lengths_of,
     number_of,
+    shown_count,
+    shown_lengths,
     softmax_of,
+    unconverted,
 )
 
 _LEAST_HIDDEN = -1e3  # keys with a larger logit than this may have a weight
@@ -68,7 +68,7 @@ class _Attention(NamedTuple):
     logits: _Logits
 
 
-def attending(costs: DeviceCosts = CPU) -> Rule:
+def attention_rule(costs: DeviceCosts = CPU) -> Rule:
     """Make the rule that gives attention to the kernel of the device."""
 
     @whole_graph(
@@ -76,7 +76,7 @@ def attending(costs: DeviceCosts = CPU) -> Rule:
         exact=False,
         name="fused_attention",
         late=True,
-        tuned=attending,
+        tuned=attention_rule,
     )
     def rule(graph: Graph) -> Replaced | None:
         """softmax(q k.T + bias) v, also with a mask, is one op, on accelerators."""
@@ -85,24 +85,24 @@ def attending(costs: DeviceCosts = CPU) -> Rule:
         nodes, late = graph.nodes, dict[Value, Late]()
         uses = UsersOf(nodes, graph)
         for node in nodes:
-            attention = _attention(node, uses)
-            if attention is not None and _fits(attention):
-                late[node.outputs[0]] = partial(_fused, attention, costs)
-        return with_made(graph, nodes, {}, late) if late else None
+            attention = _match_attention(node, uses)
+            if attention is not None and _is_accepted(attention):
+                late[node.outputs[0]] = partial(_build_op, attention, costs)
+        return with_replacements(graph, nodes, {}, late) if late else None
 
     return rule
 
 
-def _attention(node: Node, uses: UsersOf) -> _Attention | None:
+def _match_attention(node: Node, uses: UsersOf) -> _Attention | None:
     """Recognise attention in its last product, if nothing else needs its parts."""
     for weighted in weighted_sum_of(node):
         softmax = softmax_of(weighted.left.value)
         half = weighted.right.value.dtype.itemsize == 2
-        logits = None if softmax is None else _logits(softmax, half)
+        logits = None if softmax is None else _match_logits(softmax, half)
         if logits is None:
             continue
         scores = scores_of(logits.products.node)
-        if scores is None or not _is_own(node, weighted, logits, uses):
+        if scores is None or not _serves_only(node, weighted, logits, uses):
             continue
         dtype = weighted.right.value.dtype
         query, key = (x.unconverted(dtype) for x in (scores.left, scores.right))
@@ -110,19 +110,19 @@ def _attention(node: Node, uses: UsersOf) -> _Attention | None:
     return None
 
 
-def _is_own(node: Node, weighted: Product, logits: _Logits, uses: UsersOf) -> bool:
+def _serves_only(node: Node, weighted: Product, logits: _Logits, uses: UsersOf) -> bool:
     """Whether all nodes from the products to the last serve the attention only."""
     first = logits.products.node
     operands = {weighted.right.value, *first.inputs, *logits.biases}
     operands.update(mask for mask, _ in logits.masks)
     if logits.shown is not None:
         operands.add(logits.shown)
-    inside = _between(node, first, operands)
+    inside = _nodes_between(node, first, operands)
     values = [v for n in inside if n is not node for v in n.outputs]
     return all(uses.are_among(v, inside) for v in values)
 
 
-def _between(last: Node, first: Node, operands: Collection[Value]) -> set[Node]:
+def _nodes_between(last: Node, first: Node, operands: Collection[Value]) -> set[Node]:
     """Return the nodes that compute `last`, back to `first` and to the operands."""
     nodes, stack = {last}, [last]
     while stack:
@@ -134,13 +134,13 @@ def _between(last: Node, first: Node, operands: Collection[Value]) -> set[Node]:
     return nodes
 
 
-def _logits(softmax: Softmax, half: bool) -> _Logits | None:
+def _match_logits(softmax: Softmax, half: bool) -> _Logits | None:
     """Split logits into their parts, if the op can hide the same keys."""
     value, shown = softmax
     shape = value.type.shape
-    value, masks, hidden = _unmasked(converted(value))
-    value, biases = _unbiased(converted(value))
-    scale, products = _scaled(value)
+    value, masks, hidden = _unmasked(unconverted(value))
+    value, biases = _unbiased(unconverted(value))
+    scale, products = _scale_and_product(value)
     if products.node.primitive not in (OP.matmul, OP.einsum):
         return None
     same = zip(products.type.shape, shape, strict=False)
@@ -168,18 +168,18 @@ def _unmasked(value: Value) -> tuple[Value, list[tuple[Value, bool]], float]:
     hidden = HIDDEN
     while value.node.primitive is OP.where:
         shows, *both = value.node.inputs
-        numbers = list(map(_number, both))
+        numbers = list(map(_number_of, both))
         at = 1 if numbers[0] is None else 0
         number = numbers[at]
         if number is None or (masks and number != hidden):
             break
         hidden = number
         masks.append((shows, at == 1))
-        value = converted(both[1 - at])
+        value = unconverted(both[1 - at])
     return value, masks, hidden
 
 
-def _number(value: Value) -> float | None:
+def _number_of(value: Value) -> float | None:
     """Return the float of a constant, or HIDDEN if it is the same as a float32."""
     number = number_of(value)
     is_hidden = number is not None and np.float32(number) == np.float32(HIDDEN)
@@ -193,33 +193,33 @@ def _unbiased(value: Value) -> tuple[Value, list[Value]]:
         both = list(value.node.inputs)
         at = next((i for i in (0, 1) if _is_product(both[i])), None)
         if at is None:
-            at = 0 if converted(both[0]).node.primitive is OP.add else 1
-        value = converted(both[at])
+            at = 0 if unconverted(both[0]).node.primitive is OP.add else 1
+        value = unconverted(both[at])
         biases.append(both[1 - at])
     return value, biases
 
 
 def _is_product(value: Value) -> bool:
-    _, products = _scaled(converted(value))
+    _, products = _scale_and_product(unconverted(value))
     return products.node.primitive in (OP.matmul, OP.einsum)
 
 
-def _scaled(logits: Value) -> tuple[float, Value]:
+def _scale_and_product(logits: Value) -> tuple[float, Value]:
     """Return the number that products are multiplied by, and the products."""
     node = logits.node
     if node.primitive not in (OP.multiply, OP.true_divide):
         return 1.0, logits
-    products, by = node.inputs
-    if node.primitive is OP.multiply and literal_of(by) is None:
-        products, by = by, products
-    literal = literal_of(by)
+    products, scale = node.inputs
+    if node.primitive is OP.multiply and literal_of(scale) is None:
+        products, scale = scale, products
+    literal = literal_of(scale)
     if literal is None or literal.ndim or not is_float(literal.dtype) or not literal:
         return 1.0, logits
     number = float(literal)
     return (number if node.primitive is OP.multiply else 1 / number), products
 
 
-def _fits(attention: _Attention) -> bool:
+def _is_accepted(attention: _Attention) -> bool:
     """Whether the op takes this attention."""
     types = [x.type for x in (attention.query, attention.key, attention.value)]
     q, k, v = (t.shape for t in types)
@@ -232,14 +232,16 @@ def _fits(attention: _Attention) -> bool:
         return False
     if not len(q) == len(k) == len(v) or not _is_same(k, v):
         return False  # nor are sizes taken that only turn out to fit in a call
-    return _shared(q[:-2], k[:-2]) is not None and _adds_to(attention, (*q[:-1], k[-2]))
+    if _shared_axes(q[:-2], k[:-2]) is None:
+        return False
+    return _adds_to(attention, (*q[:-1], k[-2]))
 
 
 def _is_same(a: Sequence[Size], b: Sequence[Size]) -> bool:
     return all(same_size(m, n) for m, n in zip(a, b, strict=True))
 
 
-def _shared(leading: Sequence[Size], of_key: Sequence[Size]) -> int | None:
+def _shared_axes(leading: Sequence[Size], of_key: Sequence[Size]) -> int | None:
     """Return how many leading axes are shared, if the key has 1 in the others."""
     count = 0
     while count < len(leading) and same_size(leading[count], of_key[count]):
@@ -264,36 +266,36 @@ class _Heads(NamedTuple):
     shape: tuple[Size, ...]  # of the logits
 
     @property
-    def forth(self) -> tuple[int, ...]:
+    def rows_first(self) -> tuple[int, ...]:
         """The axes of (batch ..., heads ..., rows, width) with rows before heads."""
         last = len(self.shape) - 1
         return *range(self.batch), last - 1, *range(self.batch, last - 1), last
 
-    def joined(self, x: Value) -> Value:
+    def join_heads(self, x: Value) -> Value:
         """Reshape (..., rows, width) to (batch, rows, heads, width)."""
         shape = x.type.shape
         heads = product(shape[self.batch : -2])
         target = product(shape[: self.batch]), shape[-2], heads, shape[-1]
-        return F.reshape(Arranged(x).transposed(self.forth).rebuilt(), target)
+        return F.reshape(Arranged(x).transposed(self.rows_first).rebuilt(), target)
 
-    def parted(self, x: Value, order: Sequence[int]) -> Value:
+    def split_heads(self, x: Value, order: Sequence[int]) -> Value:
         """Split (batch, rows, heads, width), with axes in the order of a result."""
         leading = self.shape[:-2]
         heads = leading[self.batch :]
         rows, width = x.type.shape[1], x.type.shape[3]
         x = F.reshape(x, (*leading[: self.batch], rows, *heads, width))
-        back = [self.forth.index(a) for a in range(len(self.forth))]
+        back = [self.rows_first.index(a) for a in range(len(self.rows_first))]
         return Arranged(x).transposed(back).transposed(order).rebuilt()
 
-    def by_item(self, x: Value) -> Value | None:
+    def number_per_item(self, x: Value) -> Value | None:
         """Return one number per item of the batch; None if other axes have more."""
-        x = self.added(x)
+        x = self.reshape_bias(x)
         if not all(map(is_one, x.type.shape[1:])):
             return None
         batch = product(self.shape[: self.batch])
         return F.broadcast_to(F.reshape(x, x.type.shape[:1]), (batch,))
 
-    def added(self, x: Value) -> Value:
+    def reshape_bias(self, x: Value) -> Value:
         """Reshape a bias or mask to (batch, heads, rows, keys), where each may be 1."""
         rank, last = len(self.shape), len(self.shape) - 2
         x = F.expand_dims(x, tuple(range(rank - x.type.rank)))
@@ -307,7 +309,7 @@ class _Heads(NamedTuple):
         return F.reshape(x, (*sizes, *have[last:]))
 
 
-def _fused(
+def _build_op(
     attention: _Attention, costs: DeviceCosts, known: Callable[[Value], Value]
 ) -> Value:
     """Build the op on the values that are `known` for its operands."""
@@ -315,14 +317,14 @@ def _fused(
         x.rebuilt(known) for x in (attention.query, attention.key, attention.value)
     )
     leading = q.type.shape[:-2]
-    shared = _shared(leading, k.type.shape[:-2])
+    shared = _shared_axes(leading, k.type.shape[:-2])
     batch = 1 if shared and len(leading) else 0
     shape = (*q.type.shape[:-1], k.type.shape[-2])
     heads = _Heads(batch, shape)
     logits = attention.logits
     half = q.dtype.itemsize == 2
-    hiding = _hiding(logits, heads, known, half)
-    bias = [heads.added(known(b)) for b in logits.biases]
+    hiding = _match_hiding(logits, heads, known, half)
+    bias = [heads.reshape_bias(known(b)) for b in logits.biases]
     added = [reduce(F.add, bias)] if bias else []
     added += [] if hiding.mask is None else [hiding.mask]
     pairs = product(shape)
@@ -330,7 +332,7 @@ def _fused(
     counts = [x for x in (hiding.lengths, hiding.first) if x is not None]
     hides = half and (hiding.causal or hiding.mask is not None or bool(counts))
     result: Value = FUSED_ATTENTION(
-        *(heads.joined(x) for x in (q, k, v)),
+        *(heads.join_heads(x) for x in (q, k, v)),
         *added,
         *counts,
         scale=logits.scale,
@@ -344,7 +346,7 @@ def _fused(
     )
     if logits.hidden == -math.inf and hiding.mask is not None:
         result = _undefined_without_keys(result, added, shape[-1], hiding.first)
-    return heads.parted(result, attention.order)
+    return heads.split_heads(result, attention.order)
 
 
 class _Hiding(NamedTuple):
@@ -356,17 +358,18 @@ class _Hiding(NamedTuple):
     first: Value | None = None
 
 
-def _hiding(
+def _match_hiding(
     logits: _Logits, heads: _Heads, known: Callable[[Value], Value], half: bool
 ) -> _Hiding:
     """Find how keys are hidden; order and lengths are for half precision."""
-    first = None if logits.shown is None else count_of(known(logits.shown))
+    first = None if logits.shown is None else shown_count(known(logits.shown))
     masks = [(known(m), shows) for m, shows in logits.masks]
     others, lengths = list[Value](), list[Value]()
-    parts = [(m, shows) for pair in masks for m, shows in _parts(*pair)] if half else []
+    pairs = masks if half else []
+    parts = [(m, shows) for pair in pairs for m, shows in _mask_parts(*pair)]
     for mask, shows in parts:
-        length = lengths_of(mask, shows)
-        by_item = None if length is None else heads.by_item(length)
+        length = shown_lengths(mask, shows)
+        by_item = None if length is None else heads.number_per_item(length)
         if by_item is not None:
             lengths.append(by_item)
         elif not is_causal(mask, shows):
@@ -374,11 +377,11 @@ def _hiding(
     if half and not others:
         shortest = reduce(F.minimum, lengths) if lengths else None
         return _Hiding(None, shortest, len(parts) > len(lengths), first)
-    shown = [heads.added(_shown(m, shows)) for m, shows in masks]
+    shown = [heads.reshape_bias(_as_shown(m, shows)) for m, shows in masks]
     return _Hiding(reduce(F.logical_and, shown) if shown else None, first=first)
 
 
-def _parts(mask: Value, shows: bool) -> list[tuple[Value, bool]]:
+def _mask_parts(mask: Value, shows: bool) -> list[tuple[Value, bool]]:
     """Split a mask that joins others: keys are shown where each part shows them."""
     joins = OP.logical_and, OP.bitwise_and
     if not shows:
@@ -392,7 +395,7 @@ def _parts(mask: Value, shows: bool) -> list[tuple[Value, bool]]:
     return parts
 
 
-def _shown(mask: Value, shows: bool) -> Value:
+def _as_shown(mask: Value, shows: bool) -> Value:
     return mask if shows else F.logical_not(mask)
 
 

@@ -8,15 +8,15 @@ from graphc.ir.namespace import F
 from graphc.ir.types import DType, is_inexact, same_shape
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.match.pattern import one_of, p, v
-from graphc.rewriting.match.sizes import STRETCHED, asks_late, guarded, unstretched
+from graphc.rewriting.match.sizes import STRETCHED, asks_late, unstretched, with_guards
 
 
-def _instead(x: Value, of: Value) -> Value | None:
+def _if_same_type(x: Value, of: Value) -> Value | None:
     """Return `x` in place of an equal value, if it has the same type."""
     return x if x.type.same(of.type) else None
 
 
-def _all_zero(x: Value, *, negative: bool) -> bool:
+def _is_zero(x: Value, *, negative: bool) -> bool:
     """Whether a value is a constant of zeros that all have this sign."""
     array = literal_of(x)
     if array is None or array.any():
@@ -29,31 +29,31 @@ def _all_zero(x: Value, *, negative: bool) -> bool:
 @rewrite(v.y(p.multiply(v.x, 1)), exact=True)
 def times_one(x: Value, y: Value) -> Value | None:
     """x * 1 is x; not for complex numbers, whose infinities times 1 + 0j have NaN."""
-    return _instead(x, y) if x.dtype.kind != "c" else None
+    return _if_same_type(x, y) if x.dtype.kind != "c" else None
 
 
 @rewrite(v.y(p.true_divide(v.x, 1)), exact=True)
 def over_one(x: Value, y: Value) -> Value | None:
     """x / 1 is x; not for complex numbers."""
-    return _instead(x, y) if x.dtype.kind != "c" else None
+    return _if_same_type(x, y) if x.dtype.kind != "c" else None
 
 
 @rewrite(v.y(p.subtract(v.x, v.zero(p.constant()))), exact=True)
 def minus_zero(x: Value, zero: Value, y: Value) -> Value | None:
     """x - 0 is x: also -0.0 - 0.0 is -0.0."""
-    return _instead(x, y) if _all_zero(zero, negative=False) else None
+    return _if_same_type(x, y) if _is_zero(zero, negative=False) else None
 
 
 @rewrite(v.y(p.add(v.x, v.zero(p.constant()))), exact=True)
 def plus_zero(x: Value, zero: Value, y: Value) -> Value | None:
     """x + 0 is x for integers; for floats only x + -0.0 is, since -0.0 + 0.0 is 0.0."""
-    return _instead(x, y) if _all_zero(zero, negative=True) else None
+    return _if_same_type(x, y) if _is_zero(zero, negative=True) else None
 
 
 @rewrite(v.y(p.power(v.x, 1)), exact=True)
 def to_the_one(x: Value, y: Value) -> Value | None:
     """x ** 1 is x; not for complex numbers, which JAX takes the logarithm of."""
-    return _instead(x, y) if x.dtype.kind != "c" else None
+    return _if_same_type(x, y) if x.dtype.kind != "c" else None
 
 
 @rewrite(p.negative(p.negative(v.x)), exact=True)
@@ -71,7 +71,7 @@ def double_not(x: Value) -> Value | None:
 @rewrite(v.y(p.where(v.condition, v.x, v.x)), exact=True)
 def where_both_same(x: Value, y: Value) -> Value | None:
     """where(c, x, x) is x."""
-    return _instead(x, y)
+    return _if_same_type(x, y)
 
 
 @rewrite(v.y(p.where(v.condition(p.constant()), v.a, v.b)), exact=True)
@@ -110,7 +110,7 @@ def reshape_twice(x: Value, y: Value) -> Value | None:
     first = y.node.inputs[0].node
     if any(origins(g.left) or origins(g.right) for g in first.guards):
         return None  # see lifting.py
-    return guarded(F.reshape(x, y.type.shape), first)
+    return with_guards(F.reshape(x, y.type.shape), first)
 
 
 @rewrite(v.y(p.transpose(p.transpose(v.x, axes=v.first), axes=v.second)), exact=True)
@@ -142,7 +142,7 @@ def squeeze_expanded(x: Value) -> Value | None:
 @rewrite(v.y(p.expand_dims(p.squeeze(v.x, axes=v.axes), axes=v.axes)), exact=True)
 def expand_squeezed(x: Value, y: Value) -> Value | None:
     """Removing axes and inserting them again changes nothing."""
-    return _instead(x, y)
+    return _if_same_type(x, y)
 
 
 BINARY = (

@@ -18,7 +18,14 @@ from graphc.ir.sizes.dims import Size, equal, is_one
 from graphc.ir.types import same_shape, same_size
 from graphc.rewriting.engine.rule import IsKept, Rules, rewrite
 from graphc.rewriting.match.pattern import CountUses, once, p, v
-from graphc.rewriting.match.sizes import Axes, at_most, guarded, is_wide, split, varies
+from graphc.rewriting.match.sizes import (
+    Axes,
+    at_most,
+    is_wide,
+    split_axes,
+    varies,
+    with_guards,
+)
 
 SUM = PRIMITIVES["sum"]
 
@@ -33,7 +40,7 @@ def _columns(x: Value) -> Size:
     return x.type.shape[1] if x.type.rank == 2 else 1
 
 
-def _saves(a: Value, b: Value, c: Value) -> int:
+def _compare_costs(a: Value, b: Value, c: Value) -> int:
     """Compare a @ (b @ c) to (a @ b) @ c: 1 is cheaper, -1 dearer, 0 unknown.
 
     Where not all sizes are known, a chain that ends in a vector is multiplied by it
@@ -53,13 +60,13 @@ def _saves(a: Value, b: Value, c: Value) -> int:
 @rewrite(p.matmul(once(p.matmul(v.a, v.b)), v.c), exact=False, finite=True)
 def matmul_right_first(a: Value, b: Value, c: Value) -> Value | None:
     """(a @ b) @ c is a @ (b @ c), where that is cheaper."""
-    return F.matmul(a, F.matmul(b, c)) if _saves(a, b, c) > 0 else None
+    return F.matmul(a, F.matmul(b, c)) if _compare_costs(a, b, c) > 0 else None
 
 
 @rewrite(p.matmul(v.a, once(p.matmul(v.b, v.c))), exact=False, finite=True)
 def matmul_left_first(a: Value, b: Value, c: Value) -> Value | None:
     """a @ (b @ c) is (a @ b) @ c, where that is cheaper."""
-    return F.matmul(F.matmul(a, b), c) if _saves(a, b, c) < 0 else None
+    return F.matmul(F.matmul(a, b), c) if _compare_costs(a, b, c) < 0 else None
 
 
 def _is_plain(x: Value, y: Value) -> bool:
@@ -67,12 +74,12 @@ def _is_plain(x: Value, y: Value) -> bool:
     return x.type.rank == 2 and y.type.rank <= 2 and is_wide(x.dtype)
 
 
-def _row_wise(c: Value) -> bool:
+def _is_row_wise(c: Value) -> bool:
     """Whether `c` does not vary along the columns of a matrix."""
     return c.type.rank == 0 or (c.type.rank == 2 and is_one(c.type.shape[1]))
 
 
-def _no_longer(n: Size, before: Size) -> bool:
+def _is_no_longer(n: Size, before: Size) -> bool:
     """Whether rows of `n` elements take no more to scale than rows of `before`."""
     return not is_one(before) and (is_one(n) or at_most(n, before))
 
@@ -80,9 +87,9 @@ def _no_longer(n: Size, before: Size) -> bool:
 @rewrite(p.matmul(v.y(once(p.multiply(v.c, v.x))), v.w), exact=False, finite=True)
 def scaled_rows_by(y: Value, c: Value, x: Value, w: Value) -> Value | None:
     """Rows are scaled after a product that makes them no longer: outer(c, x) @ w."""
-    if not _is_plain(y, w) or not _row_wise(c) or not x.type.rank:
+    if not _is_plain(y, w) or not _is_row_wise(c) or not x.type.rank:
         return None
-    if not _no_longer(_columns(w), y.type.shape[1]):
+    if not _is_no_longer(_columns(w), y.type.shape[1]):
         return None
     vector = w.type.rank == 1 and c.type.rank == 2
     return (F.squeeze(c, 1) if vector else c) * F.matmul(x, w)
@@ -94,7 +101,7 @@ def by_scaled_columns(y: Value, w: Value, x: Value, r: Value) -> Value | None:
     flat = r.type.rank < 2 or is_one(r.type.shape[0])
     if not _is_plain(y, w) or not flat or x.type.rank < 2:
         return None
-    if not _no_longer(_rows(w), y.type.shape[0]):
+    if not _is_no_longer(_rows(w), y.type.shape[0]):
         return None
     vector = w.type.rank == 1 and r.type.rank == 2
     return F.matmul(w, x) * (F.squeeze(r, 0) if vector else r)
@@ -112,7 +119,7 @@ _DIAGONAL = p.scatter(
 )
 
 
-def _diagonal(full: Value, d: Value, i: Value) -> bool:
+def _is_diagonal(full: Value, d: Value, i: Value) -> bool:
     """Whether `d` is the whole diagonal of a square matrix."""
     sizes = full.type.shape
     fits = d.type.rank == 1 and all(same_size(n, d.type.shape[0]) for n in sizes)
@@ -122,16 +129,16 @@ def _diagonal(full: Value, d: Value, i: Value) -> bool:
 @rewrite(v.y(p.matmul(_DIAGONAL, v.x)), exact=False, finite=True)
 def diagonal_by(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | None:
     """diag(d) @ x scales the rows of x."""
-    if not _diagonal(full, d, i):
+    if not _is_diagonal(full, d, i):
         return None
     scaled = (d if x.type.rank == 1 else F.expand_dims(d, 1)) * x
-    return guarded(scaled, y.node)
+    return with_guards(scaled, y.node)
 
 
 @rewrite(v.y(p.matmul(v.x, _DIAGONAL)), exact=False, finite=True)
 def by_diagonal(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | None:
     """x @ diag(d) scales the columns of x."""
-    return guarded(x * d, y.node) if _diagonal(full, d, i) else None
+    return with_guards(x * d, y.node) if _is_diagonal(full, d, i) else None
 
 
 _IDENTITY = p.convert(v.eye(p.equal(p.expand_dims(v.i, axes=(1,)), v.i)))
@@ -140,13 +147,13 @@ _IDENTITY = p.convert(v.eye(p.equal(p.expand_dims(v.i, axes=(1,)), v.i)))
 @rewrite(v.y(p.matmul(_IDENTITY, v.x)), exact=False, finite=True)
 def identity_by(y: Value, eye: Value, i: Value, x: Value) -> Value | None:
     """eye(n) @ x is x."""
-    return guarded(x, y.node) if is_count(i, eye.type.shape[0]) else None
+    return with_guards(x, y.node) if is_count(i, eye.type.shape[0]) else None
 
 
 @rewrite(v.y(p.matmul(v.x, _IDENTITY)), exact=False, finite=True)
 def by_identity(y: Value, eye: Value, i: Value, x: Value) -> Value | None:
     """x @ eye(n) is x."""
-    return guarded(x, y.node) if is_count(i, eye.type.shape[0]) else None
+    return with_guards(x, y.node) if is_count(i, eye.type.shape[0]) else None
 
 
 _BLOCKS = p.multiply(p.expand_dims(v.a, axes=(1, 3)), p.expand_dims(v.b, axes=(0, 2)))
@@ -163,7 +170,7 @@ def kron_by(y: Value, k: Value, a: Value, b: Value, w: Value) -> Value | None:
     if equal(k.type.shape[1], n * s) is not True:
         return None
     columns = w.type.shape[1:]
-    blocks = F.matmul(a, F.reshape(guarded(w, y.node), (n, s * _columns(w))))
+    blocks = F.matmul(a, F.reshape(with_guards(w, y.node), (n, s * _columns(w))))
     if not columns:
         return F.reshape(F.matmul(blocks, F.transpose(b)), (m * r,))
     # One product with b, however many blocks: XLA is slow with many small ones.
@@ -186,7 +193,7 @@ def row_by_column(
     if rank < 2 or y.type.rank != rank or (row, column) != ((rank - 1,), (rank,)):
         return None
     total = SUM(x * y, axes=(rank - 1,), keepdims=False)
-    return F.expand_dims(guarded(total, z.node), (rank - 1, rank))
+    return F.expand_dims(with_guards(total, z.node), (rank - 1, rank))
 
 
 _TAKEN_BOTH = {"axes": (0, 1), "inside": v.inside}
@@ -203,7 +210,7 @@ def diagonal_of_matmul(y: Value, a: Value, b: Value, i: Value) -> Value | None:
     rows = a if equal(n, a.type.shape[0]) else F._part(a, 0, 0, n)
     columns = b if equal(n, b.type.shape[1]) else F._part(b, 1, 0, n)
     diagonal = SUM(rows * F.transpose(columns), axes=(1,), keepdims=False)
-    return guarded(diagonal, y.node)
+    return with_guards(diagonal, y.node)
 
 
 @rewrite(p.matmul(once(p.inv(v.a)), v.b), exact=False, finite=True)
@@ -249,8 +256,9 @@ def _sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
     if _is_one_number(x) or _is_one_number(y):  # no work, unless it becomes a matrix
         return None
     remaining_axes = tuple(a for a in range(rank) if a not in axes)
-    only_x, only_y, _ = split(x, y, rank, remaining_axes)
-    if len(only_x) != 1 or len(only_y) != 1 or split(x, y, rank, axes).both != axes:
+    only_x, only_y, _ = split_axes(x, y, rank, remaining_axes)
+    both = split_axes(x, y, rank, axes).both
+    if len(only_x) != 1 or len(only_y) != 1 or both != axes:
         return None
     if is_one(x.type.shape[axes[0]]):
         return None
@@ -276,7 +284,7 @@ class _Factors(NamedTuple):
     negative: bool
 
 
-def _factors(x: Value, whole: Callable[[Value], bool]) -> _Factors:
+def _factors_of(x: Value, whole: Callable[[Value], bool]) -> _Factors:
     """Return the factors of an elementwise product, quotients and signs included.
 
     A value that is `whole` counts as one factor.
@@ -328,8 +336,8 @@ def sum_of_weighted_product(
         return None
     if is_kept(s):
         return None
-    products = _factors(s, lambda x: _is_matmul(x, s)).above
-    totals = (_by_known_mean(s, x, uses) for x in products if _is_matmul(x, s))
+    products = _factors_of(s, lambda x: _is_matmul(x, s)).above
+    totals = (_sum_by_mean(s, x, uses) for x in products if _is_matmul(x, s))
     total = next((total for total in totals if total is not None), None)
     if total is None or keepdims:
         return total
@@ -341,7 +349,7 @@ def _is_matmul(x: Value, s: Value) -> bool:
     return x.node.primitive is OP.matmul and same_shape(x.type.shape, s.type.shape)
 
 
-def _by_known_mean(s: Value, x: Value, uses: CountUses) -> Value | None:
+def _sum_by_mean(s: Value, x: Value, uses: CountUses) -> Value | None:
     """Return the sum of `s` over its last axis, given a product `x` among its factors.
 
     None if no value in use is the mean that this takes.
@@ -359,7 +367,7 @@ def _by_known_mean(s: Value, x: Value, uses: CountUses) -> Value | None:
         known: Value = F.matmul(w, b)
         return known if uses(known) else None
 
-    parts = _factors(s, lambda w: w is x or mean(w) is not None)
+    parts = _factors_of(s, lambda w: w is x or mean(w) is not None)
     large = [w for w in (*parts.above, *parts.below) if varies(w, rank, rank - 1)]
     others = [(w, mean(w)) for w in parts.above if w is not x]
     weighted = [(w, known) for w, known in others if known is not None]

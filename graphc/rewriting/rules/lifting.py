@@ -38,13 +38,13 @@ from graphc.rewriting.match.sizes import (
     Axes,
     asks_late,
     at_most,
-    tested,
+    origins_of,
     unsqueezed,
     unstretched,
-    values_in,
     varies,
+    with_tests,
 )
-from graphc.rewriting.rules.selection import of_axes, share
+from graphc.rewriting.rules.selection import index_operand, items_of_axes
 
 Shape = tuple[Size, ...]
 EXACT = ("max", "min", "any", "all", "max_from", "min_from")
@@ -65,11 +65,11 @@ class Move:
         self._through = {PRIMITIVES[name] for name in through}
         self._made: dict[Value, tuple[int, int, Value | None]] = {}
         self._inside: dict[Node, None] = {}
-        self.met: list[Node] = []  # changes of shape that cancel
-        self.same: bool = True  # whether all of them meet their inverse
+        self.cancelled: list[Node] = []  # changes of shape that cancel
+        self.all_cancel: bool = True  # whether all of them meet their inverse
         self.asked: set[Value] = set()  # integers that are still needed if not
 
-    def alone(self) -> bool:
+    def is_alone(self) -> bool:
         """Whether nothing else uses the rebuilt producers, so none is duplicated."""
         within = Counter(x for node in self._inside for x in operands(node))
         within[self._root] += 1
@@ -108,14 +108,14 @@ class Move:
     def _merged(self, node: Node, shape: Shape) -> Value | None:
         (x,) = node.inputs
         before = node.outputs[0].type
-        known = values_in(x.type.shape) | values_in(before.shape)
-        if not values_in(shape) <= known:
+        known = origins_of(x.type.shape) | origins_of(before.shape)
+        if not origins_of(shape) <= known:
             return None
-        self.met.append(node)
+        self.cancelled.append(node)
         reshaped = _reshaped(x, shape, node)
         if reshaped is not x:
-            self.same = False
-            self.asked |= values_in(shape) & values_in(reshaped.type.shape)
+            self.all_cancel = False
+            self.asked |= origins_of(shape) & origins_of(reshaped.type.shape)
         return reshaped
 
     def _elementwise(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
@@ -185,7 +185,7 @@ class Move:
 
     def _index(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         (x,) = y.node.inputs
-        items = of_axes(y, x.type.rank)
+        items = items_of_axes(y, x.type.rank)
         if items is None:
             return None
         span = _span([a for a, item in enumerate(items) if item[0] != "i"][lo:hi])
@@ -228,7 +228,7 @@ def _reshaped(x: Value, shape: Shape, node: Node) -> Value:
             derived = candidate.type.shape[i]
             if not at_most(1, others) and not _same_number(derived, n, [node]):
                 continue
-            if candidate is x or values_in(candidate.type.shape) < values_in(shape):
+            if candidate is x or origins_of(candidate.type.shape) < origins_of(shape):
                 return candidate
     return F.reshape(x, shape)
 
@@ -241,7 +241,7 @@ def _same_number(a: Size, b: Size, checking: Sequence[Node]) -> bool:
     return any(same_size(g.left - g.right, n) for g in checks for n in (a - b, b - a))
 
 
-def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
+def _changed_range(before: Shape, after: Shape) -> tuple[int, int, int]:
     """Return the range of axes that differ: start, stop, and the stop in `after`."""
     most = min(len(before), len(after))
     lo = 0
@@ -253,7 +253,7 @@ def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
     return lo, len(before) - tail, len(after) - tail
 
 
-def _may_hold(before: Shape, after: Shape) -> bool:
+def _may_replace(before: Shape, after: Shape) -> bool:
     """Whether sizes may replace others: their products must not surely differ.
 
     Shapes such as (0,) and (0, 3) have equal products, but the sizes in which they
@@ -262,7 +262,7 @@ def _may_hold(before: Shape, after: Shape) -> bool:
     return equal(product(before), product(after)) is not False
 
 
-def _asks_alike(
+def _checks_no_more(
     move: Move, before: Shape, after: Shape, lo: int, hi: int, end: int
 ) -> bool:
     """Whether new reshapes require no more than the ones that they replace.
@@ -270,21 +270,21 @@ def _asks_alike(
     The old ones check the products of all sizes. Beside an axis without elements this
     checks nothing about the other sizes: (0, 2, 3) can be reshaped to (0, 5).
     """
-    if move.same or at_most(1, product(before[:lo] + before[hi:])):
+    if move.all_cancel or at_most(1, product(before[:lo] + before[hi:])):
         return True
-    return _same_number(product(before[lo:hi]), product(after[lo:end]), move.met)
+    return _same_number(product(before[lo:hi]), product(after[lo:end]), move.cancelled)
 
 
-def _moved(move: Move, x: Value, shape: Shape) -> Value | None:
+def _move_reshape(move: Move, x: Value, shape: Shape) -> Value | None:
     """Return `x` in another shape, from producers that have it, or None."""
     before = x.type.shape
-    lo, hi, end = _changed(before, shape)
-    if not _may_hold(before[lo:hi], shape[lo:end]):
+    lo, hi, end = _changed_range(before, shape)
+    if not _may_replace(before[lo:hi], shape[lo:end]):
         return None
     moved = move.to(x, lo, hi, shape[lo:end])
-    if moved is None or not move.alone():
+    if moved is None or not move.is_alone():
         return None
-    return moved if _asks_alike(move, before, shape, lo, hi, end) else None
+    return moved if _checks_no_more(move, before, shape, lo, hi, end) else None
 
 
 def _reshape(
@@ -292,17 +292,17 @@ def _reshape(
 ) -> Value | None:
     """Replace `y`, which changes the shape of `x`, by producers that have its shape."""
     move = Move(x, uses, through)
-    moved = _moved(move, x, y.type.shape)
-    if moved is None or not move.met:
+    moved = _move_reshape(move, x, y.type.shape)
+    if moved is None or not move.cancelled:
         return None
-    nodes = [y.node, *move.met]
+    nodes = [y.node, *move.cancelled]
     reshapes = all(node.primitive is OP.reshape for node in nodes)
-    if not move.same and (move.asked or not reshapes):
+    if not move.all_cancel and (move.asked or not reshapes):
         return None
-    return tested(moved, move.met if move.same and reshapes else nodes)
+    return with_tests(moved, move.cancelled if move.all_cancel and reshapes else nodes)
 
 
-def _of_elementwise(op: str) -> Rule:
+def _reshape_rule(op: str) -> Rule:
     @rewrite(
         v.y(getattr(p, op)(once(v.x))),
         exact=True,
@@ -322,7 +322,7 @@ def reshape_of_sums(x: Value, y: Value, uses: CountUses) -> Value | None:
     return _reshape(x, y, uses, EXACT + ROUNDING)
 
 
-def _source(x: Value) -> Node | None:
+def _reshape_above(x: Value) -> Node | None:
     """Return the first reshape found above elementwise functions, or None."""
     shape, stack, seen = x.type.shape, [x], {x}
     while stack and len(seen) <= MOST_OPS:
@@ -336,7 +336,7 @@ def _source(x: Value) -> Node | None:
     return None
 
 
-def _of_reduction(op: str) -> Rule:
+def _reduction_rule(op: str) -> Rule:
     inputs = (v.start,) if op.endswith("_from") else ()
 
     @rewrite(
@@ -349,15 +349,15 @@ def _of_reduction(op: str) -> Rule:
         x: Value, y: Value, axes: Axes, keepdims: bool, uses: CountUses
     ) -> Value | None:
         """A reduction over all axes made by a reshape takes the axes before it."""
-        node = _source(x)
+        node = _reshape_above(x)
         if node is None:
             return None
         before = node.inputs[0].type.shape
-        lo, hi, end = _changed(x.type.shape, before)
+        lo, hi, end = _changed_range(x.type.shape, before)
         move = Move(x, uses, EXACT)
         if not set(range(lo, hi)) <= set(axes) or end == lo:
             return None
-        moved = _moved(move, x, before)
+        moved = _move_reshape(move, x, before)
         if moved is None:
             return None
         more = end - hi
@@ -367,7 +367,7 @@ def _of_reduction(op: str) -> Rule:
             moved, *y.node.inputs[1:], axes=reduced_axes, keepdims=False
         )
         result = F.expand_dims(result, axes) if keepdims else result
-        return tested(result, move.met)
+        return with_tests(result, move.cancelled)
 
     return rule
 
@@ -385,24 +385,24 @@ def elementwise_of_copies(y: Value) -> Value | None:
     return F.broadcast_to(thin, y.type.shape)
 
 
-def _forgotten(y: Value, nodes: list[Node]) -> list[Node]:
+def _nodes_forgotten(y: Value, nodes: list[Node]) -> list[Node]:
     """Return the nodes whose guards need integers that the shape of `y` does not."""
-    asked = values_in(y.type.shape)
+    in_shape = origins_of(y.type.shape)
     return [
         node
         for node in nodes
-        if any(not values_in((g.left, g.right)) <= asked for g in node.guards)
+        if any(not origins_of((g.left, g.right)) <= in_shape for g in node.guards)
     ]
 
 
 @rewrite(v.y(p.basic_index(v.x(p.broadcast_to(v.thin)))), exact=True, checks=True)
 def index_of_copies(x: Value, thin: Value, y: Value) -> Value | None:
     """The operand of a broadcast is indexed, instead of the copies."""
-    items = of_axes(y, x.type.rank)
+    items = items_of_axes(y, x.type.rank)
     if items is None:
         return None
-    copies = F.broadcast_to(share(thin, x, items), y.type.shape)
-    return tested(copies, _forgotten(y, [y.node, x.node]))
+    copies = F.broadcast_to(index_operand(thin, x, items), y.type.shape)
+    return with_tests(copies, _nodes_forgotten(y, [y.node, x.node]))
 
 
 def _extreme_of_copies(op: str) -> Rule:
@@ -436,16 +436,16 @@ def _extreme_of_copies(op: str) -> Rule:
         if other_axes:
             result = y.node.primitive(result, axes=other_axes, keepdims=True)
         result = result if keepdims else F.squeeze(result, axes)
-        return tested(result, _forgotten(y, [y.node, x.node]))
+        return with_tests(result, _nodes_forgotten(y, [y.node, x.node]))
 
     return rule
 
 
 LIFTING = Rules(
     (
-        *map(_of_elementwise, SHAPING),
+        *map(_reshape_rule, SHAPING),
         reshape_of_sums,
-        *map(_of_reduction, ROUNDING + EXACT),
+        *map(_reduction_rule, ROUNDING + EXACT),
         elementwise_of_copies,
         index_of_copies,
         *map(_extreme_of_copies, ("max", "min", "any", "all")),

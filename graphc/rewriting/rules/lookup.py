@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphc.analysis.cost import here
+from graphc.analysis.cost import current_costs
 from graphc.ir.graph.build import cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES
@@ -23,9 +23,9 @@ from graphc.rewriting.match.sizes import (
     Axes,
     asks_late,
     at_most,
-    guarded,
+    has_limit,
     is_wide,
-    limited,
+    with_guards,
 )
 from graphc.rewriting.rules.contraction import is_count
 
@@ -33,12 +33,12 @@ SUM, GATHER, BINCOUNT = (PRIMITIVES[n] for n in ("sum", "gather", "bincount"))
 _ROWS = p.gather(v.table, v.i, axes=(0,), inside=v.inside)
 
 
-def _few(elements: Size, dtype: DType) -> bool:
+def _are_few(elements: Size, dtype: DType) -> bool:
     """Whether so few elements are looked up that this takes no longer than counting.
 
     An unknown size is taken for a large one.
     """
-    return at_most(elements, (here().counted - 1) // dtype.itemsize)
+    return at_most(elements, (current_costs().counted - 1) // dtype.itemsize)
 
 
 def _pays(table: Value, i: Value) -> bool:
@@ -46,27 +46,27 @@ def _pays(table: Value, i: Value) -> bool:
     if i.type.rank != 1 or table.type.rank != 2 or not is_wide(table.dtype):
         return False
     rows, width = table.type.shape
-    costs = here()
-    many = at_most(rows * costs.lookups, i.type.shape[0])
-    many = many and at_most(costs.looked_up, width)
-    few = _few(i.type.shape[0] * width, table.dtype)
-    return many and is_float(table.dtype) and not few
+    costs = current_costs()
+    are_many = at_most(rows * costs.lookups, i.type.shape[0])
+    are_many = are_many and at_most(costs.looked_up, width)
+    few = _are_few(i.type.shape[0] * width, table.dtype)
+    return are_many and is_float(table.dtype) and not few
 
 
-def _places(table: Value, i: Value, inside: object) -> Value:
+def _valid_rows(table: Value, i: Value, inside: object) -> Value:
     """Return the rows that are looked up, none of them out of bounds."""
-    rows = F.arange(size_value(table.type.shape[0]), dtype=_counting(i))
+    rows = F.arange(size_value(table.type.shape[0]), dtype=_count_dtype(i))
     return GATHER(rows, i, axes=(0,), inside=inside)
 
 
-def _counting(i: Value) -> DType:
+def _count_dtype(i: Value) -> DType:
     """Return an integer dtype that holds the number of look-ups; short is faster."""
     return INT32 if at_most(i.type.size, np.iinfo(INT32).max) else INT64
 
 
-def _added_up(table: Value, weights: Value, used: Value) -> Value:
-    held = F.where(F.expand_dims(used, 1), table, 0)
-    return F.matmul(weights, held)
+def _sum_of_used(table: Value, weights: Value, used: Value) -> Value:
+    used_rows = F.where(F.expand_dims(used, 1), table, 0)
+    return F.matmul(weights, used_rows)
 
 
 @rewrite(p.sum(once(_ROWS), axes=(0,), keepdims=False), exact=False)
@@ -74,9 +74,9 @@ def sum_of_rows(table: Value, i: Value, inside: object) -> Value | None:
     """The sum of many rows of a table, by how often each is looked up."""
     if not _pays(table, i):
         return None
-    ones, places = F.ones(i.shape, _counting(i)), _places(table, i, inside)
+    ones, places = F.ones(i.shape, _count_dtype(i)), _valid_rows(table, i, inside)
     times = BINCOUNT(places, ones, length=table.type.shape[0])
-    return _added_up(table, cast(times, table.dtype), times > 0)
+    return _sum_of_used(table, cast(times, table.dtype), times > 0)
 
 
 @rewrite(
@@ -94,9 +94,9 @@ def sum_of_weighted_rows(
     if not _pays(table, i) or w.type.rank != 2 or not is_one(w.type.shape[1]):
         return None
     shares = F.broadcast_to(F.squeeze(w, 1), i.type.shape)
-    places = _places(table, i, inside)
+    places = _valid_rows(table, i, inside)
     total = BINCOUNT(places, shares, length=table.type.shape[0])
-    return _added_up(table, total, F.not_equal(total, 0))
+    return _sum_of_used(table, total, F.not_equal(total, 0))
 
 
 @rewrite(p.sum(once(_ROWS), axes=v.axes, keepdims=v.keepdims), exact=False)
@@ -142,11 +142,11 @@ def _sum_of_written(count: int) -> Rule:
     def rule(table: Value, w: Value, axes: Axes, keepdims: bool) -> Value | None:
         """Numbers that are written to zeros are added up without making the zeros."""
         shape, node = table.type.shape, table.node
-        if limited(table) or not all(node.params["inside"]) or asks_late(node):
+        if has_limit(table) or not all(node.params["inside"]) or asks_late(node):
             return None
         if not is_wide(table.dtype):
             return None
-        points = _points(node.inputs[2:])
+        points = _index_shape(node.inputs[2:])
         if not table.type.rank == len(points) == count:
             return None
         for a, (i, n) in enumerate(zip(node.inputs[2:], shape, strict=True)):
@@ -157,12 +157,12 @@ def _sum_of_written(count: int) -> Rule:
         for n in (shape[a] for a in axes if not at_most(1, shape[a])):
             # Nothing can be written to what has no element.
             total = F.where(F.greater(size_value(n), 0), total, 0)
-        return guarded(total, node)
+        return with_guards(total, node)
 
     return rule
 
 
-def _points(indices: Sequence[Value]) -> tuple[Size, ...]:
+def _index_shape(indices: Sequence[Value]) -> tuple[Size, ...]:
     """The shape that index arrays broadcast to."""
     rank = max(i.type.rank for i in indices)
     shapes = [(1,) * (rank - i.type.rank) + i.type.shape for i in indices]
@@ -175,7 +175,7 @@ def _one_hot(numbers: object, name: str) -> tuple[Rule, Rule]:
 
     def counted(ids: Value, n: Value) -> bool:
         plain = ids.type.rank == 1 and is_integer(ids.dtype) and n.type.rank == 1
-        many = plain and at_most(here().looked_up, n.type.shape[0])
+        many = plain and at_most(current_costs().looked_up, n.type.shape[0])
         return many and is_count(n, n.type.shape[0])
 
     @rewrite(
@@ -188,7 +188,7 @@ def _one_hot(numbers: object, name: str) -> tuple[Rule, Rule]:
         """Rows that a one-hot matrix adds up are added up by their numbers."""
         if not counted(ids, n) or x.type.rank > 2 or not is_wide(x.dtype):
             return None
-        if _few(x.type.size * n.type.shape[0], x.dtype):
+        if _are_few(x.type.size * n.type.shape[0], x.dtype):
             return None
         return F.segment_sum(x, ids, size_value(n.type.shape[0]))
 
@@ -202,7 +202,7 @@ def _one_hot(numbers: object, name: str) -> tuple[Rule, Rule]:
         valid = F.logical_and(ids >= 0, ids < size_value(n.type.shape[0]))
         rows = GATHER(x, F.where(valid, ids, 0), axes=(0,), inside=(True,))
         shown = F.expand_dims(valid, 1) if x.type.rank == 2 else valid
-        return guarded(F.where(shown, rows, 0), y.node)
+        return with_guards(F.where(shown, rows, 0), y.node)
 
     return adds, takes
 

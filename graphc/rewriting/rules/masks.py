@@ -57,31 +57,31 @@ class Selection:
 
     def spread(self, rank: int) -> Value:
         """Return the mask with axes of size 1 after its own, up to `rank` axes."""
-        behind = tuple(range(self.rank, rank))
-        return F.expand_dims(self.mask, behind) if behind else self.mask
+        other_axes = tuple(range(self.rank, rank))
+        return F.expand_dims(self.mask, other_axes) if other_axes else self.mask
 
 
 Taken = tuple[Selection, Value]  # and the array to select from
 
 
-def _taken(node: Node) -> Taken | None:
+def _selection_of(node: Node) -> Taken | None:
     """The selection that a node makes: `x[mask]`, `x[a:b]`, or `x[a:b][::-1]`."""
-    selection = _masked(node) or _cut(node)
+    selection = _selection_by_mask(node) or _selection_by_slice(node)
     if selection is not None:
         return selection, node.inputs[0]
     if node.primitive is not OP.basic_index:
         return None
     (x,) = node.inputs
-    before = _cut(x.node)
+    before = _selection_by_slice(x.node)
     if before is None:
         return None
     source = x.node.inputs[0]
-    if _turns(node):
+    if _is_flip(node):
         return replace(before, turned=True), source
-    return _cut_again(node, before.count, source)
+    return _selection_of_cut(node, before.count, source)
 
 
-def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
+def _selection_of_cut(node: Node, count: Size, source: Value) -> Taken | None:
     """Return the selection of a node that slices the first `count` items of a source.
 
     Slices of one array that drop as many elements share one slice of the whole array.
@@ -96,26 +96,26 @@ def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
     if before[2] is not None and end >= 0:
         return None
     n, less = source.type.shape[0], start - end
-    left, many = (dims.maximum(0, size - less) for size in (n, count))
+    whole_size, many = (dims.maximum(0, size - less) for size in (n, count))
     part = basic(source, (("s", start, before[2], None),))
-    mask = F.arange(size_value(left)) < size_value(many)
-    return Selection(mask, (left,), many), part
+    mask = F.arange(size_value(whole_size)) < size_value(many)
+    return Selection(mask, (whole_size,), many), part
 
 
-def _turns(node: Node) -> bool:
+def _is_flip(node: Node) -> bool:
     """Whether an index reverses the first axis, and does nothing else."""
     first, *others = items_of(node)
     return same_item(first, TURNED) and set(others) <= {FULL_ITEM}
 
 
-def _masked(node: Node) -> Selection | None:
+def _selection_by_mask(node: Node) -> Selection | None:
     """The selection of `x[mask]`, by the positions where the mask is true."""
     if node.primitive is not OP.gather or not all(node.params["inside"]):
         return None
-    return _by_positions(node.inputs[1:], node.params["axes"])
+    return _mask_of_positions(node.inputs[1:], node.params["axes"])
 
 
-def _by_positions(
+def _mask_of_positions(
     indices: tuple[Value, ...], axes: tuple[int, ...]
 ) -> "Selection | None":
     source = indices[0].node
@@ -127,7 +127,7 @@ def _by_positions(
     return Selection(mask, mask.type.shape, source.params["count"])
 
 
-def _cut(node: Node) -> Selection | None:
+def _selection_by_slice(node: Node) -> Selection | None:
     """Return the selection of `x[a:b]`, if a bound is computed on the device."""
     if node.primitive is not OP.basic_index:
         return None
@@ -144,7 +144,7 @@ def _by_bounds(x: Value, params: Params, shape: tuple[Size, ...]) -> Selection |
     n = x.type.shape[0]
     first, last = (None if b is None else dims.clip(b, n) for b in bounds[0])
     index = F.arange(size_value(n))
-    mask = _between(index, first, last)
+    mask = _is_between(index, first, last)
     return Selection(mask, (n,), shape[0])
 
 
@@ -152,7 +152,7 @@ _ARE_TRACED = ContextVar("whether integers of arguments are traced", default=Fal
 
 
 @contextmanager
-def integers_traced() -> Generator[None]:
+def integers_as_traced() -> Generator[None]:
     """Take no integer of an argument as known on the host, within this context.
 
     This is so in programs that users jit themselves.
@@ -172,7 +172,7 @@ def _is_read(bounds: tuple[Size | None, Size | None]) -> bool:
     return not all(map(is_known_on_host, integers))
 
 
-def _between(index: Value, first: Size | None, last: Size | None) -> Value:
+def _is_between(index: Value, first: Size | None, last: Size | None) -> Value:
     below = None if last is None else index < size_value(last)
     above = None
     if first is not None and (last is None or not dims.equal(first, 0)):
@@ -184,7 +184,7 @@ def _between(index: Value, first: Size | None, last: Size | None) -> Value:
     return F.logical_and(above, below)
 
 
-def _selection(value: Value) -> Selection | None:
+def _selection_above(value: Value) -> Selection | None:
     """Return the selection above elementwise ops: the first one met, or None."""
     size = value.type.shape[0] if value.type.rank else None
     if not isinstance(size, Dim) or not origins(size):
@@ -192,9 +192,9 @@ def _selection(value: Value) -> Selection | None:
     stack, seen = [value.node], {value.node}
     while stack and len(seen) <= MOST_OPS:
         node = stack.pop()
-        taken = _taken(node)
-        if taken is not None and dims.equal(taken[0].count, size) is True:
-            return taken[0]
+        selected = _selection_of(node)
+        if selected is not None and dims.equal(selected[0].count, size) is True:
+            return selected[0]
         for x in node.inputs:
             if x.node not in seen and x.type.rank and x.type.shape[0] is size:
                 seen.add(x.node)
@@ -202,7 +202,7 @@ def _selection(value: Value) -> Selection | None:
     return None
 
 
-class _Unselecting:
+class _Unselected:
     """Values with a selected first axis, rebuilt on all elements."""
 
     def __init__(self, selection: Selection) -> None:
@@ -211,43 +211,44 @@ class _Unselecting:
 
     def whole(self, value: Value) -> Value | None:
         """Return the value on all elements; None if it depends on other ops."""
-        order = self._order(value)
+        order = self._values_to_rebuild(value)
         if order is None:
             return None
         for each in order:
-            result = self._one(each)
+            result = self._rebuild(each)
             if result is None:
                 return None
             self._made[each] = result
         return self._made[value]
 
-    def are_wanted(self, value: Value, is_kept: IsKept) -> bool:
+    def are_kept(self, value: Value, is_kept: IsKept) -> bool:
         """Whether some of the selected values that make up a value are outputs too.
 
         Then they are selected in any case.
         """
-        return any(map(is_kept, self._order(value) or ()))
+        return any(map(is_kept, self._values_to_rebuild(value) or ()))
 
-    def taking(self, value: Value) -> Node | None:
+    def node_taking(self, value: Value) -> Node | None:
         """Return a node that takes such elements out of an array, in their order."""
-        order = self._order(value) or ()
+        order = self._values_to_rebuild(value) or ()
         sources = [v.node for v in order if self._source(v) is not None]
-        return next((n for n in sources if _masked(n) or _cut(n)), None)
+        takes = (n for n in sources if _selection_by_mask(n) or _selection_by_slice(n))
+        return next(takes, None)
 
     def is_of_elements(self, value: Value) -> bool:
         """Whether a value is made by functions of selected elements alone."""
-        order = self._order(value) or ()
-        computed = [v for v in order if self._source(v) is None and self._carries(v)]
+        order = self._values_to_rebuild(value) or ()
+        computed = [v for v in order if self._source(v) is None and self._selects(v)]
         return bool(order) and all(v.node.primitive.elementwise for v in computed)
 
-    def _carries(self, value: Value) -> bool:
+    def _selects(self, value: Value) -> bool:
         """Whether the first axis of a value is the selected one."""
         shape, count = value.type.shape, self._selection.count
         if not shape:
             return False
         return shape[0] is count or dims.equal(shape[0], count) is True
 
-    def _order(self, value: Value) -> list[Value] | None:
+    def _values_to_rebuild(self, value: Value) -> list[Value] | None:
         """Return the values to rebuild, operands first; None if they are too many."""
         seen: dict[Value, None] = {}
         stack = [value]
@@ -259,24 +260,24 @@ class _Unselecting:
             if len(seen) > MOST_OPS:
                 return None
             if self._source(each) is None:
-                stack += [x for x in each.node.inputs if self._carries(x)]
+                stack += [x for x in each.node.inputs if self._selects(x)]
         return sorted(seen, key=lambda x: x.node.serial)
 
     def _source(self, value: Value) -> Value | None:
         """Return the array from which this selection makes a value, or None."""
-        taken = _taken(value.node)
-        if taken is None:
+        selected = _selection_of(value.node)
+        if selected is None:
             return None
-        (selection, x), whole = taken, self._selection
+        (selection, x), whole = selected, self._selection
         alike = selection.rank == whole.rank and selection.turned == whole.turned
         return x if alike and selection.mask is whole.mask else None
 
-    def _one(self, value: Value) -> Value | None:
+    def _rebuild(self, value: Value) -> Value | None:
         source = self._source(value)
         if source is not None:
             return source
-        if not self._carries(value):
-            return self._beside(value)
+        if not self._selects(value):
+            return self._thin(value)
         node = value.node
         if node.primitive is OP.broadcast_to:
             return self._broadcast(node)
@@ -284,7 +285,7 @@ class _Unselecting:
             shape = (*self._selection.shape, *value.type.shape[1:])
             return F.full(shape, node.inputs[0])
         if node.primitive in BEHIND:
-            return self._behind(node)
+            return self._rebuild_behind(node)
         keeps_elements = node.primitive.elementwise or node.primitive is OP.assert_
         if not keeps_elements or len(node.outputs) > 1:
             return None
@@ -292,7 +293,7 @@ class _Unselecting:
             return None
         return self._elementwise(node, value.type.rank)
 
-    def _behind(self, node: Node) -> Value | None:
+    def _rebuild_behind(self, node: Node) -> Value | None:
         """Rebuild an op on axes behind the selected one; None if it is on that too."""
         if 0 in node.params["axes"]:
             return None
@@ -304,9 +305,9 @@ class _Unselecting:
     def _elementwise(self, node: Node, rank: int) -> Value | None:
         inputs = []
         for x in node.inputs:
-            if self._carries(x) and x.type.rank != rank:
+            if self._selects(x) and x.type.rank != rank:
                 return None
-            operand = self._made[x] if self._carries(x) else self._beside(x, rank)
+            operand = self._made[x] if self._selects(x) else self._thin(x, rank)
             if operand is None:
                 return None
             inputs.append(operand)
@@ -315,15 +316,15 @@ class _Unselecting:
     def _broadcast(self, node: Node) -> Value | None:
         (x,) = node.inputs
         shape = node.outputs[0].type.shape
-        if self._carries(x):
+        if self._selects(x):
             inner: Value | None = self._made[x] if x.type.rank == len(shape) else None
         else:
-            inner = self._beside(x, len(shape))
+            inner = self._thin(x, len(shape))
         if inner is None:
             return None
         return F.broadcast_to(inner, (*self._selection.shape, *shape[1:]))
 
-    def _beside(self, value: Value, rank: int | None = None) -> Value | None:
+    def _thin(self, value: Value, rank: int | None = None) -> Value | None:
         """Return a value that lacks the selected axis, or has one of size 1 there.
 
         Such an axis becomes as many as the mask has. None if the shape of the value
@@ -341,15 +342,15 @@ class _Unselecting:
         return F.expand_dims(value, tuple(range(more)))
 
 
-def _whole(selection: Selection | None, x: Value, is_kept: IsKept) -> Value | None:
+def _on_all(selection: Selection | None, x: Value, is_kept: IsKept) -> Value | None:
     """Return a value on all elements; None where the selected ones are outputs too."""
     if selection is None:
         return None
-    unselecting = _Unselecting(selection)
-    return None if unselecting.are_wanted(x, is_kept) else unselecting.whole(x)
+    unselecting = _Unselected(selection)
+    return None if unselecting.are_kept(x, is_kept) else unselecting.whole(x)
 
 
-def _neutral(name: str, x: Value) -> Value | None:
+def _neutral_element(name: str, x: Value) -> Value | None:
     """Return the neutral element of a reduction of `x`, or None."""
     monoid = MONOIDS.rules[PRIMITIVES[name]]
     if monoid.ordered and (not is_inexact(x.dtype) or x.dtype.kind == "c"):
@@ -357,7 +358,7 @@ def _neutral(name: str, x: Value) -> Value | None:
     return cast(as_value(monoid.neutral(x.dtype)), x.dtype)
 
 
-def _reduction(name: str) -> Rule:
+def _reduction_rule(name: str) -> Rule:
     """Make the rule that reduces all elements, with those not selected as neutral."""
     root = getattr(p, name)
     inputs = (v.x, v.start) if name.endswith("_from") else (v.x,)
@@ -367,9 +368,9 @@ def _reduction(name: str) -> Rule:
     ) -> Value | None:
         if 0 not in axes or not x.type.rank:
             return None
-        selection = _selection(x)
-        fill = None if selection is None else _neutral(name, x)
-        whole = None if fill is None else _whole(selection, x, is_kept)
+        selection = _selection_above(x)
+        fill = None if selection is None else _neutral_element(name, x)
+        whole = None if fill is None else _on_all(selection, x, is_kept)
         if selection is None or fill is None or whole is None:
             return None
         masked = F.where(selection.spread(whole.type.rank), whole, fill)
@@ -386,13 +387,13 @@ def _reduction(name: str) -> Rule:
     return rewrite(pattern, exact=False, name=f"{name}_of_selected")(replace)
 
 
-def _of_all(name: str) -> Rule:
+def _total_rule(name: str) -> Rule:
     """Make the rule for a sum over all elements of something that is 0 for 0."""
     root = getattr(p, name)
 
     def replace(y: Value, x: Value, is_kept: IsKept) -> Value | None:
-        selection = _selection(x)
-        whole = _whole(selection, x, is_kept)
+        selection = _selection_above(x)
+        whole = _on_all(selection, x, is_kept)
         if selection is None or whole is None:
             return None
         mask = selection.spread(whole.type.rank)
@@ -402,17 +403,17 @@ def _of_all(name: str) -> Rule:
     return rewrite(v.y(root(v.x)), exact=False, name=f"{name}_of_selected")(replace)
 
 
-def _nonempty(name: str) -> Rule:
+def _extreme_rule(name: str) -> Rule:
     """Make the rule for the extreme of selected elements, which tests for one."""
 
     def replace(
         x: Value, axes: tuple[int, ...], keepdims: bool, is_kept: IsKept
     ) -> Value | None:
-        selection = _selection(x) if 0 in axes else None
-        start = None if selection is None else _neutral(name, x)
+        selection = _selection_above(x) if 0 in axes else None
+        start = None if selection is None else _neutral_element(name, x)
         if selection is None or start is None:
             return None
-        if _whole(selection, x, is_kept) is None:
+        if _on_all(selection, x, is_kept) is None:
             return None
         from_start: Callable[..., Value] = getattr(F, name)
         result = from_start(x, axis=axes, keepdims=keepdims, initial=start)
@@ -433,8 +434,8 @@ def write_to_selected(
     node = y.node
     if not all(node.params["inside"]) or uses(w) > 1 or is_kept(w):
         return None  # `w` is made at its true size anyway, as others use it
-    selection = _by_positions(node.inputs[2:], node.params["axes"])
-    return _written(selection, x, w, node.params["how"])
+    selection = _mask_of_positions(node.inputs[2:], node.params["axes"])
+    return _write(selection, x, w, node.params["how"])
 
 
 @rewrite(v.y(p.slice_update(v.x, v.w)), exact=True)
@@ -446,16 +447,16 @@ def write_to_slice(
     if uses(w) > 1 or is_kept(w):
         return None  # `w` is made at its true size anyway, as others use it
     selection = _by_bounds(x, params, w.type.shape) if w.type.rank else None
-    return _written(selection, x, w, params["how"])
+    return _write(selection, x, w, params["how"])
 
 
-def _written(selection: Selection | None, x: Value, w: Value, how: str) -> Value | None:
+def _write(selection: Selection | None, x: Value, w: Value, how: str) -> Value | None:
     alike = selection is not None and w.type.rank == x.type.rank - selection.rank + 1
     if selection is None or not alike or not w.type.rank:
         return None
     if dims.equal(w.type.shape[0], selection.count) is not True:
         return None
-    whole = _Unselecting(selection).whole(w)
+    whole = _Unselected(selection).whole(w)
     combine = {"set": lambda a, b: b, "add": F.add, "multiply": F.multiply}.get(how)
     if whole is None or combine is None:
         return None
@@ -469,14 +470,14 @@ def pinned_of_selected(y: Value, x: Value, is_kept: IsKept) -> Value | None:
 
     So reductions of them, and whatever else uses them, see the same numbers.
     """
-    selection = _selection(x)
+    selection = _selection_above(x)
     if selection is None or is_kept(y):
         return None
-    unselecting = _Unselecting(selection)
-    taking = unselecting.taking(x)
+    unselecting = _Unselected(selection)
+    taking = unselecting.node_taking(x)
     if taking is None or not unselecting.is_of_elements(x):
         return None
-    whole = None if unselecting.are_wanted(x, is_kept) else unselecting.whole(x)
+    whole = None if unselecting.are_kept(x, is_kept) else unselecting.whole(x)
     if whole is None or whole.type.rank != taking.inputs[0].type.rank:
         return None
     pinned = PINNED(whole)
@@ -486,9 +487,9 @@ def pinned_of_selected(y: Value, x: Value, is_kept: IsKept) -> Value | None:
 MASKS = Rules(
     (
         pinned_of_selected,
-        *map(_reduction, ("sum", "prod", "any", "all", "max_from", "min_from")),
-        *map(_of_all, ("sum_of_squares", "count_nonzero")),
-        *map(_nonempty, ("max", "min")),
+        *map(_reduction_rule, ("sum", "prod", "any", "all", "max_from", "min_from")),
+        *map(_total_rule, ("sum_of_squares", "count_nonzero")),
+        *map(_extreme_rule, ("max", "min")),
         write_to_selected,
         write_to_slice,
     )

@@ -9,7 +9,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.types import DType, TensorType, is_float
 
 
-def _itself(value: Value) -> Value:
+def _same_value(value: Value) -> Value:
     return value
 
 
@@ -48,7 +48,7 @@ class Arranged(NamedTuple):
                 return self
         return Arranged(value, steps)
 
-    def rebuilt(self, known: Callable[[Value], Value] = _itself) -> Value:
+    def rebuilt(self, known: Callable[[Value], Value] = _same_value) -> Value:
         """Apply the steps to the value, or to what is `known` in its place."""
         value = known(self.value)
         for name, axes in self.steps:
@@ -98,8 +98,8 @@ def scores_of(node: Node) -> Product | None:
     inner = [name for name in one if name not in out]
     if len(inner) != 1 or column in one or row in other:
         return None
-    query = _ordered(first, one, [*leading, row, *inner])
-    key = _ordered(second, other, [*leading, column, *inner], missing=leading)
+    query = _arrange(first, one, [*leading, row, *inner])
+    key = _arrange(second, other, [*leading, column, *inner], missing=leading)
     if query is None or key is None:
         return None
     return Product(query, key, tuple(range(len(out))))
@@ -130,7 +130,7 @@ def weighted_sum_of(node: Node) -> Iterator[Product]:
         ):
             continue
         operand = Arranged(node.inputs[1 - i])
-        other = _ordered(operand, others, [*leading, *inner, *column], missing=leading)
+        other = _arrange(operand, others, [*leading, *inner, *column], missing=leading)
         if other is not None:
             standing = [*leading, *row, *column]
             order = tuple(standing.index(name) for name in out)
@@ -145,7 +145,7 @@ def _labels(node: Node) -> tuple[list[str], str] | None:
     return (operands, out) if len(operands) == 2 and plain else None
 
 
-def _ordered(
+def _arrange(
     view: Arranged, labels: str, order: Sequence[str], missing: Sequence[str] = ()
 ) -> Arranged | None:
     """Return an operand with its axes in `order`, 1 for what is `missing`, or None."""

@@ -29,24 +29,24 @@ from graphc.rewriting.match.sizes import (
     Axes,
     Reduction,
     at_most,
-    count,
+    count_elements,
+    drop_axes,
+    has_limit,
     is_wide,
-    limited,
-    reduced,
+    origins_of,
+    reduce_operand,
     repeated,
-    split,
-    tested,
+    split_axes,
     unsqueezed,
-    values_in,
     varies,
-    without,
+    with_tests,
 )
 
 SUM, MAX, MIN = (PRIMITIVES[name] for name in ("sum", "max", "min"))
 REDUCED = {"axes": v.axes, "keepdims": v.keepdims}
 
 
-def _counts(dtype: DType) -> bool:
+def _may_count(dtype: DType) -> bool:
     """Whether a sum of equal terms may become a product.
 
     It may not be for complex numbers, as the product makes NaN of an infinity.
@@ -54,11 +54,11 @@ def _counts(dtype: DType) -> bool:
     return is_wide(dtype) and dtype.kind != "c"
 
 
-def _reducing(primitive: Primitive) -> Reduction:
+def _reduction_op(primitive: Primitive) -> Reduction:
     return lambda x, axes: primitive(x, axes=axes, keepdims=False)
 
 
-_sum, _max, _min = map(_reducing, (SUM, MAX, MIN))
+_sum, _max, _min = map(_reduction_op, (SUM, MAX, MIN))
 
 
 def _is_finite(x: Value) -> bool:
@@ -76,25 +76,25 @@ def sum_of_multiply(
     An infinite factor makes no NaN any more where the signs of the other differ.
     """
     rank = max(x.type.rank, y.type.rank)
-    only_x, only_y, both = split(x, y, rank, axes)
-    whole = split(x, y, rank, tuple(range(rank)))
+    only_x, only_y, both = split_axes(x, y, rank, axes)
+    whole = split_axes(x, y, rank, tuple(range(rank)))
     larger = bool(whole.x and whole.y and (only_x or only_y))  # than either factor
     scaled = bool(only_x) and _is_finite(y)
-    if not is_wide(x.dtype) or limited(s) or not (larger or scaled):
+    if not is_wide(x.dtype) or has_limit(s) or not (larger or scaled):
         return None
-    sums = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
-    return without(reduced(_sum, sums, rank, both), axes, keepdims)
+    sums = reduce_operand(_sum, x, rank, only_x) * reduce_operand(_sum, y, rank, only_y)
+    return drop_axes(reduce_operand(_sum, sums, rank, both), axes, keepdims)
 
 
 @rewrite(p.sum(once(p.true_divide(v.x, v.y)), **REDUCED), exact=False)
 def sum_of_true_divide(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
     """Quotients by a divisor that does not vary are summed before the division."""
     rank = max(x.type.rank, y.type.rank)
-    only_x, only_y, both = split(x, y, rank, axes)
+    only_x, only_y, both = split_axes(x, y, rank, axes)
     if not is_wide(x.dtype) or only_y or not only_x or not _is_finite(y):
         return None
-    quotient = reduced(_sum, x, rank, only_x) / y
-    return without(reduced(_sum, quotient, rank, both), axes, keepdims)
+    quotient = reduce_operand(_sum, x, rank, only_x) / y
+    return drop_axes(reduce_operand(_sum, quotient, rank, both), axes, keepdims)
 
 
 def _sum_of_terms(op: str) -> Rule:
@@ -106,13 +106,13 @@ def _sum_of_terms(op: str) -> Rule:
     def rule(s: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
         """A term that does not vary along an axis is multiplied by its length."""
         rank, shape, dtype = s.type.rank, s.type.shape, s.dtype
-        only_x, only_y, both = split(x, y, rank, axes)
-        if not _counts(dtype) or limited(s) or not (only_x or only_y):
+        only_x, only_y, both = split_axes(x, y, rank, axes)
+        if not _may_count(dtype) or has_limit(s) or not (only_x or only_y):
             return None
-        of_x = repeated(reduced(_sum, x, rank, only_x), shape, only_y)
-        of_y = repeated(reduced(_sum, y, rank, only_y), shape, only_x)
+        of_x = repeated(reduce_operand(_sum, x, rank, only_x), shape, only_y)
+        of_y = repeated(reduce_operand(_sum, y, rank, only_y), shape, only_x)
         terms = s.node.primitive(of_x, of_y)
-        return without(reduced(_sum, terms, rank, both), axes, keepdims)
+        return drop_axes(reduce_operand(_sum, terms, rank, both), axes, keepdims)
 
     return rule
 
@@ -128,19 +128,20 @@ def _sum_of_squared_difference(pattern: Pattern, name: str) -> Rule:
         cancel. An infinity makes NaN of a sum that was infinite.
         """
         rank, shape, dtype = d.type.rank, d.type.shape, d.dtype
-        if limited(d) or not same_shape(s.type.shape, shape):
+        if has_limit(d) or not same_shape(s.type.shape, shape):
             return None
-        only_x, only_y, both = split(x, y, rank, axes)
+        only_x, only_y, both = split_axes(x, y, rank, axes)
         if not (only_x and only_y and is_wide(dtype) and is_float(dtype)):
             return None
-        size = count(_full_shape(x, rank), only_x, dtype)
-        mean = reduced(_sum, x, rank, only_x) / F.maximum(size, 1)
-        x, y, others = x - mean, y - mean, count(shape, only_y, dtype)
-        squares = reduced(_sum, F.square(x), rank, only_x) * others
-        squares = squares + reduced(_sum, F.square(y), rank, only_y) * size
-        mixed = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
+        size = count_elements(_full_shape(x, rank), only_x, dtype)
+        mean = reduce_operand(_sum, x, rank, only_x) / F.maximum(size, 1)
+        x, y, others = x - mean, y - mean, count_elements(shape, only_y, dtype)
+        squares = reduce_operand(_sum, F.square(x), rank, only_x) * others
+        squares = squares + reduce_operand(_sum, F.square(y), rank, only_y) * size
+        mixed = reduce_operand(_sum, x, rank, only_x)
+        mixed = mixed * reduce_operand(_sum, y, rank, only_y)
         squares = squares - 2 * mixed
-        return without(reduced(_sum, squares, rank, both), axes, keepdims)
+        return drop_axes(reduce_operand(_sum, squares, rank, both), axes, keepdims)
 
     return rule
 
@@ -166,20 +167,20 @@ def sum_of_broadcast(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | 
     stretched = tuple(
         a for a in axes if not varies(x, rank, a) and not is_one(s.type.shape[a])
     )
-    if not _counts(x.dtype) or not stretched:
+    if not _may_count(x.dtype) or not stretched:
         return None
-    if limited(s) and not values_in(s.type.shape):
+    if has_limit(s) and not origins_of(s.type.shape):
         return None
     other_axes = tuple(a for a in axes if a not in stretched)
-    total = reduced(_sum, unsqueezed(x, rank), rank, other_axes)
+    total = reduce_operand(_sum, unsqueezed(x, rank), rank, other_axes)
     total = repeated(total, s.type.shape, stretched)
     result_shape = tuple(1 if a in axes else n for a, n in enumerate(s.type.shape))
-    return without(
-        tested(F.broadcast_to(total, result_shape), [s.node]), axes, keepdims
+    return drop_axes(
+        with_tests(F.broadcast_to(total, result_shape), [s.node]), axes, keepdims
     )
 
 
-def _of_expanded(op: str) -> Rule:
+def _expanded_rule(op: str) -> Rule:
     @rewrite(
         v.y(getattr(p, op)(p.expand_dims(v.x, axes=v.new), **REDUCED)),
         exact=False,
@@ -193,8 +194,8 @@ def _of_expanded(op: str) -> Rule:
         reduced_ = primitive(x, axes=within, keepdims=False) if within else x
         if keepdims:
             return F.expand_dims(reduced_, tuple(sorted({*new, *axes})))
-        left = [a for a in range(rank) if a not in axes]
-        return F.expand_dims(reduced_, tuple(i for i, a in enumerate(left) if a in new))
+        kept = [a for a in range(rank) if a not in axes]
+        return F.expand_dims(reduced_, tuple(i for i, a in enumerate(kept) if a in new))
 
     return rule
 
@@ -206,8 +207,8 @@ def sum_of_transposed(x: Value, order: Axes, axes: Axes, keepdims: bool) -> Valu
     total = SUM(x, axes=summed, keepdims=keepdims)
     if keepdims:
         return F.transpose(total, order)
-    left = [a for a in order if a not in summed]
-    return F.transpose(total, tuple(sorted(left).index(a) for a in left))
+    remaining = [a for a in order if a not in summed]
+    return F.transpose(total, tuple(sorted(remaining).index(a) for a in remaining))
 
 
 @rewrite(
@@ -216,8 +217,8 @@ def sum_of_transposed(x: Value, order: Axes, axes: Axes, keepdims: bool) -> Valu
 )
 def sum_of_sum(x: Value, first: Axes, axes: Axes) -> Value:
     """Sums over some axes and then over others are one."""
-    left = [a for a in range(x.type.rank) if a not in first]
-    every = tuple(sorted({*first, *(left[a] for a in axes)}))
+    remaining = [a for a in range(x.type.rank) if a not in first]
+    every = tuple(sorted({*first, *(remaining[a] for a in axes)}))
     return SUM(x, axes=every, keepdims=False)
 
 
@@ -238,8 +239,9 @@ def sum_of_matmul(a: Value, b: Value, axes: Axes, keepdims: bool) -> Value | Non
     if rank == 2 and not keepdims:
         of_rows = SUM(a, axes=(0,), keepdims=False) if of_a else a
         return F.matmul(of_rows, SUM(b, axes=(1,), keepdims=False) if of_b else b)
-    a, b = reduced(_sum, a, rank, tuple(of_a)), reduced(_sum, b, rank, tuple(of_b))
-    return without(reduced(_sum, F.matmul(a, b), rank, both), axes, keepdims)
+    a = reduce_operand(_sum, a, rank, tuple(of_a))
+    b = reduce_operand(_sum, b, rank, tuple(of_b))
+    return drop_axes(reduce_operand(_sum, F.matmul(a, b), rank, both), axes, keepdims)
 
 
 @rewrite(
@@ -249,7 +251,7 @@ def sum_of_cumsum(
     x: Value, axis: int, reverse: bool, axes: Axes, keepdims: bool
 ) -> Value | None:
     """Each element counts as often as running sums contain it."""
-    if axis not in axes or not _counts(x.dtype):
+    if axis not in axes or not _may_count(x.dtype):
         return None
     n = x.type.shape[axis]
     start, step = (1, 1) if reverse else (n, -1)
@@ -264,11 +266,16 @@ def sum_of_cumsum(
     return SUM(x * times, axes=axes, keepdims=keepdims)
 
 
-def _clash(x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes) -> Value:
+def _infinities_clash(
+    x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes
+) -> Value:
     """Return whether x + y is NaN for some pair, though neither is NaN."""
 
     def holds(z: Value, infinity: float, axes: Axes) -> Value:
-        return reduced(lambda w, axis: F.any(w == infinity, axis=axis), z, rank, axes)
+        def any_is_infinity(w: Value, axis: Axes) -> Value:
+            return F.any(w == infinity, axis=axis)
+
+        return reduce_operand(any_is_infinity, z, rank, axes)
 
     inf = float("inf")
     up = F.logical_and(holds(x, inf, only_x), holds(y, -inf, only_y))
@@ -276,12 +283,12 @@ def _clash(x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes) -> Value:
     return F.logical_or(up, down)
 
 
-def _of_pairs(x: Value, y: Value, s: Value, axes: Axes) -> bool:
+def _are_pairs(x: Value, y: Value, s: Value, axes: Axes) -> bool:
     """Whether each of two terms varies alone along some axes, neither along others."""
-    only_x, only_y, both = split(x, y, s.type.rank, axes)
+    only_x, only_y, both = split_axes(x, y, s.type.rank, axes)
     alone = (
         bool(only_x and only_y)
-        and not limited(s)
+        and not has_limit(s)
         and not any(varies(x, s.type.rank, a) for a in both)
     )
     return alone and is_float(s.dtype) and is_wide(s.dtype)
@@ -295,23 +302,23 @@ def _extreme_of_sum(name: str, op: str) -> Rule:
     )
     def rule(s: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
         """The largest sum of pairs is that of the largest; inf - inf stays NaN."""
-        if not _of_pairs(x, y, s, axes):
+        if not _are_pairs(x, y, s, axes):
             return None
         rank, pair = s.type.rank, s.node.primitive
-        only_x, only_y, _ = split(x, y, rank, axes)
-        top_x, low_x = (reduced(r, x, rank, only_x) for r in (_max, _min))
-        top_y, low_y = (reduced(r, y, rank, only_y) for r in (_max, _min))
+        only_x, only_y, _ = split_axes(x, y, rank, axes)
+        top_x, low_x = (reduce_operand(r, x, rank, only_x) for r in (_max, _min))
+        top_y, low_y = (reduce_operand(r, y, rank, only_y) for r in (_max, _min))
         if op == "subtract":
             top_y, low_y = low_y, top_y
         best = pair(top_x, top_y) if name == "max" else pair(low_x, low_y)
         mixed = [F.isnan(pair(top_x, low_y)), F.isnan(pair(low_x, top_y))]
         clash = F.logical_or(*mixed)
-        return without(F.where(clash, float("nan"), best), axes, keepdims)
+        return drop_axes(F.where(clash, float("nan"), best), axes, keepdims)
 
     return rule
 
 
-def _written_logsumexp() -> tuple[Apply, ...]:
+def _logsumexp_patterns() -> tuple[Apply, ...]:
     """Return the ways to write log-sum-exp with a maximum: axes squeezed, or kept."""
     terms = once(p.exp(once(p.subtract(v.s, v.peak))))
     unsqueezed_sum = p.sum(terms, axes=v.axes, keepdims=True)
@@ -323,10 +330,10 @@ def _written_logsumexp() -> tuple[Apply, ...]:
     )
 
 
-_WRITTEN = _written_logsumexp() * 2  # by the largest of elements and -inf; of elements
+_WRITTEN = _logsumexp_patterns() * 2  # by the largest of elements and -inf; of elements
 
 
-def _largest_in(peak: Value) -> Value | None:
+def _maximum_in(peak: Value) -> Value | None:
     """Return the maximum m in `where(isfinite(m), m, 0)`, even in `stop_gradient`."""
     node = peak.node
     if node.primitive is OP.stop_gradient:
@@ -349,7 +356,7 @@ def _logsumexp_of_sum(number: int) -> Rule:
     @rewrite(_WRITTEN[number], exact=False, name=f"logsumexp_of_sum_{number}")
     def rule(s: Value, peak: Value, axes: Axes) -> Value | None:
         """log-sum-exp of all pairs of sums is the sum of two; inf - inf stays NaN."""
-        m = _largest_in(peak)
+        m = _maximum_in(peak)
         if m is None or m.node.primitive is not largest or m.node.inputs[0] is not s:
             return None
         if s.node.primitive is not OP.add or m.node.params["axes"] != axes:
@@ -357,18 +364,18 @@ def _logsumexp_of_sum(number: int) -> Rule:
         starts = [literal_of(start) for start in m.node.inputs[1:]]
         x, y = s.node.inputs
         least = all(a is not None and a == -float("inf") for a in starts)
-        if not least or not _of_pairs(x, y, s, axes):
+        if not least or not _are_pairs(x, y, s, axes):
             return None
         rank = s.type.rank
-        only_x, only_y, _ = split(x, y, rank, axes)
-        result = reduced(_logsumexp, x, rank, only_x)
-        result = result + reduced(_logsumexp, y, rank, only_y)
-        clash = _clash(x, y, rank, only_x, only_y)
+        only_x, only_y, _ = split_axes(x, y, rank, axes)
+        result = reduce_operand(_logsumexp, x, rank, only_x)
+        result = result + reduce_operand(_logsumexp, y, rank, only_y)
+        clash = _infinities_clash(x, y, rank, only_x, only_y)
         result = F.where(clash, float("nan"), result)
         pairs = product([s.type.shape[a] for a in axes])
         if not at_most(1, pairs):  # where one is empty, the other may hold NaN
             result = F.where(F.greater(size_value(pairs), 0), result, -float("inf"))
-        return without(result, axes, keepdims)
+        return drop_axes(result, axes, keepdims)
 
     return rule
 
@@ -406,7 +413,7 @@ REDUCTION = Rules(
         _sum_of_squared_difference(p.power(_DIFFERENCE, 2), "sum_of_power"),
         sum_of_negative,
         sum_of_broadcast,
-        *map(_of_expanded, ("sum", "prod", "max", "min", "any", "all")),
+        *map(_expanded_rule, ("sum", "prod", "max", "min", "any", "all")),
         sum_of_transposed,
         sum_of_sum,
         sum_of_matmul,

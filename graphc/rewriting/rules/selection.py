@@ -17,9 +17,9 @@ from graphc.ops.effects.barriers import PINNED
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
-from graphc.rewriting.loops.find.access import picked, same_item
+from graphc.rewriting.loops.find.access import picked_position, same_item
 from graphc.rewriting.match.pattern import once, p, v
-from graphc.rewriting.match.sizes import Axes, asks_late, at_most, guarded, is_wide
+from graphc.rewriting.match.sizes import Axes, asks_late, at_most, is_wide, with_guards
 
 MAX, MIN, SUM = (PRIMITIVES[name] for name in ("max", "min", "sum"))
 GATHER = PRIMITIVES["gather"]
@@ -37,7 +37,7 @@ def _items(y: Value) -> Items:
     return list(zip(*y.node.params.values(), strict=True))
 
 
-def of_axes(y: Value, rank: int) -> Items | None:
+def items_of_axes(y: Value, rank: int) -> Items | None:
     """Return one item for each axis; None if axes are inserted, or a call decides."""
     items = _items(y)
     if y.node.demands or any(item[0] == "n" for item in items):
@@ -62,25 +62,25 @@ def convert_of_expanded(x: Value, new: Axes, y: Value) -> Value:
     return F.expand_dims(cast(x, y.dtype), new)
 
 
-def share(x: Value, whole: Value, items: Items) -> Value:
+def index_operand(x: Value, whole: Value, items: Items) -> Value:
     """Index an operand that is broadcast to `whole` as `items` index `whole`."""
     rank, own_items = x.type.rank, items[len(items) - x.type.rank :]
-    taken = []
+    result = []
     for n, m, item in zip(
         x.type.shape, whole.type.shape[len(items) - rank :], own_items, strict=True
     ):
         stretched = is_one(n) and not is_one(m)
-        taken.append((FIRST if item[0] == "i" else FULL_ITEM) if stretched else item)
-    return basic(x, tuple(taken))
+        result.append((FIRST if item[0] == "i" else FULL_ITEM) if stretched else item)
+    return basic(x, tuple(result))
 
 
 @rewrite(v.y(p.basic_index(once(v.x))), exact=True)
 def index_of_elementwise(x: Value, y: Value) -> Value | None:
     """Elementwise functions are computed only where they are indexed."""
-    node, items = x.node, of_axes(y, x.type.rank)
+    node, items = x.node, items_of_axes(y, x.type.rank)
     if not _is_elementwise(x) or asks_late(node) or items is None:
         return None
-    shares = [share(z, x, items) for z in node.inputs]
+    shares = [index_operand(z, x, items) for z in node.inputs]
     return node.primitive(*shares, **node.params)
 
 
@@ -90,7 +90,7 @@ def _is_elementwise(x: Value) -> bool:
     return primitive.elementwise and single and primitive is not PINNED
 
 
-def _one_axis(x: Value, indices: tuple[Value, ...], axes: Axes) -> bool:
+def _is_one_axis(x: Value, indices: tuple[Value, ...], axes: Axes) -> bool:
     """Whether indices take positions along one axis, and no more than it has."""
     if len(axes) != 1 or indices[0].type.rank > 1:
         return False
@@ -105,7 +105,7 @@ _TAKEN = {"axes": v.axes, "inside": v.inside}
 @rewrite(v.y(p.gather(once(v.x), v.i, **_TAKEN)), exact=True)
 def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | None:
     """Elementwise functions are computed only where they are gathered."""
-    if not _is_elementwise(x) or asks_late(x.node) or not _one_axis(x, (i,), axes):
+    if not _is_elementwise(x) or asks_late(x.node) or not _is_one_axis(x, (i,), axes):
         return None
     at = axes[0] - x.type.rank
     shares = []
@@ -122,7 +122,7 @@ def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | N
     return x.node.primitive(*shares, **x.node.params)
 
 
-def _factor(a: Value, b: Value, axis: int) -> tuple[int, int] | None:
+def _factor_with_axis(a: Value, b: Value, axis: int) -> tuple[int, int] | None:
     """Return which factor of a matrix product has an axis of the result, and where."""
     if b.type.rank > 2:
         return None
@@ -134,12 +134,12 @@ def _factor(a: Value, b: Value, axis: int) -> tuple[int, int] | None:
 @rewrite(v.y(p.basic_index(once(p.matmul(v.a, v.b)))), exact=False)
 def index_of_matmul(a: Value, b: Value, y: Value) -> Value | None:
     """Rows and columns are taken from the factors."""
-    items = of_axes(y, y.node.inputs[0].type.rank)
+    items = items_of_axes(y, y.node.inputs[0].type.rank)
     if items is None or b.type.rank > 2:
         return None
     of: tuple[Items, Items] = ([FULL_ITEM] * a.type.rank, [FULL_ITEM] * b.type.rank)
     for axis, item in enumerate(items):
-        place = _factor(a, b, axis)
+        place = _factor_with_axis(a, b, axis)
         assert place is not None
         of[place[0]][place[1]] = item
     return F.matmul(basic(a, tuple(of[0])), basic(b, tuple(of[1])))
@@ -150,9 +150,9 @@ def gather_of_matmul(
     a: Value, b: Value, i: Value, y: Value, axes: Axes, inside: object
 ) -> Value | None:
     """Rows and columns are taken from the factors, if they are no more than before."""
-    if not _one_axis(y.node.inputs[0], (i,), axes):
+    if not _is_one_axis(y.node.inputs[0], (i,), axes):
         return None
-    place = _factor(a, b, axes[0])
+    place = _factor_with_axis(a, b, axes[0])
     if place is None:
         return None
     factors = [a, b]
@@ -160,7 +160,7 @@ def gather_of_matmul(
     return F.matmul(*factors)
 
 
-def _only(items: Items, axis: int) -> SelectionItem | None:
+def _only_item(items: Items, axis: int) -> SelectionItem | None:
     """Return the item of an axis, if all other axes are taken in full."""
     others = items[:axis] + items[axis + 1 :]
     return items[axis] if all(item == FULL_ITEM for item in others) else None
@@ -172,7 +172,7 @@ def index_of_joined(x: Value, y: Value) -> Value | None:
     if x.node.primitive is not OP.concatenate or asks_late(x.node):
         return None
     axis = x.node.params["axis"]
-    items, at = of_axes(y, x.type.rank), picked(y.node, axis)
+    items, at = items_of_axes(y, x.type.rank), picked_position(y.node, axis)
     if items is None or at is None:
         return None
     for part in x.node.inputs:
@@ -192,15 +192,15 @@ def _index_of_running(op: str) -> Rule:
     )
     def rule(x: Value, y: Value) -> Value | None:
         """An op along one axis is computed only where the other axes are selected."""
-        inner, items = y.node.inputs[0], of_axes(y, x.type.rank)
+        inner, items = y.node.inputs[0], items_of_axes(y, x.type.rank)
         axis = inner.node.params["axis"]
-        if items is None or _only(items, axis) is not None:
+        if items is None or _only_item(items, axis) is not None:
             return None
         others = [FULL_ITEM if a == axis else item for a, item in enumerate(items)]
-        left = axis - sum(item[0] == "i" for item in others[:axis])
-        params = {**inner.node.params, "axis": left}
+        result_axis = axis - sum(item[0] == "i" for item in others[:axis])
+        params = {**inner.node.params, "axis": result_axis}
         running = inner.node.primitive(basic(x, tuple(others)), **params)
-        return basic(running, (FULL_ITEM,) * left + (items[axis],))
+        return basic(running, (FULL_ITEM,) * result_axis + (items[axis],))
 
     return rule
 
@@ -213,12 +213,12 @@ def _last_of_running(op: str, reduction: str) -> Rule:
     )
     def rule(x: Value, y: Value, axis: int, reverse: bool) -> Value | None:
         """The last of the running results is the result of the reduction."""
-        items = of_axes(y, x.type.rank)
-        item = None if items is None else _only(items, axis)
+        items = items_of_axes(y, x.type.rank)
+        item = None if items is None else _only_item(items, axis)
         if item is None or not same_item(item, ("i", reverse - 1, None, None)):
             return None
         last = PRIMITIVES[reduction](x, axes=(axis,), keepdims=False)
-        return guarded(last, y.node)
+        return with_guards(last, y.node)
 
     return rule
 
@@ -244,8 +244,8 @@ def end_of_sort(x: Value, y: Value, axis: int) -> Value | None:
 
     Among zeros of both signs, it may be another zero.
     """
-    items = of_axes(y, x.type.rank)
-    item = None if items is None else _only(items, axis)
+    items = items_of_axes(y, x.type.rank)
+    item = None if items is None else _only_item(items, axis)
     if not _has_order(x) or item is None:
         return None
     first = same_item(item, FIRST)
@@ -261,7 +261,7 @@ def argmax_of_increasing(y: Value, axis: int, keepdims: bool) -> Value | None:
     Elements whose results are rounded to one number are told apart; a NaN or an
     infinity that spoils all results spoils only its own place.
     """
-    x = _underlying(y, axis)
+    x = _operand_of_increasing(y, axis)
     return None if x is y else F.argmax(x, axis=axis, keepdims=keepdims)
 
 
@@ -270,7 +270,7 @@ _GROWING = (
 )
 
 
-def _underlying(y: Value, axis: int) -> Value:
+def _operand_of_increasing(y: Value, axis: int) -> Value:
     """Return the operand that is largest along an axis where `y` is largest."""
     underlying, deep = y, 0
     while is_float(y.dtype):
@@ -302,7 +302,7 @@ def _is_total(z: Value, y: Value, axis: int) -> bool:
     return positive and _is_constant(z, y, axis)
 
 
-def _own(axes: Axes, rank: int, x: Value) -> Axes:
+def _operand_axes(axes: Axes, rank: int, x: Value) -> Axes:
     """Renumber axes of a result for an operand that is broadcast to it."""
     return tuple(a - rank + x.type.rank for a in axes if a >= rank - x.type.rank)
 
@@ -319,7 +319,8 @@ def _absorbs(x: Value, axes: Axes, depth: int = 0) -> bool:
     if not _is_elementwise(x) or depth == MOST_DEPTH:
         return False
     return all(
-        _absorbs(z, _own(axes, x.type.rank, z), depth + 1) for z in x.node.inputs
+        _absorbs(z, _operand_axes(axes, x.type.rank, z), depth + 1)
+        for z in x.node.inputs
     )
 
 
@@ -330,7 +331,7 @@ def squeeze_of_elementwise(x: Value, axes: Axes) -> Value | None:
         return None
     shares = []
     for z in x.node.inputs:
-        own_axes = _own(axes, x.type.rank, z)
+        own_axes = _operand_axes(axes, x.type.rank, z)
         shares.append(F.squeeze(z, own_axes) if own_axes else z)
     return x.node.primitive(*shares, **x.node.params)
 
@@ -355,8 +356,8 @@ def squeeze_of_expanded(x: Value, new: Axes, axes: Axes) -> Value | None:
     """Axes that are inserted and squeezed again are not inserted."""
     if not set(axes) < set(new):
         return None
-    left = [a for a in range(x.type.rank + len(new)) if a not in axes]
-    return F.expand_dims(x, tuple(i for i, a in enumerate(left) if a in new))
+    remaining = [a for a in range(x.type.rank + len(new)) if a not in axes]
+    return F.expand_dims(x, tuple(i for i, a in enumerate(remaining) if a in new))
 
 
 RUNNING = ("sort", "argsort", "cumsum", "cumprod", "cummax", "cummin")

@@ -22,24 +22,24 @@ class Softmax(NamedTuple):
 
 def softmax_of(value: Value) -> Softmax | None:
     """Recognise a softmax, which may be padded, with 0 behind what is shown."""
-    value = converted(value)
-    shown = _mask(value)
-    weights = _inside(value, 0.0, shown)
-    if weights is None or converted(weights).node.primitive is not OP.true_divide:
+    value = unconverted(value)
+    shown = _mask_of(value)
+    weights = _before_hiding(value, 0.0, shown)
+    if weights is None or unconverted(weights).node.primitive is not OP.true_divide:
         return None
-    exps, total = converted(weights).node.inputs
-    exps, summed = converted(exps), _reduced(total, (OP.sum,), _AS_IT_IS)
-    added = None if summed is None else _inside(summed, 0.0, shown)
-    if added is None or converted(added) is not exps:
+    exps, total = unconverted(weights).node.inputs
+    exps, summed = unconverted(exps), _reduced_operand(total, (OP.sum,), _AS_IT_IS)
+    added = None if summed is None else _before_hiding(summed, 0.0, shown)
+    if added is None or unconverted(added) is not exps:
         return None
     if exps.node.primitive is not OP.exp:
         return None
-    shifted = converted(exps.node.inputs[0])
+    shifted = unconverted(exps.node.inputs[0])
     if shifted.node.primitive is not OP.subtract:
         return None
     logits, peak = shifted.node.inputs
-    largest = _reduced(peak, (OP.max, OP.max_from), _AS_A_SHIFT)
-    if largest is None or _inside(largest, -math.inf, shown) is not logits:
+    largest = _reduced_operand(peak, (OP.max, OP.max_from), _AS_A_SHIFT)
+    if largest is None or _before_hiding(largest, -math.inf, shown) is not logits:
         return None
     return Softmax(logits, shown)
 
@@ -50,13 +50,13 @@ _AS_IT_IS = OP.convert, OP.expand_dims
 _AS_A_SHIFT = *_AS_IT_IS, OP.stop_gradient, OP.where, OP.maximum
 
 
-def _mask(value: Value) -> Value | None:
+def _mask_of(value: Value) -> Value | None:
     """Return the mask of a padded value: of the elements there are on the last axis."""
     mask = value.node.inputs[0] if value.node.primitive is OP.where else None
-    return None if mask is None or count_of(mask) is None else mask
+    return None if mask is None or shown_count(mask) is None else mask
 
 
-def _inside(value: Value, hidden: float, shown: Value | None) -> Value | None:
+def _before_hiding(value: Value, hidden: float, shown: Value | None) -> Value | None:
     """Return a value before `hidden` replaced all that is not `shown`, or None.
 
     If everything is shown, that is the value itself.
@@ -69,7 +69,7 @@ def _inside(value: Value, hidden: float, shown: Value | None) -> Value | None:
     return inside if mask is shown and number_of(other) == hidden else None
 
 
-def converted(value: Value) -> Value:
+def unconverted(value: Value) -> Value:
     """Return a value before its conversion from one float to another, if any."""
     node = value.node
     if node.primitive is OP.convert and is_float(node.inputs[0].dtype):
@@ -85,7 +85,7 @@ def number_of(value: Value) -> float | None:
     return float(literal)
 
 
-def _reduced(
+def _reduced_operand(
     value: Value, reductions: Sequence[Primitive], steps: Sequence[Primitive]
 ) -> Value | None:
     """Return the operand of a reduction over the last axis, which is kept or put back.
@@ -115,7 +115,7 @@ def _reduced(
     return operand if last else None
 
 
-def count_of(mask: Value) -> Value | None:
+def shown_count(mask: Value) -> Value | None:
     """Return how many first elements of the last axis a mask shows, or None.
 
     All other axes of the mask have size 1.
@@ -124,13 +124,13 @@ def count_of(mask: Value) -> Value | None:
     if not all(map(is_one, others)) or is_one(last):
         return None
     node = _unstretched(mask).node
-    if node.primitive is not OP.less or not _is_place(node.inputs[0], 1):
+    if node.primitive is not OP.less or not _is_position(node.inputs[0], 1):
         return None
     count = node.inputs[1]
     return None if count.type.rank else count
 
 
-def lengths_of(mask: Value, shows: bool) -> Value | None:
+def shown_lengths(mask: Value, shows: bool) -> Value | None:
     """Return the lengths up to which `mask` shows the elements of its last axis.
 
     Along the last axis the lengths have size 1; their other axes are those of the mask,
@@ -144,7 +144,7 @@ def lengths_of(mask: Value, shows: bool) -> Value | None:
     at = _SHORTER.get((node.primitive, shows))
     if at is None or is_one(mask.type.shape[-1]):
         return None
-    if not _is_place(node.inputs[at], 1):
+    if not _is_position(node.inputs[at], 1):
         return None
     lengths, rank = node.inputs[1 - at], node.outputs[0].type.rank
     if lengths.dtype.kind != "i" or lengths.node.primitive is OP.constant:
@@ -187,7 +187,7 @@ def is_causal(mask: Value, shows: bool) -> bool:
     rows, keys = mask.type.shape[-2:]
     if is_one(rows) or not same_size(rows, keys):
         return False
-    return _is_place(query, 2) and _is_place(key, 1)
+    return _is_position(query, 2) and _is_position(key, 1)
 
 
 def _condition(mask: Value) -> Value | None:
@@ -217,7 +217,7 @@ def _unstretched(value: Value) -> Value:
     return value
 
 
-def _is_place(value: Value, axis: int) -> bool:
+def _is_position(value: Value, axis: int) -> bool:
     """Whether a value is the position along the axis that is `axis` from the end."""
     shape = value.type.shape
     others = (n for a, n in enumerate(shape) if a != len(shape) - axis)

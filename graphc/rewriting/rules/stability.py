@@ -112,11 +112,11 @@ def _is_shifted(x: Value) -> bool:
     peak = x.node.inputs[1]
     while peak.node.primitive in (OP.where, OP.stop_gradient, OP.expand_dims):
         chosen = peak.node.primitive is OP.where
-        peak = _in_general(peak) if chosen else peak.node.inputs[0]
+        peak = _general_branch(peak) if chosen else peak.node.inputs[0]
     return peak.node.primitive in (OP.max, OP.max_from)
 
 
-def _in_general(choice: Value) -> Value:
+def _general_branch(choice: Value) -> Value:
     """Return the branch of a `where` that is not a constant for infinite peaks."""
     _, one, other = choice.node.inputs
     return other if literal_of(one) is not None else one

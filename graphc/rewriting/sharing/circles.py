@@ -28,9 +28,10 @@ class Circles:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._rank = {node: i for i, node in enumerate(nodes)}
-        taken = [[self._rank[v.node] for v in operands(node)] for node in nodes]
-        self._sources = np.array([i for ranks in taken for i in ranks], np.int64)
-        self._users = np.repeat(np.arange(len(nodes)), [len(ranks) for ranks in taken])
+        sources = [[self._rank[v.node] for v in operands(node)] for node in nodes]
+        counts = [len(ranks) for ranks in sources]
+        self._sources = np.array([i for ranks in sources for i in ranks], np.int64)
+        self._users = np.repeat(np.arange(len(nodes)), counts)
 
     def are_in(self, all_parts: Sequence[_Parts]) -> bool:
         """Whether some part would depend on itself if it ran as one."""
@@ -42,12 +43,12 @@ class Circles:
         turned = sources > users
         if not turned.any():
             return False
-        inside = _covered(users[turned], sources[turned], len(place))
+        inside = _is_covered(users[turned], sources[turned], len(place))
         edges = inside[sources] & inside[users] & (sources != users)
         return _has_circle(sources[edges], users[edges])
 
 
-def _covered(starts: _Ranks, ends: _Ranks, count: int) -> np.ndarray:
+def _is_covered(starts: _Ranks, ends: _Ranks, count: int) -> np.ndarray:
     """Return for each of `count` places whether it is in a stretch, ends included."""
     begun = np.bincount(starts, minlength=count + 1)
     over = np.bincount(ends + 1, minlength=count + 1)

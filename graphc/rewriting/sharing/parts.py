@@ -24,7 +24,7 @@ from graphc.ir.graph.structure import kind_of, with_operands
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.types import is_integer
-from graphc.rewriting.loops.roll.repeats import place_of
+from graphc.rewriting.loops.roll.repeats import slice_position
 from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row
 from graphc.rewriting.sharing.circles import Circles
 
@@ -70,12 +70,14 @@ class AlikeParts:
         return [row[i] for row in self.rows]
 
 
-def alike_parts(nodes: Sequence[Node], pays: Pays = worth_sharing) -> list[AlikeParts]:
+def find_alike_parts(
+    nodes: Sequence[Node], pays: Pays = worth_sharing
+) -> list[AlikeParts]:
     """Find parts of a graph that are alike; none overlaps another.
 
     `pays(count, size)` tells whether `count` parts of `size` nodes are worth it.
     """
-    kinds = _kinds(nodes)
+    kinds = _number_kinds(nodes)
     counts = Counter(kinds.values())
     most = max(counts.values(), default=0)
     saving = pays(most, sum(n > 1 for n in counts.values())) or has_marks(nodes)
@@ -89,19 +91,19 @@ def has_marks(nodes: Iterable[Node]) -> bool:
     return any(node.place.block for node in nodes)
 
 
-def _kinds(nodes: Iterable[Node]) -> dict[Node, int]:
+def _number_kinds(nodes: Iterable[Node]) -> dict[Node, int]:
     """Give equal numbers to nodes that do the same, if they can be in a part."""
     numbers: dict[Any, int] = {}
     kinds: dict[Node, int] = {}
     for node in nodes:
-        if _can_be_inside(node):
+        if _can_be_in_part(node):
             fixed = tuple([v if _is_fixed(v) else None for v in node.inputs])
             key = kind_of(node), fixed
             kinds[node] = numbers.setdefault(key, len(numbers))
     return kinds
 
 
-def _can_be_inside(node: Node) -> bool:
+def _can_be_in_part(node: Node) -> bool:
     """Whether a node is an op on arrays that needs nothing of the host."""
     primitive = node.primitive
     if not node.inputs or not node.outputs or node.demands or node.guards:
@@ -135,7 +137,7 @@ class _PartSearch:
         self.nodes = nodes
         self.kinds = kinds
         self.rank = {node: i for i, node in enumerate(nodes)}
-        self.taken: set[Node] = set()
+        self.chosen: set[Node] = set()
         self.visits = MOST_VISITS * len(nodes)
         self.users: dict[Value, list[Node]] = defaultdict(list)
         for node in nodes:
@@ -149,10 +151,10 @@ class _PartSearch:
         levels: dict[Node, int] = {}
         for node in self.nodes:
             level = max([levels.get(v.node, 0) for v in node.inputs], default=0)
-            asked = [*node.demands]
+            integers = [*node.demands]
             for guard in node.guards:
-                asked += origins(guard.left) + origins(guard.right)
-            waiting = [levels.get(v.node, 0) + 1 for v in asked]
+                integers += origins(guard.left) + origins(guard.right)
+            waiting = [levels.get(v.node, 0) + 1 for v in integers]
             levels[node] = max([level, *waiting])
         return levels
 
@@ -167,14 +169,14 @@ class _PartSearch:
         def worth(parts: AlikeParts) -> bool:
             return parts.marked or pays(parts.count, parts.size)
 
-        tried = [(ends, parts) for ends, parts in self._tried() if worth(parts)]
+        tried = [(ends, parts) for ends, parts in self._find_parts() if worth(parts)]
         tried = sorted(tried, key=lambda pair: -pair[1].saved)[:MOST_CHECKED]
         often = sorted(tried, key=lambda pair: (pair[1].size < BIG, -pair[1].count))
         orders = (tried,) if often == tried else (tried, often)
-        choices = [self._chosen(pairs, worth) for pairs in orders]
+        choices = [self._choose(pairs, worth) for pairs in orders]
         return max(choices, key=lambda all: sum(parts.saved for parts in all))
 
-    def _chosen(
+    def _choose(
         self, tried: Sequence[tuple[Row, AlikeParts]], worth: Callable[..., bool]
     ) -> list[AlikeParts]:
         """Choose parts that do not overlap, in the order in which they are given.
@@ -183,57 +185,58 @@ class _PartSearch:
         parts can be put in order, so can the first of them alone, so all are checked at
         once before each is.
         """
-        chosen = self._apart(tried, worth, lambda some: True)
+        chosen = self._choose_disjoint(tried, worth, lambda some: True)
         if self._circles.are_in(chosen):
-            chosen = self._apart(tried, worth, self._have_order)
+            chosen = self._choose_disjoint(tried, worth, self._have_order)
         return chosen
 
     def _have_order(self, chosen: list[AlikeParts]) -> bool:
         return not self._circles.are_in(chosen)
 
-    def _apart(
+    def _choose_disjoint(
         self,
         tried: Sequence[tuple[Row, AlikeParts]],
         worth: Callable[..., bool],
         fit: Callable[[list[AlikeParts]], bool],
     ) -> list[AlikeParts]:
-        """Choose as `_chosen` does, of parts that `fit` with those chosen before."""
+        """Choose as `_choose` does, of parts that `fit` with those chosen before."""
         chosen: list[AlikeParts] = []
-        self.taken = set()
+        self.chosen = set()
         for ends, whole in tried:
             parts: AlikeParts | None = whole
-            if not self.taken.isdisjoint(n for row in whole.rows for n in row):
-                parts = self._parts(tuple([n for n in ends if n not in self.taken]))
+            if not self.chosen.isdisjoint(n for row in whole.rows for n in row):
+                free = tuple([n for n in ends if n not in self.chosen])
+                parts = self._walk_from(free)
             if parts is None or not worth(parts):
                 continue
             if fit([*chosen, parts]):
                 chosen.append(parts)
-                self.taken.update(n for row in parts.rows for n in row)
+                self.chosen.update(n for row in parts.rows for n in row)
         return chosen
 
-    def _tried(self) -> Iterator[tuple[Row, AlikeParts]]:
+    def _find_parts(self) -> Iterator[tuple[Row, AlikeParts]]:
         """Yield parts with their last nodes, each as if there were no others.
 
         Nodes of parts that were found need not be tried, unless more nodes are alike.
         """
         covered: dict[Node, int] = {}
         for rounds in ROUNDS:
-            for group in self._groups(rounds):
+            for group in self._alike_groups(rounds):
                 if all(covered.get(n, 0) >= len(group) for n in group):
                     continue
-                parts = self._parts(group) if self.visits > 0 else None
+                parts = self._walk_from(group) if self.visits > 0 else None
                 if parts is not None:
                     nodes = (n for row in parts.rows for n in row)
                     covered |= {n: max(covered.get(n, 0), parts.count) for n in nodes}
                     yield group, parts
 
-    def _groups(self, rounds: int) -> list[Row]:
+    def _alike_groups(self, rounds: int) -> list[Row]:
         """Return groups of nodes that look alike; the group that ends last is first."""
         counts = Counter(self.kinds.values())
         inner = [
             node
             for node, kind in self.kinds.items()
-            if counts[kind] > 1 and place_of(node.outputs[0]) is None
+            if counts[kind] > 1 and slice_position(node.outputs[0]) is None
         ]
         outer = dict.fromkeys(self.nodes, -1)  # whatever is taken from there
         labels = outer | {node: self.kinds[node] for node in inner}
@@ -244,7 +247,7 @@ class _PartSearch:
         several = [tuple(group) for group in groups.values() if len(group) > 1]
         return sorted(several, key=lambda group: -self.rank[group[-1]])
 
-    def _parts(self, ends: Row) -> AlikeParts | None:
+    def _walk_from(self, ends: Row) -> AlikeParts | None:
         """Return the parts whose last nodes are `ends`, perhaps without some nodes."""
         for _ in range(MOST_RESTARTS):
             if len(ends) < 2:
@@ -252,7 +255,7 @@ class _PartSearch:
             walk = _Walk(ends, self)
             places = walk.run()
             if places is None:
-                return walk.extended()
+                return walk.with_followers()
             ends = tuple([ends[i] for i in places])
         return None
 
@@ -263,8 +266,8 @@ class _Walk(Lockstep):
     def __init__(self, ends: Row, search: _PartSearch) -> None:
         super().__init__(search.kinds, search.users, search.rank.__getitem__)
         self._search, self._count = search, len(ends)
-        self._tainted = [_Tainted(self.rows, search) for _ in ends]
-        self._keys = _symbols(ends[0])
+        self._tainted = [_TaintedNodes(self.rows, search) for _ in ends]
+        self._keys = _symbols_of(ends[0])
         self._firsts: list[int] = []  # ranks, where each part begins
         self._add(ends)
 
@@ -286,23 +289,23 @@ class _Walk(Lockstep):
             return None
         nodes = tuple([v.node for v in row])
         kinds = [self._search.kinds.get(n, -1) for n in nodes]
-        placed = any(n in self._places for n in nodes)
-        if not placed and any(k != kinds[0] for k in kinds):
-            majority = self._majority(kinds)
+        is_placed = any(n in self._places for n in nodes)
+        if not is_placed and any(k != kinds[0] for k in kinds):
+            majority = self._majority_of(kinds)
             if majority is not None:
                 return majority
         rows = [self._row_of(node, i) for i, node in enumerate(nodes)]
         if any(number is not None for number in rows):
-            return self._agreeing(rows)
+            return self._parts_agreeing(rows)
         same = all(v.index == row[0].index for v in row)
-        if same and not placed and self._can_be_row(nodes):
+        if same and not is_placed and self._can_be_row(nodes):
             self._add(nodes)
         else:
             for tainted, value in zip(self._tainted, row, strict=True):
                 tainted.add(value)
         return None
 
-    def _majority(self, kinds: Sequence[int]) -> list[int] | None:
+    def _majority_of(self, kinds: Sequence[int]) -> list[int] | None:
         """Return the parts that do the same here, if dropping others costs little."""
         best = max(dict.fromkeys(kinds), key=lambda k: (k >= 0, kinds.count(k)))
         alike = [i for i, kind in enumerate(kinds) if kind == best]
@@ -310,7 +313,7 @@ class _Walk(Lockstep):
         few = 2 * len(alike) > self._count and lost * len(self.rows) <= self._count
         return alike if few and best >= 0 and len(alike) > 1 else None
 
-    def _agreeing(self, rows: Sequence[int | None]) -> list[int]:
+    def _parts_agreeing(self, rows: Sequence[int | None]) -> list[int]:
         """Return the largest group of parts that take a value from the same row.
 
         Some parts compute what they take here, and others do not, or in another row. If
@@ -325,10 +328,10 @@ class _Walk(Lockstep):
         kind = search.kinds.get(nodes[0])
         if kind is None or len(set(nodes)) < len(nodes):
             return False
-        if any(search.kinds.get(n) != kind or n in search.taken for n in nodes):
+        if any(search.kinds.get(n) != kind or n in search.chosen for n in nodes):
             return False
         level = search.level[self.rows[0][0]]
-        if _symbols(nodes[0]) != self._keys:  # it may be compiled for fewer sizes
+        if _symbols_of(nodes[0]) != self._keys:  # it may be compiled for fewer sizes
             return False
         if any(search.level[n] != level for n in nodes):
             return False
@@ -340,7 +343,7 @@ class _Walk(Lockstep):
         takes = zip(*(node.inputs for node in nodes), strict=True)
         self._visit_later(row for row in takes if not _is_fixed(row[0]))
 
-    def extended(self) -> AlikeParts:
+    def with_followers(self) -> AlikeParts:
         """Return the parts, with alike nodes that only use what the parts compute."""
         rank = self._search.rank
         self._firsts = [
@@ -352,7 +355,7 @@ class _Walk(Lockstep):
         takes = [tuple(zip(*(n.inputs for n in row), strict=True)) for row in rows]
         return AlikeParts(rows, takes)
 
-    def _asked(self, nodes: Iterable[Node]) -> Iterator[Node]:
+    def _nodes_to_visit(self, nodes: Iterable[Node]) -> Iterator[Node]:
         """Yield the nodes, counting each as a visit."""
         for node in nodes:
             self._search.visits -= 1
@@ -360,16 +363,16 @@ class _Walk(Lockstep):
 
     def _does_same(self, first: Node, user: Node, part: int) -> bool:
         search = self._search
-        if user in search.taken or search.level[user] != search.level[self.rows[0][0]]:
+        if user in search.chosen or search.level[user] != search.level[self.rows[0][0]]:
             return False
-        return super()._does_same(first, user, part) and _symbols(user) == self._keys
+        return super()._does_same(first, user, part) and _symbols_of(user) == self._keys
 
     def _may_take(self, value: Value, part: int) -> bool:
         """Whether a value from outside is there before the part begins."""
         return self._search.rank[value.node] < self._firsts[part]
 
 
-class _Tainted:
+class _TaintedNodes:
     """Nodes that must stay outside of a part, since it takes what depends on them."""
 
     def __init__(self, rows: Sequence[Row], search: _PartSearch) -> None:
@@ -399,7 +402,7 @@ class _Tainted:
         return node in self._found
 
 
-def _symbols(node: Node) -> frozenset[Symbol]:
+def _symbols_of(node: Node) -> frozenset[Symbol]:
     """The symbols in the types of a node: it is compiled anew for their values."""
     values = (*node.inputs, *node.outputs)
     sizes = [n for v in values for n in v.type.shape if isinstance(n, Dim)]
@@ -409,7 +412,7 @@ def _symbols(node: Node) -> frozenset[Symbol]:
 Item = Node | tuple[AlikeParts, int]
 
 
-def in_order(
+def order_parts(
     nodes: Sequence[Node], all_parts: Sequence[AlikeParts]
 ) -> list[Item] | None:
     """Order nodes and whole parts by what they depend on; None if there is a circle.

@@ -22,9 +22,9 @@ from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
 from graphc.rewriting.match.lockstep import Counterparts
 from graphc.rewriting.sharing.parts import (
     AlikeParts,
-    alike_parts,
+    find_alike_parts,
     has_marks,
-    in_order,
+    order_parts,
 )
 
 
@@ -43,21 +43,21 @@ def sharing(least_saved: int | None = None) -> Rule:
     @whole_graph(over=(), exact=True, name="shared_blocks", last=True)
     def rule(graph: Graph) -> Replaced | None:
         """Parts that are alike become calls of one function, which is lowered once."""
-        return _shared(graph, pays)
+        return _share_parts(graph, pays)
 
     return rule
 
 
-def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
+def _share_parts(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
     nodes = graph.nodes
     small = not pays(2, len(nodes)) and not has_marks(nodes)
     if small or any(n.primitive is CALL for n in nodes):  # the graph is shared already
         return None
-    alike = [parts for parts in alike_parts(nodes, pays) if _take_alike(parts)]
-    users = _users(nodes) if alike else {}
+    alike = [parts for parts in find_alike_parts(nodes, pays) if _take_alike(parts)]
+    users = _users_by_value(nodes) if alike else {}
     functions = {id(parts): _Function(parts, users, graph.outputs) for parts in alike}
-    alike = [parts for parts in alike if functions[id(parts)].closed]
-    items = in_order(nodes, alike) if alike else None
+    alike = [parts for parts in alike if functions[id(parts)].is_closed]
+    items = order_parts(nodes, alike) if alike else None
     if items is None:
         return None
     replacements: dict[Value, Value] = {}
@@ -65,7 +65,7 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
     for item in items:
         if isinstance(item, tuple):
             parts, i = item
-            values = functions[id(parts)].called(i, replacements)
+            values = functions[id(parts)].call_for(i, replacements)
             replacements |= values
             pairs.append(next(iter(values.items())))
         else:
@@ -77,7 +77,7 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
 Users = dict[Value, list[Node]]
 
 
-def _users(nodes: Sequence[Node]) -> Users:
+def _users_by_value(nodes: Sequence[Node]) -> Users:
     users: Users = defaultdict(list)
     for node in nodes:
         for value in operands(node):
@@ -97,42 +97,42 @@ class _Function:
             for value in node.outputs:
                 if any(inside.get(n) != part for n in users.get(value, ())):
                     used.add(value)
-        self._given = _given(parts)
-        self._shown = [
+        self._input_rows = _outside_rows(parts)
+        self._output_rows = [
             row
             for nodes_of_row in parts.rows
             for row in zip(*(n.outputs for n in nodes_of_row), strict=True)
             if any(v in used for v in row)
         ]
-        self._name = _name(parts)
-        self._body, self._captures, self._sizes = self._made(parts)
+        self._name = _name_of(parts)
+        self._body, self._captures, self._sizes = self._make_body(parts)
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the function takes no size that the program computes."""
         return not any(origins(size) for size in self._sizes)
 
-    def _made(self, parts: AlikeParts) -> tuple[Body, list[Value], list[Size]]:
-        inputs = [_input(row[0]) for row in self._given]
-        known = dict(zip(self._given, inputs, strict=True))
+    def _make_body(self, parts: AlikeParts) -> tuple[Body, list[Value], list[Size]]:
+        inputs = [_input_like(row[0]) for row in self._input_rows]
+        known = dict(zip(self._input_rows, inputs, strict=True))
         for nodes, takes in zip(parts.rows, parts.takes, strict=True):
             values = tuple([known.get(row, row[0]) for row in takes])
             with standing_at(nodes[0].place):
                 fresh = rebuild(nodes[0], values, nodes[0].params)
             outputs = zip(*(node.outputs for node in nodes), strict=True)
             known.update(zip(outputs, fresh.outputs, strict=True))
-        return close_body([known[row] for row in self._shown], inputs, "call")
+        return close_body([known[row] for row in self._output_rows], inputs, "call")
 
-    def called(self, i: int, replacements: dict[Value, Value]) -> dict[Value, Value]:
+    def call_for(self, i: int, replacements: dict[Value, Value]) -> dict[Value, Value]:
         """Call the function for part `i`; map its values used elsewhere to results."""
-        taken = [*(row[i] for row in self._given), *self._captures]
-        values = [replacements.get(v, v) for v in taken]
-        with standing_at(self._shown[-1][i].node.place):
+        inputs = [*(row[i] for row in self._input_rows), *self._captures]
+        values = [replacements.get(v, v) for v in inputs]
+        with standing_at(self._output_rows[-1][i].node.place):
             results = call(self._name, self._body, values, self._sizes)
-        return {row[i]: v for row, v in zip(self._shown, results, strict=True)}
+        return {row[i]: v for row, v in zip(self._output_rows, results, strict=True)}
 
 
-def _own(parts: AlikeParts) -> set[Counterparts]:
+def _computed_rows(parts: AlikeParts) -> set[Counterparts]:
     """Return the counterparts that parts compute."""
     return {
         row
@@ -143,19 +143,20 @@ def _own(parts: AlikeParts) -> set[Counterparts]:
 
 def _take_alike(parts: AlikeParts) -> bool:
     """Whether all parts compute what one of them does, and none takes it as given."""
-    inside, computed_rows = {row[0] for row in parts.rows}, _own(parts)
-    taken = (row for takes in parts.takes for row in takes)
-    return all(row in computed_rows or row[0].node not in inside for row in taken)
+    inside, computed_rows = {row[0] for row in parts.rows}, _computed_rows(parts)
+    taken_rows = (row for takes in parts.takes for row in takes)
+    return all(row in computed_rows or row[0].node not in inside for row in taken_rows)
 
 
-def _given(parts: AlikeParts) -> list[Counterparts]:
+def _outside_rows(parts: AlikeParts) -> list[Counterparts]:
     """Return the counterparts taken from outside, unless they are one value for all."""
-    taken, inside = dict.fromkeys(row for t in parts.takes for row in t), _own(parts)
-    same = {row for row in taken if all(v is row[0] for v in row)}
-    return [row for row in taken if row not in inside and row not in same]
+    taken_rows = dict.fromkeys(row for t in parts.takes for row in t)
+    inside = _computed_rows(parts)
+    same = {row for row in taken_rows if all(v is row[0] for v in row)}
+    return [row for row in taken_rows if row not in inside and row not in same]
 
 
-def _name(parts: AlikeParts) -> str:
+def _name_of(parts: AlikeParts) -> str:
     """Return the innermost function that all lines of a part stand in, or most do."""
     paths = [row[0].place.functions for row in parts.rows]
     common = [names[0] for names in zip(*paths, strict=False) if len({*names}) == 1]
@@ -165,7 +166,7 @@ def _name(parts: AlikeParts) -> str:
     return named.most_common(1)[0][0] if named else "block"
 
 
-def _input(value: Value) -> Value:
+def _input_like(value: Value) -> Value:
     return body_input(value.name or value.node.primitive.name, value.type)
 
 

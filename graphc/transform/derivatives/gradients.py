@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from graphc.control.pytree import flatten, function_given, numbers_within, unflatten
+from graphc.control.pytree import flatten, function_error, unflatten, weak_numbers_in
 from graphc.errors import graph_error
 from graphc.ir.garbage import only_young_garbage
 from graphc.ir.graph.build import as_value, cast, variable
@@ -195,7 +195,7 @@ def require_values(op: str, of: object, *more: object) -> None:
     """Raise GraphError for a Python function, and for missing arguments."""
     more_names = ("x", "v")[: len(more)]
     if callable(of):
-        raise function_given(op, of, f"graphc.{op}({{}}, {', '.join(more_names)})")
+        raise function_error(op, of, f"graphc.{op}({{}}, {', '.join(more_names)})")
     if any(m is None for m in more):
         usage = f"graphc.{op}(y, {', '.join(more_names)})"
         raise graph_error("an argument is missing", op=op, expected=usage)
@@ -253,7 +253,7 @@ def _pull_structure(
             expected='"raise" or "zero"',
         )
     values, like = flatten(wrt)
-    numbers = numbers_within(wrt)  # as many rows of a gradient as there are
+    numbers = weak_numbers_in(wrt)  # as many rows of a gradient as there are
     if disconnected == "raise":
         _require_connected(op, outputs, [v for v in values if v not in numbers])
     with only_young_garbage():

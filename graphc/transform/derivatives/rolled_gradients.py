@@ -14,7 +14,7 @@ from graphc.errors import GraphError
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import substituted
 from graphc.ir.graph.walk import ancestors
-from graphc.rewriting.loops.roll.chains import RolledChains, rolled_chains
+from graphc.rewriting.loops.roll.chains import RolledChains, roll_chains
 from graphc.transform.derivatives.autodiff import pull
 
 Gradients = list[Value | None]
@@ -129,7 +129,7 @@ def _gradients_of_loops(
     """Return the cotangents of `wrt` through loops; None if no chain is worth one."""
     names = ("",) * (len(outputs) + len(wrt))
     graph = Graph((), (*outputs, *wrt), (), names)
-    chains = rolled_chains(graph, for_gradients=True)
+    chains = roll_chains(graph, for_gradients=True)
     if chains is None:
         return None
     rolled, others = chains.graph.outputs[: len(outputs)], chains.graph.outputs

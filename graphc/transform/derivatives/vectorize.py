@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
-from graphc.control.pytree import flatten, items, unflatten
+from graphc.control.pytree import flatten, indexed_items, unflatten
 from graphc.errors import GraphError, check_function, graph_error, standing_at
 from graphc.ir.graph.build import as_value, normal_axis, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
@@ -106,7 +106,7 @@ def _shape_from_sizes(
 
 def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
     """Return one axis per value of the arguments."""
-    inside = items(args)
+    inside = indexed_items(args)
     if inside is None:
         axis = axes if isinstance(axes, str) else integer_or_none(axes)
         if axis is None and axes is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.control.carries import in_form, parts
+from graphc.control.carries import flatten_values, ordered_like
 from graphc.control.pytree import unflatten
 from graphc.errors import graph_error
 from graphc.ir.graph.build import (
@@ -58,7 +58,7 @@ def associative_scan(
     n slices in all, as by `jax.lax.associative_scan`. Where it is a symbolic size `n`,
     `fn` stands in the program once, in a loop of log2(n) steps of n slices each.
     """
-    values, like = parts(x)
+    values, like = flatten_values(x)
     if not values:
         raise graph_error("needs at least one array", op="associative_scan")
     at = [normal_axis(axis, v.type.rank, "associative_scan") for v in values]
@@ -67,7 +67,8 @@ def associative_scan(
     def combine(a: list[Value], b: list[Value]) -> list[Value]:
         before, after = (unflatten(like, _axes_back(part, at)) for part in (a, b))
         combined = fn(before, after)
-        results, _ = parts(in_form(combined, like, _OTHER_FORM, "associative_scan"))
+        ordered = ordered_like(combined, like, _OTHER_FORM, "associative_scan")
+        results, _ = flatten_values(ordered)
         if [v.dtype for v in results] != [v.dtype for v in values]:
             got = ", ".join(str(v.type) for v in results)
             problem = "the function must keep the dtypes"

@@ -5,7 +5,7 @@ from functools import partial
 from operator import le, or_
 from typing import Any
 
-from graphc.control.scan import SCAN, Parts, parts_of, run_scan
+from graphc.control.scan import SCAN, ScanInputs, run_scan, scan_inputs
 from graphc.ir.graph.bodies import Body, StepFunction, StepResult
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -18,8 +18,8 @@ from graphc.transform.derivatives.vectorize import vmap
 @SCAN.batch
 def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
     """Keep carries, captures and sequences that all examples share as single values."""
-    parts = parts_of(values, params)
-    mapped: Any = parts_of(tuple(batched), params)
+    parts = scan_inputs(values, params)
+    mapped: Any = scan_inputs(tuple(batched), params)
     body: Body = params["body"].content
     sizes = params["sizes"]
     together = parts.going is None and not mapped.limit
@@ -59,7 +59,7 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         count, going = parts.limit, parts.going
         count = None if count is None else with_batch(n, mapped.limit, count)
         going = None if going is None else with_batch(n, mapped.going, going)
-        limited = Parts(tuple(first), tuple(rows), parts.captures, count, going)
+        limited = ScanInputs(tuple(first), tuple(rows), parts.captures, count, going)
         ends, stacked, steps = _scan_examples_apart(
             n, step, limited, *extent, **options
         )
@@ -114,7 +114,7 @@ def _body_outputs(
 def _scan_examples_apart(
     n: Size,
     step: StepFunction,
-    parts: Parts,
+    parts: ScanInputs,
     length: Size | None,
     reverse: bool,
     **options: Any,

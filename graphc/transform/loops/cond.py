@@ -6,15 +6,15 @@ from itertools import chain
 from typing import Any
 
 from graphc.control.carries import (
-    adapted,
-    ask,
-    fresh,
-    in_form,
-    numbers_and_parts,
-    value_of,
+    adapt_number,
+    as_strong_value,
+    call_user,
+    flatten_numbers,
+    ordered_like,
+    variable_like,
 )
 from graphc.control.pytree import flatten, unflatten
-from graphc.control.scan import used_between
+from graphc.control.scan import values_used
 from graphc.control.switch import Branch, nodes_of_branches, run_switch
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted import ArrayLike
@@ -43,7 +43,7 @@ def _common_outputs(
         like = (
             strong_ones[0] if strong_ones else cast(column[0], common_dtype([*column]))
         )
-        cast_to = [adapted(v, like.dtype) for v in column]
+        cast_to = [adapt_number(v, like.dtype) for v in column]
         for i, value in enumerate(cast_to):
             if value.dtype != like.dtype or value.type.rank != like.type.rank:
                 raise graph_error(
@@ -81,26 +81,26 @@ def _run_chosen(
     operands: Sequence[object],
     op: str,
 ) -> object:
-    operand_parts, form = numbers_and_parts(list(operands))
+    operand_parts, form = flatten_numbers(list(operands))
     values = [v for v in operand_parts if not v.type.weak]
-    variables = [fresh(v) for v in values]
+    variables = [variable_like(v) for v in values]
     start = variable("start", TensorType(INT32, ())).node.serial
     fresh_variables = iter(variables)
     arguments = unflatten(
         form, [v if v.type.weak else next(fresh_variables) for v in operand_parts]
     )
     with recording_shared() as shared:
-        results = [ask(branch, arguments, op, "a branch") for branch in branches]
+        results = [call_user(branch, arguments, op, "a branch") for branch in branches]
         like = results[0]
         problem = "branches return different structures"
-        alike = [in_form(result, like, problem, op) for result in results]
+        alike = [ordered_like(result, like, problem, op) for result in results]
         result_parts = [flatten(r, leaf=as_value, none=True)[0] for r in alike]
         agreed = _common_outputs(result_parts, index, op)
     within = ancestors([v for outputs in agreed for v in outputs])
     # Nodes that a branch asked for are its own, even where equal nodes existed before.
     within = [node for node in within if node.serial > start or node in shared]
     sizes = [v for node in within for v in node.demands]
-    if used_between(sizes, variables) & set(variables):
+    if values_used(sizes, variables) & set(variables):
         # Sizes can be known outside only if they depend on outer values, not on
         # variables.
         closed = [
@@ -227,5 +227,5 @@ def switch(
         )
     if not branches:
         raise graph_error("needs at least one branch", op="switch")
-    clamped = F.clip(value_of(value), 0, len(branches) - 1)
+    clamped = F.clip(as_strong_value(value), 0, len(branches) - 1)
     return _run_chosen(cast(clamped, INT32), list(branches), operands, "switch")

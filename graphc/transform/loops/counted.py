@@ -3,11 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from graphc.control.carries import after_step, as_before, ask, numbers_and_parts, parts
-from graphc.control.checkpoint_policy import in_chunks_of, kept_carries
+from graphc.control.carries import (
+    call_user,
+    carry_as_before,
+    flatten_numbers,
+    flatten_values,
+    values_after_step,
+)
+from graphc.control.checkpoint_policy import policy_of, recomputes_steps
 from graphc.control.pytree import unflatten
 from graphc.control.scan import run_scan
-from graphc.control.weak_carries import started
+from graphc.control.weak_carries import settle_types
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.bodies import StepResult
@@ -45,30 +51,30 @@ def fori_loop(
     keep each step is compiled for the number of steps, or for a capacity: see
     `graphc.function`. `checkpoint` says which steps the gradient keeps, as for `scan`.
     """
-    numbers, like = numbers_and_parts(init)
+    numbers, like = flatten_numbers(init)
     length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
-    remembered = kept_carries(checkpoint, length, "fori_loop")
+    remembered = policy_of(checkpoint, length, "fori_loop")
     count: Value | None = None
     # A length computed from integers can stay a value: no size has to be known for it.
-    is_one_scan = not in_chunks_of(remembered.chunk)
+    is_one_scan = not recomputes_steps(remembered.chunk)
     if is_one_scan and origins(length):
         count, length = as_value(F.size_value(length)), None
 
     def ask_body(i: Value, carry: list[Value]) -> object:
-        return ask(body, [i, unflatten(like, carry)], "fori_loop")
+        return call_user(body, [i, unflatten(like, carry)], "fori_loop")
 
     def trial(carry: list[Value]) -> StepResult:
         i, *carries = carry
-        return [i + 1, *after_step(like, ask_body(i, carries), "fori_loop")], []
+        return [i + 1, *values_after_step(like, ask_body(i, carries), "fori_loop")], []
 
     def step(carry: list[Value], _: list[Value]) -> StepResult:
         set_lower_bound(carry[0], least)
-        i, *carries = start.seen(carry)
-        carries_after = as_before(like, carry[1:], ask_body(i, carries), "fori_loop")
+        i, *carries = start.seen_by_step(carry)
+        carries_after = carry_as_before(like, carry[1:], ask_body(i, carries), "fori_loop")
         return [carry[0] + 1, *carries_after], []
 
-    start = started([as_value(lower), *numbers], trial)
+    start = settle_types([as_value(lower), *numbers], trial)
     carry = start.carries
     least = bounds(as_size(lower))[0]
     if is_one_scan:
@@ -77,7 +83,7 @@ def fori_loop(
     else:
         assert length is not None and remembered.chunk is not None
         ends, _ = run_in_chunks(step, carry, [], length, remembered.chunk)
-    return unflatten(like, start.results(ends)[1:])
+    return unflatten(like, start.final_carries(ends)[1:])
 
 
 @public(name="map")
@@ -107,16 +113,16 @@ def map_(f: Callable[[Any], object], xs: object, batch_size: int | None = None) 
 
 
 def _ask_function(f: Callable[..., object], x: Value) -> object:
-    return ask(f, [x], "map", "the function")
+    return call_user(f, [x], "map", "the function")
 
 
 def _map_in_batches(f: Callable[..., object], xs: object, size: int) -> object:
-    rows, form = parts(xs)
+    rows, form = flatten_values(xs)
     length = length_of(rows, None, "map")
     forms: list[Any] = []
 
     def one(*row: Value) -> list[Value]:
-        outputs, like = parts(_ask_function(f, unflatten(form, list(row))))
+        outputs, like = flatten_values(_ask_function(f, unflatten(form, list(row))))
         forms.append(like)
         return outputs
 

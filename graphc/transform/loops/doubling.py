@@ -18,10 +18,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from graphc.control.carries import equal_carries, fresh
-from graphc.control.loop_cse import ordered, together
+from graphc.control.carries import indices_of_equal, variable_like
+from graphc.control.loop_cse import merge_in_values, order_nodes
 from graphc.control.print_loops import rows_of, rows_on_device
-from graphc.control.scan import SCAN, parts_of, run_scan
+from graphc.control.scan import SCAN, run_scan, scan_inputs
 from graphc.control.trip_count import STEPS
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.bodies import Body, StepResult, runs_in_python, with_new_bodies
@@ -171,7 +171,7 @@ def _dependents_of(loop: Node, nodes: Iterable[Node]) -> set[Node]:
 
 def _sources(scan: Node) -> list[Node]:
     """The nodes of a scan's inputs and sizes, except those of its number of steps."""
-    parts = parts_of(scan.inputs, scan.params)
+    parts = scan_inputs(scan.inputs, scan.params)
     sizes = [v for n in scan.params["sizes"] for v in origins(n)]
     return [v.node for v in (*parts.first, *parts.captures, *sizes)]
 
@@ -212,7 +212,7 @@ class _Doubling:
             producers = [v.node for v in operands(node)]
             return [*producers, *sources] if node is self._loop else producers
 
-        for node in ordered(self._graph.outputs, before):
+        for node in order_nodes(self._graph.outputs, before):
             if node is self._loop:
                 with standing_at(node.place.plain):
                     self._join()
@@ -268,7 +268,7 @@ class _Doubling:
 
     def _member(self, node: Node) -> _Member:
         values = tuple([self._replacements.get(v, v) for v in node.inputs])
-        parts = parts_of(values, node.params)
+        parts = scan_inputs(values, node.params)
         sizes = params_with_sizes(node, self._replacements)["sizes"]
         return _Member(node.params["body"].content, sizes, parts.first, parts.captures)
 
@@ -295,12 +295,12 @@ def _equal_carry_groups(members: Sequence[_Member]) -> list[int]:
     first = [v for m in members for v in m.first]
 
     def after(same: list[int]) -> list[Value]:
-        variables = {i: fresh(first[i]) for i in same}
+        variables = {i: variable_like(first[i]) for i in same}
         return _carries_after(
             members, _outputs_of_members(members, [variables[i] for i in same])
         )
 
-    same = equal_carries(first, after)
+    same = indices_of_equal(first, after)
     numbers = {place: number for number, place in enumerate(dict.fromkeys(same))}
     return [numbers[place] for place in same]
 
@@ -312,7 +312,7 @@ def _outputs_of_members(
     remaining, all_outputs = iter(carry), list[Value]()
     for member in members:
         all_outputs += member.step([next(remaining) for _ in member.first])
-    results = iter(together(all_outputs))
+    results = iter(merge_in_values(all_outputs))
     return [[next(results) for _ in m.body.outputs] for m in members]
 
 

@@ -15,15 +15,15 @@ gradient of a scan over chunks (see `scan_over_chunks`).
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from graphc.control.carries import fresh
-from graphc.control.checkpoint_policy import in_chunks_of
-from graphc.control.loop_cse import together
+from graphc.control.carries import variable_like
+from graphc.control.checkpoint_policy import recomputes_steps
+from graphc.control.loop_cse import merge_in_values
 from graphc.control.scan import (
     SCAN,
-    parts_of,
     run_scan,
+    scan_inputs,
     sizes_in,
-    used_between,
+    values_used,
     with_sizes,
 )
 from graphc.control.scan_records import Replay
@@ -57,7 +57,7 @@ def _(
     g: Any, *values: Value, needed: list[bool], **params: Any
 ) -> tuple[Value | None, ...]:
     cotangents = list(g) if isinstance(g, tuple) else [g]
-    if params["few"] or in_chunks_of(params["chunk"]):
+    if params["few"] or recomputes_steps(params["chunk"]):
         return _pull_with_checkpoints(values, needed, cotangents, params)
     return _BackwardScan(values, needed, cotangents, params).run()
 
@@ -86,7 +86,7 @@ def _pull_with_checkpoints(
         sizes: tuple[Size, ...],
     ) -> list[Value | None]:
         params_now = with_sizes(params, sizes)
-        variables = [fresh(v) for v in arguments]
+        variables = [variable_like(v) for v in arguments]
         remaining = iter(variables[size:])
         seeds = [None if c is None else next(remaining) for c in cotangents]
         first = tuple(variables[:size])
@@ -132,7 +132,7 @@ class _BackwardScan:
         params: dict[str, Any],
     ) -> None:
         self.node, self.params = SCAN.bind(values, params), params
-        self.parts, self.cotangents = parts_of(values, params), cotangents
+        self.parts, self.cotangents = scan_inputs(values, params), cotangents
         self.carries = params["carries"]
         self.rows_end = self.carries + params["sequences"]
         self.values = values[: self.rows_end + len(self.parts.captures)]
@@ -155,7 +155,8 @@ class _BackwardScan:
         value = self.values[i]
         if self.carries <= i < self.rows_end:
             return variable(value.name or "row", value.type.like(value.type.shape[1:]))
-        return fresh(value) if i < self.carries or i in self.grad_captures else value
+        is_input = i < self.carries or i in self.grad_captures
+        return variable_like(value) if is_input else value
 
     def _find_smooth_carries(self, differentiated: list[int]) -> list[int]:
         """The inexact carries that `differentiated` inputs reach after any step."""
@@ -176,9 +177,9 @@ class _BackwardScan:
     def _differentiate(self) -> None:
         """Build a backward step: cotangents of its inputs from those of its outputs."""
         inputs = self.inputs
-        self.slopes = [fresh(inputs[i]) for i in self.smooth]
-        self.row_slopes = [fresh(self.outputs[i]) for i in self.output_places]
-        self.sums = [fresh(inputs[i]) for i in self.grad_captures]
+        self.slopes = [variable_like(inputs[i]) for i in self.smooth]
+        self.row_slopes = [variable_like(self.outputs[i]) for i in self.output_places]
+        self.sums = [variable_like(inputs[i]) for i in self.grad_captures]
         of_outputs: list[Value | None] = [None] * len(self.outputs)
         places = [*self.smooth, *self.output_places]
         for i, slope in zip(places, [*self.slopes, *self.row_slopes], strict=True):
@@ -189,7 +190,7 @@ class _BackwardScan:
         gradients = pull([*self.outputs, *counted], [*of_outputs, *self.sums], wrt)
         pairs = zip(gradients, wrt, strict=True)
         slopes_before = [F.zeros_like(v) if d is None else d for d, v in pairs]
-        both = together([*self.outputs, *slopes_before])
+        both = merge_in_values([*self.outputs, *slopes_before])
         self.outputs, self.gradients = both[: len(of_outputs)], both[len(of_outputs) :]
 
     def _invert_writes(self) -> None:
@@ -309,7 +310,7 @@ class _BackwardScan:
             changing = inputs[: self.rows_end]
             more = residuals(self.gradients, region, late, inputs, changing, steps)
             candidates.update(dict.fromkeys(more))
-        used = used_between(self.gradients, [*known, *candidates])
+        used = values_used(self.gradients, [*known, *candidates])
         return [v for v in candidates if v in used]
 
     def _kept_values(self, retained: Sequence[Value]) -> StepResult:
@@ -329,7 +330,7 @@ class _BackwardScan:
         carries = self.inputs[: self.carries]
         needed: set[int] = set()
         while True:
-            used = used_between(values, carries)
+            used = values_used(values, carries)
             reached = {i for i, v in enumerate(carries) if v in used}
             if reached <= needed:
                 return needed
@@ -406,7 +407,7 @@ class _CheckpointedBackward(_BackwardScan):
 
     def _residuals(self) -> list[Value]:
         carries = self.inputs[: self.carries]
-        used = used_between(self.gradients, carries)
+        used = values_used(self.gradients, carries)
         carries_read = [v for v in carries if v in used]
         self.kept_carries = sorted(self._carries_behind(carries_read))
         return [carries[i] for i in self.kept_carries]

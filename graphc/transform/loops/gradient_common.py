@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from graphc.control.carries import fresh
+from graphc.control.carries import variable_like
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.replay import rebuilt
@@ -23,7 +23,7 @@ def pull_through_body(
     The body is computed on variables of its own, so that a value that is passed for two
     inputs has a cotangent for each.
     """
-    variables = {i: fresh(values[i]) for i in wrt}
+    variables = {i: variable_like(values[i]) for i in wrt}
     arguments = [variables.get(i, v) for i, v in enumerate(values)]
     outputs = body.call(arguments, size_args)
     gradients = pull(outputs, cotangents, list(variables.values()))

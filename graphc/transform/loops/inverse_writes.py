@@ -6,8 +6,8 @@ Only the overwritten elements of each step are kept, not the whole array.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphc.control.carries import fresh
-from graphc.control.predicated_writes import WRITES, chain, read_where_written
+from graphc.control.carries import variable_like
+from graphc.control.predicated_writes import WRITES, read_where_written, writes_between
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.replay import region_between
 from graphc.ir.namespace import F
@@ -40,7 +40,7 @@ def invert_writes(
     Indices that depend on `changing` values are in the log too. Values in the log must
     have sizes that do not depend on the `inputs` of the step.
     """
-    writes = chain(end, start)
+    writes = writes_between(end, start)
     if writes is None:
         return None
     real = [w for w in writes if w.primitive in WRITES]
@@ -50,7 +50,7 @@ def invert_writes(
         return None
     if any(has_varying_size(v, inputs) for w in real for v in (olds[w], *w.inputs[2:])):
         return None
-    last = state = fresh(start)
+    last = state = variable_like(start)
     states, log = {end: last}, []
     for write in reversed(writes):
         x = write.inputs[0]

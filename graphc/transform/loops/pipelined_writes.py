@@ -13,13 +13,13 @@ import numpy as np
 
 from graphc.control.predicated_writes import (
     WRITES,
-    chain,
+    apply_write,
     idle_update,
     read_where_written,
-    written,
-    written_at_all,
+    write_if_any,
+    writes_between,
 )
-from graphc.control.scan import GROWING, SCAN, parts_of, run_scan
+from graphc.control.scan import GROWING, SCAN, run_scan, scan_inputs
 from graphc.errors import standing_at
 from graphc.ir.graph.bodies import Body, StepResult, runs_in_python, with_new_bodies
 from graphc.ir.graph.build import body_input
@@ -68,7 +68,7 @@ def _loop_in_place(node: Node) -> Sequence[Value]:
 def _writes_to_carries(loop: Node) -> bool:
     body: Body = loop.params["body"].content
     carries = range(loop.params["carries"])
-    return any(chain(body.outputs[i], body.inputs[i]) for i in carries)
+    return any(writes_between(body.outputs[i], body.inputs[i]) for i in carries)
 
 
 def _body_in_place(body: Body) -> Body:
@@ -99,7 +99,7 @@ def _body_reading_first(node: Node) -> OneStep:
     """The body of a loop, with reads between writes moved before them."""
     body = _body_step(node)
     for i in range(node.params["carries"]):
-        writes = chain(body.outputs[i], body.inputs[i])
+        writes = writes_between(body.outputs[i], body.inputs[i])
         if writes:
             body = with_forwarded_reads(body, _states_of_carry(body, i, writes), writes)
     return body
@@ -113,7 +113,7 @@ def _states_of_carry(body: OneStep, i: int, writes: list[Node]) -> list[Value]:
 def _all_late_writes(node: Node, body: OneStep) -> list[_LateWrites]:
     late_writes = []
     for i in range(node.params["carries"]):
-        writes = chain(body.outputs[i], body.inputs[i])
+        writes = writes_between(body.outputs[i], body.inputs[i])
         late = _find_late_writes(body, i, writes) if writes else None
         if late is not None and not _is_tested(node, body, i):
             late_writes.append(late)
@@ -147,7 +147,7 @@ class _PipelinedLoop:
 
     def __init__(self, node: Node, body: OneStep, late: list[_LateWrites]) -> None:
         self._node, self._body, self._late = node, body, late
-        parts = parts_of(node.inputs, node.params)
+        parts = scan_inputs(node.inputs, node.params)
         self._first, self._rows, self._captures = map(list, parts[:3])
         self._limit, self._going = parts.limit, parts.going
         self._captures_start = len(self._first) + len(self._rows)
@@ -169,7 +169,7 @@ class _PipelinedLoop:
             unroll=params["unroll"],
             grows=self._node.primitive is GROWING,
         )
-        return [*self._carries_written(ends, written_at_all), *stacked]
+        return [*self._carries_written(ends, write_if_any), *stacked]
 
     def _step(self, carry: list[Value], row: list[Value]) -> StepResult:
         """Do the pending writes, then a step whose own late writes become pending."""
@@ -246,7 +246,7 @@ class _PipelinedLoop:
         return None
 
     def _carries_written(
-        self, carry: Sequence[Value], written: Callable[..., Value] = written
+        self, carry: Sequence[Value], written: Callable[..., Value] = apply_write
     ) -> list[Value]:
         """The carries of the original loop, with all pending writes done."""
         ends, pending = list(carry[: len(self._first)]), iter(carry[len(self._first) :])

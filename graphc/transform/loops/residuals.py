@@ -12,8 +12,8 @@ from collections.abc import Container, Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from graphc.analysis.cost import here
-from graphc.control.scan import used_between
+from graphc.analysis.cost import current_costs
+from graphc.control.scan import values_used
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
@@ -23,7 +23,7 @@ from graphc.rewriting.loops.find.work import (
     EXTREMES,
     HEAVY,
     REDUCTIONS,
-    typical,
+    typical_size,
     work_of,
 )
 from graphc.transform.loops.inverse_writes import has_varying_size
@@ -60,13 +60,13 @@ def residuals(
     values together stay in a cache, and nothing is kept if it takes more memory than
     there is for residuals.
     """
-    costs, count = here(), typical(1 if steps is None else steps)
+    costs, count = current_costs(), typical_size(1 if steps is None else steps)
     of_steps = set(region_between(results, changing))
     early = [n for n in region if n in of_steps and n not in late]
     uses = Counter(_uses_in(region, results))
     for most, transcendental in ((costs.cached, True), (costs.residuals, False)):
         candidates = _boundary_values(early, uses, inputs, transcendental)
-        used = used_between(results, [*candidates, *inputs])
+        used = values_used(results, [*candidates, *inputs])
         candidates = [v for v in candidates if v in used]
         if sum(map(_bytes, candidates)) * count <= most:
             return candidates
@@ -109,7 +109,7 @@ def _boundary_values(
         total = sum(needs[v].bytes for v in sources)
         alone = all(needs[v].is_replaceable and uses[v] == 1 for v in sources)
         if transcendental and node.primitive in _TRANSCENDENTAL:
-            keeps = _bytes(node.outputs[0]) >= here().worth_caching
+            keeps = _bytes(node.outputs[0]) >= current_costs().worth_caching
         elif not _is_cheap(node):
             keeps = _is_worth_keeping(node)
         elif sources and alone and len(node.outputs) == 1:
@@ -138,7 +138,7 @@ def _is_cheap(node: Node) -> bool:
 
 def _is_worth_keeping(node: Node) -> bool:
     """Whether writing and reading the results takes no longer than computing them."""
-    costs = here()
+    costs = current_costs()
     moved = 2 * sum(map(_bytes, node.outputs)) / costs.bandwidth
     return moved <= costs.step + 2 * _operation_count(node) / costs.products
 
@@ -151,4 +151,4 @@ def _operation_count(node: Node) -> float:
 
 
 def _bytes(value: Value) -> int:
-    return typical(value.type.size) * value.dtype.itemsize
+    return typical_size(value.type.size) * value.dtype.itemsize

@@ -5,24 +5,24 @@ from functools import partial
 from typing import Any
 
 from graphc.control.carries import (
-    after_step,
-    as_before,
-    ask,
-    both_of,
-    condition,
-    numbers_and_parts,
-    parts,
+    call_user,
+    carry_and_output,
+    carry_as_before,
+    condition_value,
+    flatten_numbers,
+    flatten_values,
+    values_after_step,
 )
 from graphc.control.checkpoint_policy import (
-    Kept,
-    in_chunks_of,
-    kept_carries,
-    stopping_in_chunks,
+    CheckpointPolicy,
+    policy_of,
+    recomputes_steps,
+    run_until_stop,
 )
 from graphc.control.pytree import unflatten
-from graphc.control.scan import first_row, run_scan
+from graphc.control.scan import row_variable, run_scan
 from graphc.control.trip_count import steps_size
-from graphc.control.weak_carries import FirstCarry, started
+from graphc.control.weak_carries import FirstCarry, settle_types
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.bodies import StepFunction, StepResult
 from graphc.ir.graph.build import as_size, as_value
@@ -79,12 +79,12 @@ def scan(
     the type of the carry or of its outputs, and where sequences have different lengths.
     """
     _check_arguments(body, reverse)
-    numbers, like = numbers_and_parts(init)
-    rows, form = parts(xs)
+    numbers, like = flatten_numbers(init)
+    rows, form = flatten_values(xs)
     count = length_of(rows, length, user_op("scan"))
     steps = UserSteps("scan", body, (like, form))
     first = steps.begin(numbers, rows)
-    remembered = kept_carries(checkpoint, count, "scan")
+    remembered = policy_of(checkpoint, count, "scan")
     last = partial(steps.last, until) if until else None
     loop = _loop_function(last, remembered, _checked_unroll(unroll))
     return steps.results(*loop(steps.step, first, rows, count, reverse))
@@ -132,42 +132,43 @@ class UserSteps:
         """
 
         def trial(carry: list[Value]) -> StepResult:
-            carry_after, outputs = self._ask_body(carry, list(map(first_row, rows)))
-            carries = after_step(self._like, carry_after, self._op)
+            carry_after, outputs = self._ask_body(carry, list(map(row_variable, rows)))
+            carries = values_after_step(self._like, carry_after, self._op)
             return carries, [*more_outputs(carry), *outputs]
 
-        self._start = started(numbers, trial)
+        self._start = settle_types(numbers, trial)
         return self._start.carries
 
     def _ask_body(
         self, carry: list[Value], row: list[Value]
     ) -> tuple[object, list[Value]]:
         arguments = list(map(unflatten, self._forms, (carry, row)))
-        carry_after, outputs = ask(self._body, arguments, self._op), list[Value]()
+        carry_after, outputs = call_user(self._body, arguments, self._op), list[Value]()
         if self._collects:
-            carry_after, y = both_of(carry_after, self._op)
-            outputs, self._outputs = parts(y)
+            carry_after, y = carry_and_output(carry_after, self._op)
+            outputs, self._outputs = flatten_values(y)
         return carry_after, outputs
 
     def step(self, carry: list[Value], row: list[Value]) -> StepResult:
         """Compute the next carry, and the outputs to stack."""
-        carry_after, outputs = self._ask_body(self._start.seen(carry), row)
-        return as_before(self._like, carry, carry_after, self._op), outputs
+        carry_after, outputs = self._ask_body(self._start.seen_by_step(carry), row)
+        return carry_as_before(self._like, carry, carry_after, self._op), outputs
 
     def last(self, until: object, after: list[Value], outputs: list[Value]) -> Value:
         """Whether a step is the last one."""
-        carry = self._start.seen(after)
+        carry = self._start.seen_by_step(after)
         arguments = [unflatten(self._like, carry), unflatten(self._outputs, outputs)]
-        return condition(ask(until, arguments, self._op, "`until`"), self._op)
+        test = call_user(until, arguments, self._op, "`until`")
+        return condition_value(test, self._op)
 
     def results(self, ends: list[Value], stacked: list[Value]) -> Any:
         """Rebuild the last carry and the collected outputs in the user's structures."""
-        carry = unflatten(self._like, self._start.results(ends))
+        carry = unflatten(self._like, self._start.final_carries(ends))
         return (carry, unflatten(self._outputs, stacked)) if self._collects else carry
 
 
 def _loop_function(
-    last: IsLast | None, remembered: Kept, unroll: int | bool
+    last: IsLast | None, remembered: CheckpointPolicy, unroll: int | bool
 ) -> Callable[..., StepResult]:
     """Choose the function that runs the steps: all of them, or up to the last one."""
     if last is not None:
@@ -180,20 +181,20 @@ def run_stopping(
     first: Sequence[Value],
     rows: Sequence[Value],
     length: Size | None,
-    remembered: Kept,
+    remembered: CheckpointPolicy,
     going: Value,
 ) -> StepResult:
     """Run a forward scan with early exit; a gradient keeps carries as `remembered`."""
     chunk = remembered.chunk
-    if chunk is not None and in_chunks_of(chunk) and length is None:
-        return stopping_in_chunks(step, first, chunk=chunk, going=going)
+    if chunk is not None and recomputes_steps(chunk) and length is None:
+        return run_until_stop(step, first, chunk=chunk, going=going)
     options = remembered._asdict()
     return run_scan(step, first, rows, length, False, going=going, **options)
 
 
 def _run_until(
     last: IsLast,
-    remembered: Kept,
+    remembered: CheckpointPolicy,
     step: StepFunction,
     first: Sequence[Value],
     rows: Sequence[Value],

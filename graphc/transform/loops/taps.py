@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.control.carries import value_of
+from graphc.control.carries import as_strong_value
 from graphc.errors import graph_error
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
@@ -157,11 +157,10 @@ def _tapped_output(declared: object) -> _TappedArray | None:
 
 def _tapped_sequence(declared: object) -> _TappedArray:
     if not isinstance(declared, dict):
-        return _TappedArray(value_of(declared), (0,))
+        return _TappedArray(as_strong_value(declared), (0,))
     _require_keys(declared, "input")
-    return _TappedArray(
-        value_of(declared["input"]), _checked_taps(declared.get("taps", 0))
-    )
+    value = as_strong_value(declared["input"])
+    return _TappedArray(value, _checked_taps(declared.get("taps", 0)))
 
 
 def _require_keys(declared: dict[object, object], key: str) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from graphc.control.carries import ask, condition, numbers_and_parts
-from graphc.control.checkpoint_policy import Kept, kept_carries
+from graphc.control.carries import call_user, condition_value, flatten_numbers
+from graphc.control.checkpoint_policy import CheckpointPolicy, policy_of
 from graphc.control.pytree import unflatten
 from graphc.control.scan import run_scan
 from graphc.control.trip_count import counted_steps, steps_size
@@ -60,7 +60,7 @@ def while_loop(
     """
     _check_arguments(max_steps, on_exceeded)
     most = None if max_steps is None else as_size(max_steps, "max_steps")
-    remembered = kept_carries(checkpoint, most, "while_loop")
+    remembered = policy_of(checkpoint, most, "while_loop")
     loop = _Loop(cond, body, init, collect, remembered)
     ends, stacked = loop.run(most)
     if most is None:
@@ -99,9 +99,9 @@ class _Loop(UserSteps):
         body: Callable[[Any], object],
         init: object,
         collect: bool,
-        remembered: Kept,
+        remembered: CheckpointPolicy,
     ) -> None:
-        numbers, like = numbers_and_parts(init)
+        numbers, like = flatten_numbers(init)
         super().__init__("while_loop", body, [like], collect)
         self._cond, self._kept = cond, remembered
         self._first = self.begin(
@@ -110,12 +110,12 @@ class _Loop(UserSteps):
 
     def _ask_condition(self, carry: list[Value]) -> Value:
         arguments = [unflatten(self._like, carry)]
-        test = ask(self._cond, arguments, "while_loop", "the condition")
-        return condition(test, "while_loop")
+        test = call_user(self._cond, arguments, "while_loop", "the condition")
+        return condition_value(test, "while_loop")
 
     def test(self, carry: list[Value]) -> Value:
         """Whether the loop goes on from `carry`."""
-        return self._ask_condition(self._start.seen(carry))
+        return self._ask_condition(self._start.seen_by_step(carry))
 
     def _step_and_test(self, carry: list[Value], row: list[Value]) -> StepResult:
         after, outputs = self.step(carry, row)
@@ -128,7 +128,7 @@ class _Loop(UserSteps):
     def run(self, most: Size | None) -> StepResult:
         """Run the loop; return the final carry and the collected outputs."""
         first = self._first
-        if most is None and self._kept == Kept():
+        if most is None and self._kept == CheckpointPolicy():
             length = counted_steps(first, self.test, lambda c: self.step(c, [])[0])
             if length is not None:
                 return run_scan(self.step, first, [], length, False)
@@ -138,7 +138,7 @@ class _Loop(UserSteps):
             ends, stacked = run_stopping(step, first, [], most, self._kept, going)
             return ends, first_steps(stacked, most) if self._collects else []
         step = self._step_and_count
-        remembered = Kept() if self._collects else self._kept
+        remembered = CheckpointPolicy() if self._collects else self._kept
         ends, (steps,) = run_stopping(step, first, [], None, remembered, going)
         if not self._collects:
             return ends, []

@@ -8,7 +8,7 @@ bodies. Arithmetic on integers with bounds is assumed not to wrap around.
 from collections.abc import Callable, Sequence
 
 from graphc.analysis.elements import JOINING, MOVING
-from graphc.control.scan import SCAN, parts_of
+from graphc.control.scan import SCAN, scan_inputs
 from graphc.control.tiled_loop import BLOCKS
 from graphc.control.trip_count import STEPS
 from graphc.ir.graph.bodies import BodyCall
@@ -117,7 +117,7 @@ class ValueRanges:
         return [UNKNOWN] * len(call.body.inputs)
 
     def _ranges_of_step(self, node: Node, call: BodyCall) -> Ranges:
-        parts = parts_of(node.inputs, node.params)
+        parts = scan_inputs(node.inputs, node.params)
         steps = self._range_of_steps(node).high
         last = None if steps is None else steps - 1
         carries = []
@@ -134,7 +134,7 @@ class ValueRanges:
 
     def _range_of_steps(self, node: Node) -> SizeRange:
         """The range of the number of steps; it may be 0 where a loop stops early."""
-        parts, length = parts_of(node.inputs, node.params), node.params["length"]
+        parts, length = scan_inputs(node.inputs, node.params), node.params["length"]
         limits = [UNKNOWN if length is None else self.of_size(length)]
         limits += [] if parts.limit is None else [self.of(parts.limit)]
         return SizeRange(0, RANGES["min"](limits).high)

@@ -5,7 +5,7 @@ The loop or branch raises when it is done, see `control.checks`.
 
 from collections.abc import Callable, Sequence
 
-from graphc.control.scan import OPTIONS, SCAN, parts_of, run_scan
+from graphc.control.scan import OPTIONS, SCAN, run_scan, scan_inputs
 from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.ir.graph.bodies import Body, BodyCall, StepResult
 from graphc.ir.graph.nodes import Node, Value
@@ -43,7 +43,7 @@ def with_outputs(body: Body, outputs: Sequence[Value]) -> Body:
 
 def _rebuilt_loop(node: Node, body: Body) -> Sequence[Value]:
     params = node.params
-    parts = parts_of(node.inputs, params)
+    parts = scan_inputs(node.inputs, params)
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
         outputs = body.call([*carry, *row, *parts.captures], params["sizes"])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from graphc.control.call import CALL
-from graphc.control.scan import SCAN, parts_of
+from graphc.control.scan import SCAN, scan_inputs
 from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import Body, has_bodies
 from graphc.ir.graph.nodes import Node, Value
@@ -343,7 +343,7 @@ class Follower:
         devices keep their parts.
         """
         params, (call,) = node.params, node.primitive.body_calls(node)
-        parts = parts_of(node.inputs, params)
+        parts = scan_inputs(node.inputs, params)
         rows = [self.place(v) for v in parts.rows]
         carries = [self.place(v) for v in parts.first]
         plain = not any(params[name] for name in _NOT_PLAIN)

@@ -7,7 +7,7 @@ ops XLA parts, or gathers by itself.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from graphc.control.scan import SCAN, parts_of
+from graphc.control.scan import SCAN, scan_inputs
 from graphc.ir.graph.bodies import has_bodies, with_inner_nodes
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
@@ -55,7 +55,7 @@ def _of_concatenate(layout: MeshLayout, node: Node) -> WholeAxes:
 @OPERANDS.of(SCAN)
 def _of_scan(layout: MeshLayout, node: Node) -> WholeAxes:
     """Each device takes all steps, and keeps its rows of the results."""
-    parts = parts_of(node.inputs, node.params)
+    parts = scan_inputs(node.inputs, node.params)
     return [*[()] * len(parts.first), *[(0,)] * len(parts.rows)]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.analysis.cost import CPU, GPU, TPU, weighing
+from graphc.analysis.cost import CPU, GPU, TPU, using_costs
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.primitives import OP
 
@@ -79,7 +79,7 @@ def gates(x, w):
 )
 def test_exponentials_are_kept_where_a_cache_holds_them(batch, costs, again):
     x, _, w = inputs(batch)
-    with weighing(costs):
+    with using_costs(costs):
         _, ops = backward(gates(x, w), w)
     assert (OP.exp in ops) is again
     assert ops.count(OP.matmul) == 2  # the product is kept in any case

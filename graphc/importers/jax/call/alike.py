@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from graphc.control.scan import SCAN, parts_of
+from graphc.control.scan import SCAN, scan_inputs
 from graphc.control.switch import SWITCH
 from graphc.importers.jax.read.foreign import JaxFunction
 from graphc.ir.graph.build import literal_of
@@ -92,7 +92,7 @@ def _captured_literals(node: Node) -> dict[int, int]:
     Each place among the inputs of the node is mapped to that among the bodies' inputs.
     """
     if node.primitive is SCAN:
-        parts = parts_of(node.inputs, node.params)
+        parts = scan_inputs(node.inputs, node.params)
         first, shift = len(parts.first) + len(parts.rows), 0
         last = first + len(parts.captures)
     elif node.primitive is SWITCH:

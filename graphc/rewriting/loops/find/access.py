@@ -35,66 +35,68 @@ class Tile(NamedTuple):
 class Slice(NamedTuple):
     """Position j along an axis is position `first + step * j` of the sliced axis.
 
-    `said` is the first position as the program declares it, without clipping to an end.
+    `declared` is the first position as the program declares it, without clipping to an
+    end.
     """
 
     axis: int
     first: Size
     step: int
-    said: Size
+    declared: Size
 
 
-def sliced(node: Node, axis: int) -> Slice | None:
+def slice_of(node: Node, axis: int) -> Slice | None:
     """Return the slice of an input axis that forms `axis` of the result, or None."""
-    at = item_of(node, axis) if node.primitive is OP.basic_index else None
-    if at is None:
+    is_index = node.primitive is OP.basic_index
+    indexed = item_of_result_axis(node, axis) if is_index else None
+    if indexed is None:
         return None
-    item, taken = at
+    item, input_axis = indexed
     kind, start, _, step = items_of(node)[item]
-    by = 1 if step is None else step
-    if kind != "s" or not isinstance(by, int):
+    step_size = 1 if step is None else step
+    if kind != "s" or not isinstance(step_size, int):
         return None
-    n = node.inputs[0].type.shape[taken]
-    if by > 0:
+    n = node.inputs[0].type.shape[input_axis]
+    if step_size > 0:
         first = 0 if start is None else dims.clip(start, n)
         if start is None or less_equal(0, start) is not True:
-            return Slice(taken, first, by, first)
-        return Slice(taken, first, by, start)
+            return Slice(input_axis, first, step_size, first)
+        return Slice(input_axis, first, step_size, start)
     if start is None:
-        return Slice(taken, n - 1, by, n - 1)
+        return Slice(input_axis, n - 1, step_size, n - 1)
     if less_equal(0, start) is True:
         first = dims.minimum(start, n - 1)
-        return Slice(taken, first, by, first)
-    return Slice(taken, dims.maximum(start + n, -1), by, start + n)
+        return Slice(input_axis, first, step_size, first)
+    return Slice(input_axis, dims.maximum(start + n, -1), step_size, start + n)
 
 
-def picked(node: Node, axis: int) -> Size | None:
+def picked_position(node: Node, axis: int) -> Size | None:
     """The position that an index picks along an axis of the input, or None."""
     if node.primitive is not OP.basic_index:
         return None
-    taken = 0
+    input_axis = 0
     for kind, start, _, _ in items_of(node):
-        if taken == axis and kind == "i":
+        if input_axis == axis and kind == "i":
             n = node.inputs[0].type.shape[axis]
             if less_equal(0, start) is True:
                 return start
             return start + n if less_equal(start, -1) is True else None
-        taken += kind != "n"
+        input_axis += kind != "n"
     return None
 
 
-def row_of_picked(node: Node, axis: int, row: Value) -> Value:
+def index_picked_row(node: Node, axis: int, row: Value) -> Value:
     """Apply a basic index to the slice at the position that it picks along `axis`."""
-    taken = 0
+    input_axis = 0
     for i, kind in enumerate(node.params["kinds"]):
-        if taken == axis and kind != "n":
-            left = without_item(node, i)
-            return same_op(node, [row], **left) if left["kinds"] else row
-        taken += kind != "n"
+        if input_axis == axis and kind != "n":
+            other_items = without_item(node, i)
+            return reapply(node, [row], **other_items) if other_items["kinds"] else row
+        input_axis += kind != "n"
     raise AssertionError("the index picks no position along this axis")
 
 
-class Written(NamedTuple):
+class WrittenPositions(NamedTuple):
     """The positions that an update writes along one axis of its target."""
 
     part: Slice | None  # None: all positions in order, or `at`
@@ -104,7 +106,7 @@ class Written(NamedTuple):
     items: dict[str, Any]  # the params of the index into one row
 
 
-def written(node: Node, axis: int) -> Written | None:
+def written_positions(node: Node, axis: int) -> WrittenPositions | None:
     """Return how a slice_update writes along an axis; None if positions are unknown."""
     x, update = node.inputs
     items = {name: node.params[name] for name in NAMES}
@@ -113,27 +115,28 @@ def written(node: Node, axis: int) -> Written | None:
     if axis >= sum(kind != "n" for kind in node.params["kinds"]):
         region_axis = axis + region.type.rank - x.type.rank
         place = region_axis - extra if region_axis >= extra else None
-        return Written(None, None, x.type.shape[axis], place, items)
-    at = picked(region.node, axis)
-    i, region_axis = _item_at(node, axis)
-    left = without_item(node, i)
+        return WrittenPositions(None, None, x.type.shape[axis], place, items)
+    at = picked_position(region.node, axis)
+    i, region_axis = _item_of_input_axis(node, axis)
+    other_items = without_item(node, i)
     if at is not None:
-        return Written(None, at, 1, None, left)
-    part = sliced(region.node, region_axis)
+        return WrittenPositions(None, at, 1, None, other_items)
+    part = slice_of(region.node, region_axis)
     if part is None:
         return None
     place = region_axis - extra if region_axis >= extra else None
-    return Written(part, None, region.type.shape[region_axis], place, left)
+    size = region.type.shape[region_axis]
+    return WrittenPositions(part, None, size, place, other_items)
 
 
-def _item_at(node: Node, axis: int) -> tuple[int, int]:
+def _item_of_input_axis(node: Node, axis: int) -> tuple[int, int]:
     """Return the item that indexes an axis, and the axis of the result it makes."""
-    result_axis = taken = 0
+    result_axis = input_axis = 0
     for i, kind in enumerate(node.params["kinds"]):
-        if taken == axis and kind != "n":
+        if input_axis == axis and kind != "n":
             return i, result_axis
         result_axis += kind != "i"
-        taken += kind != "n"
+        input_axis += kind != "n"
     raise AssertionError("no item indexes this axis")
 
 
@@ -160,24 +163,24 @@ def without_item(node: Node, i: int) -> dict[str, object]:
     return {name: part[:i] + part[i + 1 :] for name, part in parts.items()}
 
 
-def item_of(node: Node, axis: int) -> tuple[int, int] | None:
+def item_of_result_axis(node: Node, axis: int) -> tuple[int, int] | None:
     """Return the item that makes an axis of the result, and the input axis indexed."""
-    result_axis = taken = 0
+    result_axis = input_axis = 0
     for i, kind in enumerate(node.params["kinds"]):
         if kind != "i":
             if result_axis == axis:
-                return i, taken
+                return i, input_axis
             result_axis += 1
-        taken += kind != "n"
+        input_axis += kind != "n"
     return None
 
 
-def same_op(node: Node, inputs: Sequence[Value], **params: Param) -> Value:
+def reapply(node: Node, inputs: Sequence[Value], **params: Param) -> Value:
     """Apply the op of a node to other inputs, with some params changed."""
     return rebuild(node, tuple(inputs), {**node.params, **params}).outputs[0]
 
 
-def resized(
+def part_shape(
     shape: Sequence[SizeT], axis: int, tile: Tile | None
 ) -> tuple[SizeT | Size, ...]:
     """Return the shape of a tile along an axis, or of a slice if `tile` is None."""

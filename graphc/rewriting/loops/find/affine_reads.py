@@ -13,10 +13,10 @@ from graphc.ir.types import INT32, same_size
 from graphc.rewriting.loops.find.access import (
     Slice,
     Tile,
-    Written,
-    same_op,
-    sliced,
-    written,
+    WrittenPositions,
+    reapply,
+    slice_of,
+    written_positions,
 )
 from graphc.rewriting.loops.find.axis_rules import operand_axes
 
@@ -26,14 +26,15 @@ FARTHEST = 16  # iterations that a slice may read back
 class View(NamedTuple):
     """Position j along an axis of `size` belongs to iteration `start + step * j`.
 
-    `said` is the start as declared; it equals `start` unless there are no positions.
+    `declared` is the start as declared; it equals `start` unless there are no
+    positions.
     """
 
     axis: int
     start: Size
     step: int
     size: Size
-    said: Size
+    declared: Size
 
     @classmethod
     def whole(cls, length: Size) -> "View":
@@ -53,7 +54,7 @@ class View(NamedTuple):
         """Whether each position provably belongs to the iteration of its number."""
         return self.matches(View.whole(length))
 
-    def _steps(self) -> tuple[Size, Size]:
+    def _iterations(self) -> tuple[Size, Size]:
         """Return start and stop of the iterations that the positions belong to."""
         first = self.start if self.step > 0 else self.start - self.size + 1
         return first, first + self.size
@@ -62,18 +63,18 @@ class View(NamedTuple):
         """Whether the iterations are provably adjacent and in range, either way."""
         if self.covers(length):
             return True
-        first, end = self._steps()
+        first, end = self._iterations()
         inside = less_equal(0, first) is True and less_equal(end, length) is True
         return abs(self.step) == 1 and inside
 
-    def part(self, rows: Value, length: Size) -> Value:
+    def select_rows(self, rows: Value, length: Size) -> Value:
         """Select the positions of this view from `rows`, all iterations on axis 0."""
         if self.covers(length):
             return rows
-        rows_of_view: Value = F._part(rows, 0, *self._steps())
+        rows_of_view: Value = F._part(rows, 0, *self._iterations())
         return F.flip(rows_of_view, 0) if self.step < 0 else rows_of_view
 
-    def behind(self, other: "View", reverse: bool) -> int | None:
+    def lag_behind(self, other: "View", reverse: bool) -> int | None:
         """Return by how many iterations a position lags the same one of `other`.
 
         None if the position comes first, lags too many iterations, or the lag is
@@ -83,17 +84,18 @@ class View(NamedTuple):
             return None
         if equal(self.size, other.size) is not True:
             return None
-        apart = other.said - self.said if reverse else self.said - other.said
+        later, earlier = (other, self) if reverse else (self, other)
+        apart = later.declared - earlier.declared
         if same_size(self.start, other.start):
             apart = 0
         return apart if isinstance(apart, int) and 0 <= apart <= FARTHEST else None
 
-    def sliced(self, part: Slice, size: Size) -> "View":
+    def view_of_slice(self, part: Slice, size: Size) -> "View":
         """Return the view of a slice of this axis that has `size` elements."""
-        start, said = (s + self.step * f for s, f in self._firsts(part))
-        return View(self.axis, start, self.step * part.step, size, said)
+        start, declared = (s + self.step * f for s, f in self._pair_starts(part))
+        return View(self.axis, start, self.step * part.step, size, declared)
 
-    def before(self, part: Slice, size: Size) -> "View | None":
+    def view_before_slice(self, part: Slice, size: Size) -> "View | None":
         """Return the view of an axis of `size` whose slice `part` has this view.
 
         None unless the slice steps as far as this view does.
@@ -101,18 +103,18 @@ class View(NamedTuple):
         if abs(self.step) != abs(part.step):
             return None
         step = self.step // part.step
-        start, said = (s - step * f for s, f in self._firsts(part))
-        return View(part.axis, start, step, size, said)
+        start, declared = (s - step * f for s, f in self._pair_starts(part))
+        return View(part.axis, start, step, size, declared)
 
-    def _firsts(self, part: Slice) -> list[tuple[Size, Size]]:
-        return [(self.start, part.first), (self.said, part.said)]
+    def _pair_starts(self, part: Slice) -> list[tuple[Size, Size]]:
+        return [(self.start, part.first), (self.declared, part.declared)]
 
     def position(self, place: Value) -> Value:
         """Return the position that belongs to iteration `place`, if there is one."""
         offset = F.subtract(place, _number(self.start))
         return offset if self.step == 1 else F.floor_divide(offset, self.step)
 
-    def holds(self, place: Value, length: Size) -> Value | None:
+    def has_position(self, place: Value, length: Size) -> Value | None:
         """Whether a position belongs to iteration `place`; None if one always does."""
         if self.covers(length):
             return None
@@ -121,12 +123,12 @@ class View(NamedTuple):
         if abs(self.step) > 1:
             apart = F.subtract(place, _number(self.start))
             tests.append(F.equal(F.remainder(apart, abs(self.step)), 0))
-        held = tests[0]
+        holds = tests[0]
         for test in tests[1:]:
-            held = F.logical_and(held, test)
-        return held
+            holds = F.logical_and(holds, test)
+        return holds
 
-    def aligned(self, value: Value, length: Size) -> Value:
+    def align_rows(self, value: Value, length: Size) -> Value:
         """Return the slice of a value for each iteration, zeros where it has none.
 
         The step must be 1 or -1.
@@ -137,15 +139,15 @@ class View(NamedTuple):
         first = self.start
         if self.step < 0:
             rows = F.flip(rows, 0)
-        first, end = self._steps()
+        first, end = self._iterations()
         if not self.is_part(length):
-            left = dims.maximum(0, -first), self.size - dims.maximum(end - length, 0)
-            rows = F._part(rows, 0, *left)
-        before, behind = dims.maximum(first, 0), dims.maximum(length - end, 0)
-        none = ((0, 0),) * (rows.type.rank - 1)
-        if _is_zero(before) and _is_zero(behind):
+            bounds = dims.maximum(0, -first), self.size - dims.maximum(end - length, 0)
+            rows = F._part(rows, 0, *bounds)
+        before, after = dims.maximum(first, 0), dims.maximum(length - end, 0)
+        no_padding = ((0, 0),) * (rows.type.rank - 1)
+        if _is_zero(before) and _is_zero(after):
             return rows
-        widths = ((size_value(before), size_value(behind)), *none)
+        widths = ((size_value(before), size_value(after)), *no_padding)
         return F.pad(rows, widths)
 
 
@@ -181,7 +183,7 @@ class Stream(NamedTuple):
         return Tile(1) if self.tiled else None
 
 
-def derived(
+def view_of_result(
     node: Node, x: Value, view: View, axis: int, tiled: bool = False
 ) -> View | None:
     """The view of an axis of a result, derived from the view of its input `x`."""
@@ -193,81 +195,86 @@ def derived(
         pairs = zip(node.inputs, axes, strict=True)
         same = any(v is x and a == view.axis for v, a in pairs)
         return view.along(axis) if same else None
-    part = None if tiled else sliced(node, axis)
+    part = None if tiled else slice_of(node, axis)
     if part is None or part.axis != view.axis:
         return None
-    return view.sliced(part, node.outputs[0].type.shape[axis]).along(axis)
+    return view.view_of_slice(part, node.outputs[0].type.shape[axis]).along(axis)
 
 
-def parents(node: Node, view: View, tiled: bool = False) -> "list[View | None] | None":
+def operand_views(
+    node: Node, view: View, tiled: bool = False
+) -> "list[View | None] | None":
     """Return, per input, the view of the positions that a result's positions read.
 
     The view is None for an input that all positions share. The list is None if the
     views are unknown, and for tiles also if the input has other positions.
     """
     if node.primitive is OP.slice_update and not tiled:
-        return _of_written(node, view)
+        return _views_of_write(node, view)
     axes = operand_axes(node, view.axis, tiled)
     if axes is not None:
         return [None if a is None else view.along(a) for a in axes]
     if tiled:
         return None
-    part = sliced(node, view.axis)
+    part = slice_of(node, view.axis)
     if part is None:
         return None
-    before = view.before(part, node.inputs[0].type.shape[part.axis])
+    before = view.view_before_slice(part, node.inputs[0].type.shape[part.axis])
     return None if before is None else [before]
 
 
-def _of_written(node: Node, view: View) -> "list[View | None] | None":
-    write = written(node, view.axis)
+def _views_of_write(node: Node, view: View) -> "list[View | None] | None":
+    write = written_positions(node, view.axis)
     if write is None or node.params["how"] not in ("add", "set"):
         return None
     if write.axis is None:
         return [view, None]
-    return [view, _places(write, view).along(write.axis)]
+    return [view, _written_view(write, view).along(write.axis)]
 
 
-def _places(write: Written, view: View) -> View:
+def _written_view(write: WrittenPositions, view: View) -> View:
     """The view of the positions that an update writes."""
     if write.at is not None:
-        start, said = (s + view.step * write.at for s in (view.start, view.said))
-        return View(0, start, 1, 1, said)
-    return view if write.part is None else view.sliced(write.part, write.size)
+        starts = view.start, view.declared
+        start, declared = (s + view.step * write.at for s in starts)
+        return View(0, start, 1, 1, declared)
+    return view if write.part is None else view.view_of_slice(write.part, write.size)
 
 
-def updated(
+def update_slice(
     node: Node, view: View, rows: Sequence[Value], place: Value, length: Size
 ) -> Value:
     """Compute a slice of the result of a slice_update from slices of its inputs."""
-    write = written(node, view.axis)
+    write = written_positions(node, view.axis)
     assert write is not None
     old, new = rows
     if write.items["kinds"]:
-        update = same_op(node, rows, **write.items)
+        update = reapply(node, rows, **write.items)
     elif node.params["how"] == "add":
         update = F.add(old, new)
     else:
         update = F.broadcast_to(new, old.type.shape)
-    held = _places(write, view).holds(place, length)
-    return update if held is None else F.where(held, update, old)
+    is_written = _written_view(write, view).has_position(place, length)
+    return update if is_written is None else F.where(is_written, update, old)
 
 
-def usable(value: Value, view: View, length: Size) -> bool:
+def can_be_sliced(value: Value, view: View, length: Size) -> bool:
     """Whether a value can have a slice for each position of a view."""
     n = value.type.shape[view.axis]
     if is_one(n):
         return True
     if equal(n, view.size) is False:
         return False
-    return abs(view.step) == 1 or whole_of(value.node, view, length) is not None
+    if abs(view.step) == 1:
+        return True
+    return view_of_sliced_input(value.node, view, length) is not None
 
 
-def whole_of(node: Node, view: View, length: Size) -> View | None:
+def view_of_sliced_input(node: Node, view: View, length: Size) -> View | None:
     """The view of a slice's input, if its positions are the iterations in order."""
-    if node.primitive is not OP.basic_index or sliced(node, view.axis) is None:
+    if node.primitive is not OP.basic_index or slice_of(node, view.axis) is None:
         return None
-    views = parents(node, view)
+    views = operand_views(node, view)
     before = views[0] if views else None
     covers = before is not None and before.covers(length)
     return before if covers else None

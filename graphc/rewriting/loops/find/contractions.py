@@ -8,59 +8,59 @@ from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import equal, is_one
 from graphc.ir.types import product
-from graphc.rewriting.loops.find.access import same_op
-from graphc.rewriting.loops.find.axis_rules import is_large
+from graphc.rewriting.loops.find.access import reapply
+from graphc.rewriting.loops.find.axis_rules import is_large_product
 
 ContractedAxes = Callable[[Node], list[tuple[int, int]]]
 CONTRACTIONS: RuleTable[ContractedAxes] = RuleTable("contracted axes")
 
 
-def contracted(node: Node) -> list[tuple[int, int]]:
+def contracted_axes(node: Node) -> list[tuple[int, int]]:
     """The pairs of axes that a product contracts; none if the node is no product."""
     rule = CONTRACTIONS.find(node.primitive)
     return rule(node) if rule else []
 
 
-def _of_matmul(node: Node) -> list[tuple[int, int]]:
+def _matmul_axes(node: Node) -> list[tuple[int, int]]:
     x, y = node.inputs
     return [(x.type.rank - 1, max(y.type.rank - 2, 0))]
 
 
-def _of_vecdot(node: Node) -> list[tuple[int, int]]:
+def _vecdot_axes(node: Node) -> list[tuple[int, int]]:
     x, y = node.inputs
     return [(x.type.rank - 1, y.type.rank - 1)]
 
 
-def _of_tensordot(node: Node) -> list[tuple[int, int]]:
+def _tensordot_axes(node: Node) -> list[tuple[int, int]]:
     return list(zip(*node.params["axes"], strict=True))
 
 
-CONTRACTIONS.of(OP.matmul)(_of_matmul)
-CONTRACTIONS.of(OP.vecdot)(_of_vecdot)
-CONTRACTIONS.of(OP.tensordot)(_of_tensordot)
+CONTRACTIONS.of(OP.matmul)(_matmul_axes)
+CONTRACTIONS.of(OP.vecdot)(_vecdot_axes)
+CONTRACTIONS.of(OP.tensordot)(_tensordot_axes)
 PRODUCTS = (OP.matmul, OP.tensordot, OP.vecdot)
 
 
-def stays_large(node: Node, i: int) -> bool:
+def is_fast_in_parts(node: Node, i: int) -> bool:
     """Whether a product per position of a contracted axis is as fast as all at once.
 
     This is so where no element is read more than once, as for a matrix and a vector.
     """
     x, y = node.inputs
-    pairs = contracted(node)
+    pairs = contracted_axes(node)
     if _is_batched(node):
         return _reads_once(node)
     if any(v.type.rank == len(pairs) for v in (x, y)):
         return True
     sizes = [x.type.shape[a] for a, _ in pairs]
-    return is_large(product(sizes[:i] + sizes[i + 1 :]))
+    return is_large_product(product(sizes[:i] + sizes[i + 1 :]))
 
 
 def _is_batched(node: Node) -> bool:
     """Whether a product has axes that both factors share without contracting them."""
     matrices = node.primitive is OP.matmul
-    many = max(x.type.rank for x in node.inputs) > 2
-    return node.primitive is OP.vecdot or (matrices and many)
+    is_stack = max(x.type.rank for x in node.inputs) > 2
+    return node.primitive is OP.vecdot or (matrices and is_stack)
 
 
 def _reads_once(node: Node) -> bool:
@@ -78,11 +78,11 @@ def _reads_once(node: Node) -> bool:
 def product_of_parts(node: Node, i: int, parts: Sequence[Value], tiled: bool) -> Value:
     """Multiply one part of each factor, along the i-th pair of contracted axes."""
     if tiled:
-        return same_op(node, parts)
-    pairs = contracted(node)
+        return reapply(node, parts)
+    pairs = contracted_axes(node)
     if _is_batched(node):
         tiles = zip(parts, pairs[i], strict=True)
-        return same_op(node, [F.expand_dims(x, axis) for x, axis in tiles])
+        return reapply(node, [F.expand_dims(x, axis) for x, axis in tiles])
     other_pairs = pairs[:i] + pairs[i + 1 :]
     sides = (tuple(p[k] - (p[k] > pairs[i][k]) for p in other_pairs) for k in (0, 1))
     x, y = parts

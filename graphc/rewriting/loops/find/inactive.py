@@ -29,7 +29,7 @@ SAME = (
 ADDED_UP = (OP.sum_of_squares, OP.count_nonzero, OP.peak, OP.basic_index)
 
 
-def _neutral(node: Node) -> object:
+def _neutral_element(node: Node) -> object:
     """The neutral element of the reduction of a node, or None."""
     if node.primitive in MONOIDS:
         return MONOIDS.rules[node.primitive].neutral(node.inputs[0].dtype)
@@ -42,14 +42,14 @@ class InactiveSteps:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self.masks: set[Value] = set()
-        self._held: set[Value] = set()  # true for each active iteration
+        self._active_masks: set[Value] = set()  # true for each active iteration
         # The element, and the iteration of the value's first slice, as declared.
         self._fills: dict[Value, tuple[Any, Size]] = {}
         if loop.stops:
             zeros = ((v, np.zeros((), v.dtype)[()]) for v in loop.stacked)
             self._fills.update((v, (zero, 0)) for v, zero in zeros)
 
-    def mask(self, node: Node) -> View | None:
+    def record_mask(self, node: Node) -> View | None:
         """Record a mask of the active iterations, and return its view.
 
         `arange(n - 1) < steps - 1` is the mask from the second iteration on. Returns
@@ -60,16 +60,16 @@ class InactiveSteps:
         index, count = node.inputs
         if count.type.rank or index.type.rank != 1:
             return None
-        (size,), less = index.type.shape, self._missing(count)
+        (size,), less = index.type.shape, self._steps_missing(count)
         if less is None or not is_counting(index, 0, size):
             return None
         mask = node.outputs[0]
         self.masks.add(mask)
-        self._held.add(mask)
+        self._active_masks.add(mask)
         self._fills[mask] = np.False_, less
         return View(0, less, 1, size, less)
 
-    def _missing(self, value: Value) -> int | None:
+    def _steps_missing(self, value: Value) -> int | None:
         """Return the k for which a number is the trip count less k, clipped at 0.
 
         None if there is none.
@@ -77,14 +77,14 @@ class InactiveSteps:
         sizes = known_sizes(unconverted(value))
         size: Any = 0 if sizes is None else sizes[()]
         for origin in origins(size):
-            if not self._are_done(origin):
+            if not self._is_trip_count(origin):
                 continue
             done = symbol_dim(origin.symbol)
             tried = range(FARTHEST + 1)
             return next((k for k in tried if size is maximum(0, done - k)), None)
         return None
 
-    def _are_done(self, value: Value) -> bool:
+    def _is_trip_count(self, value: Value) -> bool:
         """Whether a number is the trip count."""
         steps = self._loop.after_carries[0]
         while value is not steps:
@@ -105,19 +105,19 @@ class InactiveSteps:
         """Record which element a node, seen as `view`, holds in inactive slices."""
         if not self._loop.stops:
             return
-        fill = self._fill(node, view.said)
+        fill = self._fill_of_result(node, view.declared)
         if fill is not None:
-            self._fills[node.outputs[0]] = fill, view.said
-        if node.primitive in SAME and node.inputs[0] in self._held:
-            self._held.add(node.outputs[0])
+            self._fills[node.outputs[0]] = fill, view.declared
+        if node.primitive in SAME and node.inputs[0] in self._active_masks:
+            self._active_masks.add(node.outputs[0])
 
-    def _fill(self, node: Node, said: Size) -> np.generic | None:
+    def _fill_of_result(self, node: Node, start: Size) -> np.generic | None:
         op, inputs = node.primitive, node.inputs
-        fills = [self._of(x, said) for x in inputs]
+        fills = [self._fill_of(x, start) for x in inputs]
         if op is OP.where:
-            return fills[2] if self._hides(fills[0]) else None
+            return fills[2] if self._is_zero_fill(fills[0]) else None
         if op is OP.logical_and:
-            return np.False_ if any(map(self._hides, fills)) else None
+            return np.False_ if any(map(self._is_zero_fill, fills)) else None
         if op not in (*SAME, OP.sum) or fills[0] is None:
             return None
         if op is OP.sum and fills[0]:
@@ -125,22 +125,22 @@ class InactiveSteps:
         return fills[0].astype(node.outputs[0].dtype)
 
     @staticmethod
-    def _hides(fill: object) -> bool:
+    def _is_zero_fill(fill: object) -> bool:
         return fill is not None and not fill
 
-    def _of(self, value: Value, said: Size) -> np.generic | None:
-        """Return the element of all inactive slices from `said` on, or None."""
+    def _fill_of(self, value: Value, start: Size) -> np.generic | None:
+        """Return the element of all inactive slices from `start` on, or None."""
         if value in self._fills:
-            fill, start = self._fills[value]
-            return fill if same_size(start, said) else None
+            fill, first = self._fills[value]
+            return fill if same_size(first, start) else None
         literal = literal_of(value)
         return None if literal is None or literal.size != 1 else literal.flat[0]
 
-    def count_nothing(self, node: Node) -> bool:
+    def are_neutral(self, node: Node) -> bool:
         """Whether inactive slices hold the neutral element of a node's reduction."""
         if not self._loop.stops:
             return True
-        value, neutral = node.inputs[0], _neutral(node)
+        value, neutral = node.inputs[0], _neutral_element(node)
         if value not in self._fills or neutral is None:
             return False
         return bool(self._fills[value][0] == neutral)
@@ -151,14 +151,14 @@ class InactiveSteps:
             return True
         return value in self._fills and not self._fills[value][0]
 
-    def passed(self, node: Node, said: Size) -> bool:
-        """Whether a node gives its second input for active iterations from `said` on.
+    def passes_second(self, node: Node, start: Size) -> bool:
+        """Whether a node gives its second input for active iterations from `start` on.
 
         The elements in inactive iterations are left to `visit`.
         """
-        if node.primitive is not OP.where or node.inputs[0] not in self._held:
+        if node.primitive is not OP.where or node.inputs[0] not in self._active_masks:
             return False
-        if not same_size(self._fills[node.inputs[0]][1], said):
+        if not same_size(self._fills[node.inputs[0]][1], start):
             return False
         value, out = node.inputs[1].type, node.outputs[0].type
         if value.rank != out.rank:

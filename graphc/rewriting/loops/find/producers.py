@@ -13,18 +13,18 @@ from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import is_one
-from graphc.rewriting.loops.find.access import Tile, resized
+from graphc.rewriting.loops.find.access import Tile, part_shape
 from graphc.rewriting.loops.find.affine_reads import (
     ALL,
     Stream,
     View,
-    parents,
-    updated,
-    usable,
-    whole_of,
+    can_be_sliced,
+    operand_views,
+    update_slice,
+    view_of_sliced_input,
 )
-from graphc.rewriting.loops.find.axis_rules import is_placed_tile, part
-from graphc.rewriting.match.sizes import guarded
+from graphc.rewriting.loops.find.axis_rules import build_part, is_placed_tile
+from graphc.rewriting.match.sizes import with_guards
 
 PartPlace = tuple[Value, View]  # a value, and the view of its parts
 OwnPlace = Callable[[PartPlace], tuple[PartPlace, int] | None]
@@ -54,14 +54,14 @@ class UsersOf:
         users = self._users.get(value, [])
         return value not in self._outputs and all(n in nodes for n in users)
 
-    def is_better_among(self, value: Value, nodes: Container[Node]) -> bool:
+    def is_cheap_to_clone(self, value: Value, nodes: Container[Node]) -> bool:
         """Whether cloning a value into the loop is cheaper than materialising it."""
         node = value.node
         if node.primitive in LIGHT:
             return True
         return node.primitive.elementwise and self.are_among(value, nodes)
 
-    def is_little_written(self, value: Value, nodes: Container[Node]) -> bool:
+    def is_sparse_fill(self, value: Value, nodes: Container[Node]) -> bool:
         """Whether a value is a fill with elements written into it, for `nodes` only."""
         node = value.node
         if node.primitive not in (OP.scatter, OP.slice_update):
@@ -70,7 +70,7 @@ class UsersOf:
         return fill and self.are_among(value, nodes)
 
 
-def _after_users(
+def _visit_after_users(
     places: Iterable[PartPlace], needed: Callable[[PartPlace], list[PartPlace | None]]
 ) -> None:
     """Visit `places` and all places they need, each after the places that need it."""
@@ -84,7 +84,7 @@ def _after_users(
                 heapq.heappush(heap, (-place[0].node.serial, len(visited), place))
 
 
-def _itself(value: Value) -> Value:
+def _same_value(value: Value) -> Value:
     return value
 
 
@@ -111,12 +111,12 @@ class Producers:
         self._has = has
         self.recomputed: list[PartPlace] = []  # computed, each after its operands
         self._parents: dict[PartPlace, list[PartPlace | None]] = {}
-        self.had: dict[PartPlace, Value] = {}  # places of values in `has`
+        self.available_parts: dict[PartPlace, Value] = {}  # places of values in `has`
         self.inputs: dict[PartPlace, Value] = {}  # what the loop reads for a place
         self._fixed: dict[PartPlace, Value] = {}  # the same for all parts
         self._own_place = own_place
         self._earlier: dict[PartPlace, tuple[PartPlace, int]] = {}
-        self.possible: bool = True
+        self.is_possible: bool = True
 
     @property
     def sequences(self) -> list[Value]:
@@ -128,13 +128,13 @@ class Producers:
         """The nodes that are cloned into the body."""
         return list(dict.fromkeys(v.node for v, _ in self.recomputed))
 
-    def guarded(self, value: Value) -> Value:
+    def with_guards(self, value: Value) -> Value:
         """Return a value with the size checks of the cloned nodes."""
         for node in self.nodes:
-            value = guarded(value, node)
+            value = with_guards(value, node)
         return value
 
-    def outside(self) -> list[Value]:
+    def outside_values(self) -> list[Value]:
         """The values from outside the loop that the parts are computed from."""
         values = [v for v, _ in [*self.inputs, *self._fixed]]
         for place in self.recomputed:
@@ -150,37 +150,39 @@ class Producers:
         return any(node.primitive is OP.slice_update for node in self.nodes)
 
     @property
-    def _kept(self) -> dict[PartPlace, int]:
+    def _slices_to_carry(self) -> dict[PartPlace, int]:
         """How many slices to carry for each place that later iterations read."""
         counts: dict[PartPlace, int] = {}
-        for place, behind in self._earlier.values():
-            counts[place] = max(behind, counts.get(place, 0))
+        for place, lag in self._earlier.values():
+            counts[place] = max(lag, counts.get(place, 0))
         return counts
 
-    def first_kept(self) -> list[Value]:
+    def initial_slices(self) -> list[Value]:
         """The init of the carried slices: zeros before the first iteration."""
         zeros = []
-        for (value, view), count in self._kept.items():
-            shape = resized(value.type.shape, view.axis, None)
+        for (value, view), count in self._slices_to_carry.items():
+            shape = part_shape(value.type.shape, view.axis, None)
             zeros += [F.zeros(shape, value.dtype)] * count
         return zeros
 
-    def next_kept(
+    def next_slices(
         self, remembered: Sequence[Value], rows: Mapping[PartPlace, Value]
     ) -> list[Value]:
         """The slices carried after an iteration, the latest of each place first."""
         earlier, carried = iter(remembered), list[Value]()
-        for place, count in self._kept.items():
+        for place, count in self._slices_to_carry.items():
             carried += [rows[place], *[next(earlier) for _ in range(count)][:-1]]
         return carried
 
     def collect(self, places: Iterable[PartPlace], ends: Iterable[Node]) -> None:
         """Collect the producers of the parts at `places`, used by the nodes `ends`."""
         inside = set(ends)
-        _after_users(places, lambda place: self._needed(place, inside))
+        _visit_after_users(places, lambda place: self._places_needed(place, inside))
         self.recomputed.reverse()
 
-    def _needed(self, place: PartPlace, inside: set[Node]) -> list[PartPlace | None]:
+    def _places_needed(
+        self, place: PartPlace, inside: set[Node]
+    ) -> list[PartPlace | None]:
         """The places that the part at a place is computed from."""
         value, view = place
         own_place = self._own_place(place)
@@ -188,7 +190,7 @@ class Producers:
             self._earlier[place] = own_place
             return [own_place[0]]
         if value in self._has:
-            self.had[place] = value
+            self.available_parts[place] = value
             return []
         if view is ALL:
             self._fixed[place] = value
@@ -197,63 +199,65 @@ class Producers:
             tiled = self._stream.tiled
             self._fixed[place] = value if tiled else F.squeeze(value, view.axis)
             return []
-        views = self._views(value, view, inside)
+        views = self._operand_views(value, view, inside)
         if views is None:
-            self._give(place)
+            self._add_input(place)
             return []
         pairs = zip(value.node.inputs, views, strict=True)
-        needed = [None if v is None else (x, v) for x, v in pairs]
+        places = [None if v is None else (x, v) for x, v in pairs]
         inside.add(value.node)
         self.recomputed.append(place)
-        self._parents[place] = needed
-        return needed
+        self._parents[place] = places
+        return places
 
-    def _give(self, place: PartPlace) -> None:
+    def _add_input(self, place: PartPlace) -> None:
         (value, view), length = place, self._stream.length
         if self._stream.tiled:
             self.inputs[place] = value
             return
-        self.possible = self.possible and usable(value, view, length)
-        if self.possible:
-            self.inputs[place] = view.aligned(value, length)
+        self.is_possible = self.is_possible and can_be_sliced(value, view, length)
+        if self.is_possible:
+            self.inputs[place] = view.align_rows(value, length)
 
-    def _views(
+    def _operand_views(
         self, value: Value, view: View, inside: set[Node]
     ) -> list[View | None] | None:
         """The views of a value's operands; None if its node is not to be cloned."""
         node, tiled = value.node, self._stream.tiled
-        cloned = self._cloned(value) or self._uses.is_better_among(value, inside)
-        if cloned or (tiled and self._uses.is_little_written(value, inside)):
-            return parents(node, view, tiled)
-        before = None if tiled else whole_of(node, view, self._stream.length)
+        cloned = self._cloned(value) or self._uses.is_cheap_to_clone(value, inside)
+        if cloned or (tiled and self._uses.is_sparse_fill(value, inside)):
+            return operand_views(node, view, tiled)
+        if tiled:
+            return None
+        before = view_of_sliced_input(node, view, self._stream.length)
         return None if before is None else [before]
 
-    def _of_kept(self, remembered: Sequence[Value]) -> dict[PartPlace, Value]:
+    def _earlier_slices(self, remembered: Sequence[Value]) -> dict[PartPlace, Value]:
         """Look up the slices of earlier iterations in the carries."""
         starts, start = dict[PartPlace, int](), 0
-        for place, count in self._kept.items():
+        for place, count in self._slices_to_carry.items():
             starts[place] = start
             start += count
         pairs = self._earlier.items()
         return {place: remembered[starts[at] + b - 1] for place, (at, b) in pairs}
 
-    def slices(
+    def compute_slices(
         self,
         row_of: Mapping[Value, Value],
         number: Value,
         remembered: Sequence[Value] = (),
     ) -> dict[PartPlace, Value]:
         """Compute the slices at an iteration, from slices of `has` and `sequences`."""
-        known = {**self.had, **self.inputs}
+        known = {**self.available_parts, **self.inputs}
         read = {place: row_of[value] for place, value in known.items()}
-        return self.computed({**self._of_kept(remembered), **read}, number)
+        return self.compute_parts({**self._earlier_slices(remembered), **read}, number)
 
-    def computed(
+    def compute_parts(
         self,
         parts: Mapping[PartPlace, Value],
         number: Value | None = None,
         tile: Tile | None = None,
-        known: Resolve = _itself,
+        known: Resolve = _same_value,
     ) -> dict[PartPlace, Value]:
         """Compute all parts, slices or tiles, from those that the body has and reads.
 
@@ -268,13 +272,13 @@ class Producers:
             with standing_at(node.place.plain):
                 if number is not None and node.primitive is OP.slice_update:
                     length = self._stream.length
-                    part_at[place] = updated(node, view, inputs, number, length)
+                    part_at[place] = update_slice(node, view, inputs, number, length)
                 else:
-                    part_at[place] = part(node, view.axis, inputs, tile)
+                    part_at[place] = build_part(node, view.axis, inputs, tile)
         return part_at
 
 
 def _is_moved(node: Node, view: View) -> bool:
     """Whether a slice of a result is a slice of the input, or a part of one."""
-    sliced = node.primitive is OP.basic_index and parents(node, view) is not None
+    sliced = node.primitive is OP.basic_index and operand_views(node, view) is not None
     return sliced or node.primitive in LIGHT

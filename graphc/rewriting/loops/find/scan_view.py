@@ -44,14 +44,14 @@ class Loop:
         split = self.carries + params["sequences"]
         self.stops: bool = params["stops"]
         end = len(node.inputs) - params["counted"] - self.stops
-        self.first: tuple[Value, ...] = node.inputs[: self.carries]
+        self.inits: tuple[Value, ...] = node.inputs[: self.carries]
         self.sequences: tuple[Value, ...] = node.inputs[self.carries : split]
         self.captures: tuple[Value, ...] = node.inputs[split:end]
-        self.taken: tuple[Value, ...] = node.inputs[:end]  # the body's inputs
+        self.body_inputs: tuple[Value, ...] = node.inputs[:end]  # the body's inputs
         self.limit: Value | None = node.inputs[end] if params["counted"] else None
         self.going: Value | None = node.inputs[-1] if self.stops else None
         self.rows: tuple[Value, ...] = self.body.inputs[self.carries : split]
-        self.ends: tuple[Value, ...] = node.outputs[: self.carries]
+        self.final_carries: tuple[Value, ...] = node.outputs[: self.carries]
         self.after_carries: tuple[Value, ...] = node.outputs[self.carries :]
         # With early exit, the trip count comes first.
         self.stacked: tuple[Value, ...] = self.after_carries[self.stops :]
@@ -69,7 +69,7 @@ class Loop:
         )
         return results[: self.carries], results[self.carries :]
 
-    def again(
+    def rebuild(
         self, step: StepFunction, first: Sequence[Value], rows: Sequence[Value]
     ) -> StepResult:
         """Rebuild the scan with another step; return final carries and other outputs.
@@ -103,7 +103,7 @@ class Loop:
         return F.subtract(place, 1) if self.reverse else F.add(place, 1)
 
 
-def with_made(
+def with_replacements(
     graph: Graph,
     nodes: Iterable[Node],
     replacements: Mapping[Value, Value],
@@ -115,7 +115,7 @@ def with_made(
     each is built in its turn, from the replacements before it.
     """
     new, pairs = dict(replacements), []
-    for node in nodes if late else _needed(graph.outputs, replacements):
+    for node in nodes if late else _needed_nodes(graph.outputs, replacements):
         for old in node.outputs:
             if old in late:
                 with standing_at(node.place.plain):
@@ -151,7 +151,9 @@ def with_params(
     return replace(graph, outputs=outputs), pairs
 
 
-def _needed(outputs: Iterable[Value], replaced: Mapping[Value, Value]) -> list[Node]:
+def _needed_nodes(
+    outputs: Iterable[Value], replaced: Mapping[Value, Value]
+) -> list[Node]:
     """The nodes that outputs still depend on, in topological order."""
 
     def edges(node: Node) -> list[Value]:
@@ -160,15 +162,15 @@ def _needed(outputs: Iterable[Value], replaced: Mapping[Value, Value]) -> list[N
     return ancestors([v for v in outputs if v not in replaced], edges)
 
 
-Changed = tuple[Graph, list[tuple[Value, Value]]]  # old, new
+ChangedGraph = tuple[Graph, list[tuple[Value, Value]]]  # old, new
 
 
 def at_each_loop(
     graph: Graph,
     known: Callable[[list[Node], Graph], Facts],
-    change: Callable[[Graph, list[Node], Loop, Facts], Changed | None],
+    change: Callable[[Graph, list[Node], Loop, Facts], ChangedGraph | None],
     which: Callable[[Node], bool] = has_rows,
-) -> Changed | None:
+) -> ChangedGraph | None:
     """Apply `change` at each loop of a graph, also at loops that a change makes.
 
     `change` is given the graph, its nodes, a loop, and the facts that `known` finds in

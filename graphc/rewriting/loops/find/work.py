@@ -18,13 +18,13 @@ TYPICAL = 64  # the size taken for one that is not known
 
 def work_of(node: Node) -> float:
     """Estimate the number of operations that a node takes."""
-    sizes = [typical(v.type.size) for v in (*node.inputs, *node.outputs)]
+    sizes = [typical_size(v.type.size) for v in (*node.inputs, *node.outputs)]
     if node.primitive in HEAVY:
         return float(np.sqrt(np.prod(np.array(sizes, float))))
     return float(max(sizes))
 
 
-def typical(size: Size) -> int:
+def typical_size(size: Size) -> int:
     """Return a size as an integer, taking `TYPICAL` for each symbol in it."""
     if not isinstance(size, Dim):
         return size

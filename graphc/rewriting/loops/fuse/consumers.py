@@ -6,20 +6,20 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import equal, less_equal
-from graphc.rewriting.loops.find.access import picked
-from graphc.rewriting.loops.find.affine_reads import Stream, View, usable
+from graphc.rewriting.loops.find.access import picked_position
+from graphc.rewriting.loops.find.affine_reads import Stream, View, can_be_sliced
 from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.find.inactive import InactiveSteps
 from graphc.rewriting.loops.find.producers import PartPlace, UsersOf
 from graphc.rewriting.loops.find.scan_view import Loop
-from graphc.rewriting.loops.fuse.picks import picking
+from graphc.rewriting.loops.fuse.picks import fold_of_pick
 from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
 from graphc.rewriting.loops.fuse.streamed import Streamed
 
 SHRINKING = {*REDUCTIONS, OP.argmax, OP.argmin}
 
 
-def flag_of(node: Node) -> Value:
+def condition_of_check(node: Node) -> Value:
     """Return the condition of a check, as it was before it was reduced with `all`."""
     flag = node.inputs[1]
     while flag.node.primitive is OP.all and not flag.node.params["axes"]:
@@ -35,9 +35,10 @@ class Consumers(Streamed):
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
         # Values that need only the final carries, and no slices.
-        self._ended: set[Value] = {*loop.ends, *loop.after_carries[: loop.stops]}
+        trip_count = loop.after_carries[: loop.stops]
+        self._final_values: set[Value] = {*loop.final_carries, *trip_count}
         self.views |= dict.fromkeys(loop.stacked, self.stream.whole)
-        self.undone: InactiveSteps = InactiveSteps(loop)
+        self.inactive: InactiveSteps = InactiveSteps(loop)
         for node in nodes:
             if node.serial > loop.node.serial:
                 self._visit(node)
@@ -46,51 +47,51 @@ class Consumers(Streamed):
         if not any(v.node in self._dependent for v in operands(node)):
             return
         self._dependent.add(node)
-        behind = (v for v in operands(node) if v.node in self._dependent)
-        if all(v in self._ended for v in behind):
-            self._ended.update(node.outputs)
+        dependencies = (v for v in operands(node) if v.node in self._dependent)
+        if all(v in self._final_values for v in dependencies):
+            self._final_values.update(node.outputs)
         if any(v.node in self._dependent for v in node.demands):
             return
-        mask = self.undone.mask(node)
+        mask = self.inactive.record_mask(node)
         if mask is not None:
             self.views[node.outputs[0]] = mask
             return
-        counts = self.undone.count_nothing(node)
-        reduction = self._reduction(node) if counts else None
+        counts = self.inactive.are_neutral(node)
+        reduction = self._reduction_of(node) if counts else None
         if reduction is not None:
             self.reductions[node] = reduction
             return
-        seen = self._view(node)
-        if seen is not None:
-            self.views[node.outputs[0]] = seen
-            self.undone.visit(node, seen)
+        view = self._view_of(node)
+        if view is not None:
+            self.views[node.outputs[0]] = view
+            self.inactive.visit(node, view)
             return
         for rescaled in self._rescaled:
             rescaled.visit(node)
             if len(node.inputs) < 2:
                 continue
             view = rescaled.view(node.inputs[1])
-            if view is not None and self.undone.passed(node, view.said):
-                rescaled.hide(node, node.inputs[1])
-                self.undone.visit(node, view)
+            if view is not None and self.inactive.passes_second(node, view.declared):
+                rescaled.pass_on(node, node.inputs[1])
+                self.inactive.visit(node, view)
 
-    def _picking(self, node: Node, view: View) -> StreamReduction | None:
+    def _fold_of_pick(self, node: Node, view: View) -> StreamReduction | None:
         """Return the fold of a node that picks one slice, if few slices are picked.
 
         A slice that surely comes last needs no comparison of positions.
         """
-        at = picked(node, view.axis)
-        if at is None:
+        position = picked_position(node, view.axis)
+        if position is None:
             return None
         last = 0 if self._loop.reverse else self._loop.length - 1
-        surely = equal(view.start + view.step * at, last) is True
+        surely = equal(view.start + view.step * position, last) is True
         latest = surely and not self._loop.stops
         if latest:
-            return picking(node, view, self.stream, last=True)
-        return super()._picking(node, view)
+            return fold_of_pick(node, view, self.stream, last=True)
+        return super()._fold_of_pick(node, view)
 
-    def _fits(self, node: Node, views: Sequence[View | None]) -> bool:
-        return super()._fits(node, views) or self._is_checked(node, views)
+    def _have_parts(self, node: Node, views: Sequence[View | None]) -> bool:
+        return super()._have_parts(node, views) or self._is_checked(node, views)
 
     def is_part(self, value: Value, view: View | None) -> bool:
         """Whether a value has slices with this view, or one for all iterations.
@@ -99,7 +100,7 @@ class Consumers(Streamed):
         """
         if value.node in self._dependent:
             return view is not None and self.own_place((value, view)) is not None
-        return view is None or usable(value, view, self._loop.length)
+        return view is None or can_be_sliced(value, view, self._loop.length)
 
     def own_place(self, place: PartPlace) -> tuple[PartPlace, int] | None:
         """Return where slices of a value are computed, and how many steps earlier."""
@@ -107,17 +108,17 @@ class Consumers(Streamed):
         known = self.views.get(value)
         if known is None:
             return None
-        behind = view.behind(known, self._loop.reverse)
-        return None if behind is None else ((value, known), behind)
+        lag = view.lag_behind(known, self._loop.reverse)
+        return None if lag is None else ((value, known), lag)
 
     def _is_checked(self, node: Node, views: Sequence[View | None]) -> bool:
         """Whether a node is a check whose condition is available after the scan."""
         if node.primitive is not OP.assert_:
             return False
-        held = flag_of(node) in self._ended
-        return held and self.is_part(node.inputs[0], views[0])
+        is_available = condition_of_check(node) in self._final_values
+        return is_available and self.is_part(node.inputs[0], views[0])
 
-    def leaves(self, values: Iterable[Value]) -> set[Value]:
+    def ys_of(self, values: Iterable[Value]) -> set[Value]:
         """Return the ys that values are computed from, slice by slice."""
         stack, seen = list(values), set(values)
         while stack:
@@ -138,13 +139,13 @@ class Consumers(Streamed):
         rows = {v.node for v in self.views if v.node is not self._loop.node}
         return rows.union(self.reductions, self._rescaled_nodes())
 
-    def shown(self) -> list[Value]:
+    def live_out_values(self) -> list[Value]:
         """Return the live-out values: the sliced values that nodes outside need."""
         inside = self.nodes
-        shown = [v for v in self.views if not self.uses.are_among(v, inside)]
+        values = [v for v in self.views if not self.uses.are_among(v, inside)]
         for rescaled in self._rescaled:
-            shown += rescaled.shown(inside)
-        return list(dict.fromkeys(shown))
+            values += rescaled.live_out_slices(inside)
+        return list(dict.fromkeys(values))
 
     def is_small(self, value: Value) -> bool:
         """Whether a value is smaller than the ys that it is reduced from."""
@@ -152,7 +153,7 @@ class Consumers(Streamed):
         view = self.views[value]
         if node is self._loop.node or not view.is_part(self._loop.length):
             return False
-        if not self.undone.are_zero(value):
+        if not self.inactive.are_zero(value):
             return False
         sliced_inputs = [x for x in node.inputs if x in self.views]
         if node.primitive in SHRINKING:

@@ -18,9 +18,9 @@ from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import DType, dtype_of, is_float, is_inexact
 from graphc.ops.common.monoids import MONOIDS, Element, Monoid, least, most
-from graphc.rewriting.loops.find.access import resized, same_op
+from graphc.rewriting.loops.find.access import part_shape, reapply
 from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
-from graphc.rewriting.loops.find.contractions import contracted, product_of_parts
+from graphc.rewriting.loops.find.contractions import contracted_axes, product_of_parts
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
 from graphc.rewriting.loops.fuse.stream_reductions import (
     Carry,
@@ -31,31 +31,33 @@ from graphc.rewriting.loops.fuse.stream_reductions import (
 Fold = Callable[[Node, PartPlace, Stream], StreamReduction | None]
 FOLDS: RuleTable[Fold] = RuleTable("folds that are not monoids")
 LATEST = np.iinfo("int32").max
-_STARTED = {  # of tiles that may be empty
+_WITH_START = {  # of tiles that may be empty
     **dict.fromkeys((OP.max, OP.max_from), OP.max_from),
     **dict.fromkeys((OP.min, OP.min_from), OP.min_from),
 }
 
 
-def fold(node: Node, view: View, stream: Stream) -> StreamReduction | None:
+def fold_of(node: Node, view: View, stream: Stream) -> StreamReduction | None:
     """Return the fold of a node that reduces the streamed axis of its first operand.
 
     None if the node is no such reduction.
     """
-    if not reduces(node, 0, (view.axis,)) or contracted(node):
+    if not reduces_axis(node, 0, (view.axis,)) or contracted_axes(node):
         return None
     rule, place = FOLDS.find(node.primitive), (node.inputs[0], view)
     with standing_at(node.place.plain):
         if rule is not None:
             reduction = rule(node, place, stream)
         else:
-            reduction = _joined(node, place, stream)
-        return None if reduction is None else reduction.seen(view, stream.length)
+            reduction = _monoid_fold(node, place, stream)
+        if reduction is None:
+            return None
+        return reduction.by_iterations(view, stream.length)
 
 
-def reduces(node: Node, i: int, axes: Container[int]) -> bool:
+def reduces_axis(node: Node, i: int, axes: Container[int]) -> bool:
     """Whether a node reduces one of these axes of its i-th operand."""
-    pairs = contracted(node)
+    pairs = contracted_axes(node)
     if pairs:
         return any(pair[i] in axes for pair in pairs)
     if i or not (node.primitive in FOLDS or node.primitive in MONOIDS):
@@ -66,7 +68,7 @@ def reduces(node: Node, i: int, axes: Container[int]) -> bool:
     return "axes" not in params or any(a in axes for a in params["axes"])
 
 
-def product_of_streams(
+def fold_of_product(
     node: Node, i: int, views: tuple[View, View], stream: Stream
 ) -> StreamReduction:
     """Return the reduction of a product that sums along its i-th pair of axes."""
@@ -80,74 +82,78 @@ def product_of_streams(
     def start(known: Resolve) -> Carry:
         return [F.zeros(type.shape, type.dtype)]
 
-    reduction = StreamReduction([x, y], start, step, _first)
-    return reduction.seen(views[0], stream.length)
+    reduction = StreamReduction([x, y], start, step, _first_carry)
+    return reduction.by_iterations(views[0], stream.length)
 
 
-def _first(carry: Carry, known: Resolve) -> Value:
+def _first_carry(carry: Carry, known: Resolve) -> Value:
     return carry[0]
 
 
-def _filled(
+def _fill_reduced(
     node: Node, place: PartPlace, stream: Stream, number: ArrayLike, dtype: DType
 ) -> Value:
     """Fill the shape of the reduced parts with a number."""
     shape = node.outputs[0].type.shape
     if node.params["keepdims"]:
-        shape = resized(shape, place[1].axis, stream.one)
+        shape = part_shape(shape, place[1].axis, stream.one)
     fill = number
     if not isinstance(number, Value):
         fill = as_value(np.asarray(number).astype(dtype))
     return F.full(shape, fill)
 
 
-def _whole(node: Node, place: PartPlace, stream: Stream, reduced: Value) -> Value:
+def _with_kept_axis(
+    node: Node, place: PartPlace, stream: Stream, reduced: Value
+) -> Value:
     """Return the result, with the reduced axis inserted where the node keeps it."""
     if stream.tiled or not node.params["keepdims"]:
         return reduced
     return F.expand_dims(reduced, place[1].axis)
 
 
-def _wide(dtype: DType) -> DType:
+def _accumulator_dtype(dtype: DType) -> DType:
     """Return the dtype that accumulates sums of parts: half precision is too coarse."""
     return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
 
 
-def _joined(node: Node, place: PartPlace, stream: Stream) -> StreamReduction | None:
+def _monoid_fold(
+    node: Node, place: PartPlace, stream: Stream
+) -> StreamReduction | None:
     """Join each part with the carry; `max_from` starts from a number of its own."""
     monoid, dtype = MONOIDS.rules[node.primitive], node.outputs[0].dtype
     if monoid.ordered and dtype.kind == "c":
         return None
-    held = _wide(dtype) if monoid.widened else dtype
-    neutral = as_value(np.asarray(monoid.neutral(dtype)).astype(held))
-    begun = node.inputs[1:]
+    accumulator = _accumulator_dtype(dtype) if monoid.widened else dtype
+    neutral = as_value(np.asarray(monoid.neutral(dtype)).astype(accumulator))
+    starts = node.inputs[1:]
     join = getattr(F, monoid.join)
 
     def start(known: Resolve) -> Carry:
-        number = known(begun[0]) if begun else neutral
-        return [_filled(node, place, stream, number, held)]
+        number = known(starts[0]) if starts else neutral
+        return [_fill_reduced(node, place, stream, number, accumulator)]
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
-        slice_ = cast(parts[place], held) if monoid.widened else parts[place]
+        slice_ = cast(parts[place], accumulator) if monoid.widened else parts[place]
         if stream.tiled:
-            return [join(carry[0], _of_tile(node, slice_, neutral))]
-        return [join(carry[0], _of_slice(node, place[1].axis, slice_, monoid))]
+            return [join(carry[0], _reduce_tile(node, slice_, neutral))]
+        return [join(carry[0], _reduce_slice(node, place[1].axis, slice_, monoid))]
 
     def end(carry: Carry, known: Resolve) -> Value:
-        return _whole(node, place, stream, cast(carry[0], dtype))
+        return _with_kept_axis(node, place, stream, cast(carry[0], dtype))
 
-    return StreamReduction([place, *((x, ALL) for x in begun)], start, step, end)
+    return StreamReduction([place, *((x, ALL) for x in starts)], start, step, end)
 
 
-def _of_tile(node: Node, tile: Value, neutral: Value) -> Value:
+def _reduce_tile(node: Node, tile: Value, neutral: Value) -> Value:
     """Reduce a tile, which may be empty."""
-    started = _STARTED.get(node.primitive)
+    with_start = _WITH_START.get(node.primitive)
     params = {k: node.params[k] for k in ("axes", "keepdims")}
-    more = (neutral,) if started else ()
-    return (started or node.primitive)(tile, *more, **params)
+    more = (neutral,) if with_start else ()
+    return (with_start or node.primitive)(tile, *more, **params)
 
 
-def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
+def _reduce_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
     """Reduce a slice along its own axes."""
     axes = tuple(a - (a > axis) for a in node.params["axes"] if a != axis)
     if not axes:
@@ -156,10 +162,10 @@ def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
     return node.primitive(row, *node.inputs[1:], **params)
 
 
-def _of_all(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
+def _total_fold(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
     """Fold a sum over all elements of a function of each element."""
     dtype = node.outputs[0].dtype
-    wide = _wide(dtype)
+    wide = _accumulator_dtype(dtype)
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
         slice_ = parts[place]
@@ -172,21 +178,21 @@ def _of_all(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
     return StreamReduction([place], lambda _: [F.zeros((), wide)], step, end)
 
 
-def _peak(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
+def _peak_fold(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
     """Fold the largest of numbers that are not negative, starting from 0."""
     type = node.outputs[0].type
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
         part = parts[place]
-        return [F.maximum(carry[0], same_op(node, [part]) if stream.tiled else part)]
+        return [F.maximum(carry[0], reapply(node, [part]) if stream.tiled else part)]
 
     def start(known: Resolve) -> Carry:
         return [F.zeros(type.shape, type.dtype)]
 
-    return StreamReduction([place], start, step, _first)
+    return StreamReduction([place], start, step, _first_carry)
 
 
-def _position(
+def _position_fold(
     extreme: Primitive, greater: str, neutral: Callable[[DType], Element]
 ) -> Fold:
     """Make the fold that finds the first largest or smallest element, or NaN."""
@@ -204,44 +210,47 @@ def _position(
             if not stream.tiled:
                 return part, first
             top = extreme(part, number, **along)
-            return top, F.add(first, _first_of(part, axis, top, along))
+            return top, F.add(first, _first_position(part, axis, top, along))
 
         def step(carry: Carry, parts: PartsRead, first: Value) -> Carry:
             (best, at), (top, position) = carry, of_part(parts[place], first)
-            won = better(top, best)
+            is_better = better(top, best)
             if is_inexact(dtype):
-                sooner = F.isnan(top)
+                is_nan = F.isnan(top)
                 if not stream.backwards:
-                    sooner = F.logical_and(sooner, F.logical_not(F.isnan(best)))
-                won = F.logical_or(won, sooner)
-            return [F.where(won, top, best), F.where(won, cast(position, at.dtype), at)]
+                    is_nan = F.logical_and(is_nan, F.logical_not(F.isnan(best)))
+                is_better = F.logical_or(is_better, is_nan)
+            best = F.where(is_better, top, best)
+            return [best, F.where(is_better, cast(position, at.dtype), at)]
 
         def start(known: Resolve) -> Carry:
-            best = _filled(node, place, stream, number, dtype)
-            return [best, _filled(node, place, stream, 0, node.outputs[0].dtype)]
+            best = _fill_reduced(node, place, stream, number, dtype)
+            return [best, _fill_reduced(node, place, stream, 0, node.outputs[0].dtype)]
 
         def end(carry: Carry, known: Resolve) -> Value:
-            return _whole(node, place, stream, carry[1])
+            return _with_kept_axis(node, place, stream, carry[1])
 
         return StreamReduction([place], start, step, end, placed=True)
 
     return rule
 
 
-def _first_of(tile: Value, axis: int, top: Value, along: Mapping[str, object]) -> Value:
+def _first_position(
+    tile: Value, axis: int, top: Value, along: Mapping[str, object]
+) -> Value:
     """Return the first position in a tile of its extreme, or of a NaN."""
     whole = top if along["keepdims"] else F.expand_dims(top, axis)
-    held = F.equal(tile, whole)
+    is_extreme = F.equal(tile, whole)
     if is_inexact(tile.dtype):
-        held = F.logical_or(held, F.isnan(tile))
+        is_extreme = F.logical_or(is_extreme, F.isnan(tile))
     others = tuple(a for a in range(tile.type.rank) if a != axis)
     places = F.expand_dims(F.arange(tile.shape[axis], dtype="int32"), others)
-    late = as_value(np.asarray(LATEST, "int32"))
-    return OP.min_from(F.where(held, places, late), late, **along)
+    latest = as_value(np.asarray(LATEST, "int32"))
+    return OP.min_from(F.where(is_extreme, places, latest), latest, **along)
 
 
-FOLDS.of(OP.sum_of_squares, OP.count_nonzero)(_of_all)
-FOLDS.of(OP.peak)(_peak)
-FOLDS.of(OP.argmax)(_position(OP.max_from, "greater", least))
-FOLDS.of(OP.argmin)(_position(OP.min_from, "less", most))
+FOLDS.of(OP.sum_of_squares, OP.count_nonzero)(_total_fold)
+FOLDS.of(OP.peak)(_peak_fold)
+FOLDS.of(OP.argmax)(_position_fold(OP.max_from, "greater", least))
+FOLDS.of(OP.argmin)(_position_fold(OP.min_from, "less", most))
 POSITIONS = (OP.argmax, OP.argmin)

@@ -22,12 +22,12 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import same_shape
-from graphc.rewriting.loops.find.access import resized
-from graphc.rewriting.loops.find.affine_reads import Stream, parents
+from graphc.rewriting.loops.find.access import part_shape
+from graphc.rewriting.loops.find.affine_reads import Stream, operand_views
 from graphc.rewriting.loops.find.contractions import (
-    contracted,
+    contracted_axes,
+    is_fast_in_parts,
     product_of_parts,
-    stays_large,
 )
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
 from graphc.rewriting.loops.fuse.rescaled import (
@@ -35,12 +35,12 @@ from graphc.rewriting.loops.fuse.rescaled import (
     Scaled,
     Stepwise,
     Sums,
-    difference,
-    row_of,
-    summed,
-    walked,
+    apply_factors,
+    complete_sum,
+    match_difference,
+    shared_factors,
+    shared_slice,
     whole_or_zero,
-    with_fixed,
 )
 from graphc.rewriting.loops.fuse.stream_reductions import (
     Carry,
@@ -75,33 +75,33 @@ class Shifts(Sums[Shifted]):
     def __contains__(self, value: Value) -> bool:
         return value in self._differences or super().__contains__(value)
 
-    def _pairs(self) -> Iterable[tuple[Value, Shifted]]:
-        return [*self._differences.items(), *self._found.items()]
+    def _all_forms(self) -> Iterable[tuple[Value, Shifted]]:
+        return [*self._differences.items(), *self._forms.items()]
 
     def visit(self, node: Node) -> None:
         """Record a node that is not computed slice by slice."""
         op, out = node.primitive, node.outputs[0]
         if op is OP.subtract:
-            shifted = self._difference(node)
+            shifted = self._match_difference(node)
             if shifted is not None:
                 self._differences[out] = shifted
         elif op is OP.exp and node.inputs[0] in self._differences:
-            self._found[out] = self._differences[node.inputs[0]]
+            self._forms[out] = self._differences[node.inputs[0]]
         else:
-            onward = self._onward(node) or self._masked(node)
+            onward = self._form_of_result(node) or self._match_masked(node)
             if onward is not None:
-                self._found[out] = onward
+                self._forms[out] = onward
 
-    def _difference(self, node: Node) -> Shifted | None:
+    def _match_difference(self, node: Node) -> Shifted | None:
         """Recognise a sliced value less one that depends on all slices."""
-        minuend = difference(self._known, node, 0)
+        minuend = match_difference(self._known, node, 0)
         if minuend is None:
             return None
         return Shifted(x=minuend[0], view=minuend[1], subtracted=node)
 
-    def _masked(self, node: Node) -> Shifted | None:
+    def _match_masked(self, node: Node) -> Shifted | None:
         """Recognise a known form where a sliced condition holds, and 0 elsewhere."""
-        known, mask = self._chosen(node)
+        known, mask = self._masked_form(node)
         if known is None or mask is None:
             return None
         if any(len(factor.node.inputs) == 1 for factor in known.path):
@@ -110,22 +110,22 @@ class Shifts(Sums[Shifted]):
             return None
         return replace(known, masks=(*known.masks, mask))
 
-    def reduction(self, node: Node) -> StreamReduction | None:
+    def reduction_of(self, node: Node) -> StreamReduction | None:
         """Return the reduction by which the loop computes a sum or product of forms."""
-        return super().reduction(node) or self._product(node)
+        return super().reduction_of(node) or self._reduction_of_product(node)
 
-    def _sum(self, node: Node, known: Shifted) -> StreamReduction:
+    def _reduction_of_sum(self, node: Node, known: Shifted) -> StreamReduction:
         return _RescaledSum(node, known, self._known.stream).reduction()
 
-    def _product(self, node: Node) -> StreamReduction | None:
+    def _reduction_of_product(self, node: Node) -> StreamReduction | None:
         """Return the reduction of a product that contracts a form's sliced axis."""
-        pairs = contracted(node)
+        pairs = contracted_axes(node)
         if len(pairs) != 1 or not is_wide(node.outputs[0].dtype):
             return None
-        if not self._known.stream.tiled and not stays_large(node, 0):
+        if not self._known.stream.tiled and not is_fast_in_parts(node, 0):
             return None
         for at, axis in enumerate(pairs[0]):
-            known, other = self._found.get(node.inputs[at]), node.inputs[1 - at]
+            known, other = self._forms.get(node.inputs[at]), node.inputs[1 - at]
             if known is None or known.view.axis != axis or other in self:
                 continue
             beside = known.view.along(pairs[0][1 - at])
@@ -142,7 +142,7 @@ class _Product(NamedTuple):
     at: int
     other: PartPlace
 
-    def of(self, node: Node, weights: Value, other: Value, tiled: bool) -> Value:
+    def multiply(self, node: Node, weights: Value, other: Value, tiled: bool) -> Value:
         """Multiply a part of the exponentials by a part of the other factor."""
         pair = (weights, other) if self.at == 0 else (other, weights)
         return product_of_parts(node, 0, pair, tiled)
@@ -173,9 +173,9 @@ class _RescaledSum:
         self._shifted = shifted
         self._stream = stream
         self._product = product
-        self._more = self._reduced_besides()
+        self._more = self._other_summed_axes()
 
-    def _reduced_besides(self) -> tuple[int, ...]:
+    def _other_summed_axes(self) -> tuple[int, ...]:
         """Return the other axes of tiles that the sum is over.
 
         All elements along them share one maximum.
@@ -198,46 +198,47 @@ class _RescaledSum:
         places = [shifted.x, *(f.other for f in shifted.path if f.other is not None)]
         places += shifted.masks
         places += [] if product is None else [product.other]
-        reduction = StreamReduction(places, self._start, self._step, self._end)
-        return reduction.seen(shifted.x[1], self._stream.length)
+        steps = self._initial_carry, self._step, self._final_sum
+        reduction = StreamReduction(places, *steps)
+        return reduction.by_iterations(shifted.x[1], self._stream.length)
 
-    def _start(self, known: Resolve) -> Carry:
+    def _initial_carry(self, known: Resolve) -> Carry:
         x, view = self._shifted.x
         least = as_value(np.asarray(-np.inf).astype(x.dtype))
         top = F.full(self._shape(x, view.axis), least)
-        held = [F.full(self._shape(x, view.axis), False)] * bool(self._shifted.masks)
+        flags = [F.full(self._shape(x, view.axis), False)] * bool(self._shifted.masks)
         type = self._node.outputs[0].type
         if self._product is not None:
-            return [top, F.zeros(type.shape, type.dtype), *held]
+            return [top, F.zeros(type.shape, type.dtype), *flags]
         of_sum = self._node.inputs[0]
         shape = self._shape(of_sum, self._shifted.view.axis)
-        return [top, F.zeros(shape, of_sum.dtype), *held]
+        return [top, F.zeros(shape, of_sum.dtype), *flags]
 
     def _shape(self, value: Value, axis: int) -> tuple[Size, ...]:
         """Return the shape of a slice, or of a tile that is reduced to one."""
-        shape = enumerate(resized(value.type.shape, axis, self._stream.one))
+        shape = enumerate(part_shape(value.type.shape, axis, self._stream.one))
         return tuple(1 if a in self._more else n for a, n in shape)
 
     def _step(self, carry: Carry, parts: PartsRead, number: Value) -> Carry:
-        shifted, (top, total, *some) = self._shifted, carry
-        x = self._masked(parts[shifted.x], parts, -np.inf)
-        new = F.maximum(top, self._largest(x))
-        scale = F.where(_is_least(top), 0, F.exp(_safe(top) - _safe(new)))
-        total = total * self._scaled(scale)
-        weights = self._weights(parts[shifted.x], _safe(new), parts)
-        total = total + self._summed(weights, parts)
-        return [new, total, *(F.logical_or(v, self._any_held(parts)) for v in some)]
+        shifted, (top, total, *flags) = self._shifted, carry
+        x = self._mask_part(parts[shifted.x], parts, -np.inf)
+        new = F.maximum(top, self._part_maximum(x))
+        scale = F.where(_is_still_lowest(top), 0, F.exp(_finite(top) - _finite(new)))
+        total = total * self._align_scale(scale)
+        weights = self._weights(parts[shifted.x], _finite(new), parts)
+        total = total + self._sum_part(weights, parts)
+        return [new, total, *(F.logical_or(v, self._any_shown(parts)) for v in flags)]
 
-    def _any_held(self, parts: PartsRead) -> Value:
+    def _any_shown(self, parts: PartsRead) -> Value:
         """Return where all masks hold for some element of a part."""
-        held: Value = reduce(F.logical_and, [parts[m] for m in self._shifted.masks])
+        shown: Value = reduce(F.logical_and, [parts[m] for m in self._shifted.masks])
         if self._stream.tiled:
             x = self._shifted.x[0].type
-            axis = self._shifted.x[1].axis - (x.rank - held.type.rank)
-            held = F.any(held, axis, keepdims=True) if axis >= 0 else held
-        return held
+            axis = self._shifted.x[1].axis - (x.rank - shown.type.rank)
+            shown = F.any(shown, axis, keepdims=True) if axis >= 0 else shown
+        return shown
 
-    def _largest(self, x: Value) -> Value:
+    def _part_maximum(self, x: Value) -> Value:
         """Return the largest elements of a part."""
         if not self._stream.tiled:
             return x
@@ -250,48 +251,49 @@ class _RescaledSum:
         def beside(factor: Factor) -> Value | None:
             return None if factor.other is None else parts[factor.other]
 
-        weights = walked(self._shifted.path, F.exp(x - new), beside, self._stream.one)
-        return self._masked(weights, parts, 0)
+        weights, one = F.exp(x - new), self._stream.one
+        weights = apply_factors(self._shifted.path, weights, beside, one)
+        return self._mask_part(weights, parts, 0)
 
-    def _masked(self, value: Value, parts: PartsRead, other: float) -> Value:
+    def _mask_part(self, value: Value, parts: PartsRead, other: float) -> Value:
         """Keep a part where all masks hold, with the number `other` elsewhere."""
         for mask in self._shifted.masks:
             number = as_value(np.asarray(other).astype(value.dtype))
             value = F.where(parts[mask], value, number)
         return value
 
-    def _summed(self, weights: Value, parts: PartsRead) -> Value:
+    def _sum_part(self, weights: Value, parts: PartsRead) -> Value:
         """Sum a part, or multiply it by a part of the other factor."""
         if self._product is not None:
-            other = parts[self._product.other]
-            return self._product.of(self._node, weights, other, self._stream.tiled)
+            other, tiled = parts[self._product.other], self._stream.tiled
+            return self._product.multiply(self._node, weights, other, tiled)
         if self._stream.tiled:
             axes = (self._shifted.view.axis, *self._more)
             return F.sum(weights, axes, keepdims=True)
         return weights
 
-    def _end(self, carry: Carry, known: Resolve) -> Value:
+    def _final_sum(self, carry: Carry, known: Resolve) -> Value:
         node, view = self._node, self._shifted.view
-        top, total, *some = carry
+        top, total, *flags = carry
         if self._stream.tiled:
-            top, *some = (F.squeeze(v, self._shifted.x[1].axis) for v in (top, *some))
+            top, *flags = (F.squeeze(v, self._shifted.x[1].axis) for v in (top, *flags))
             total = total if self._product else F.squeeze(total, view.axis)
         subtracted = self._shifted.subtracted
-        seen = parents(subtracted, self._shifted.x[1])
+        seen = operand_views(subtracted, self._shifted.x[1])
         assert seen is not None
-        shift = row_of(known(subtracted.inputs[1]), seen[1])
-        scale = F.exp(F.where(_is_least(top), top, _safe(top)) - shift)
-        scale = walked(self._shifted.path, scale, with_fixed(known))
-        for held in some:
-            held = walked(self._shifted.path, held, lambda factor: None)
-            scale = F.where(held, scale, 0)
+        shift = shared_slice(known(subtracted.inputs[1]), seen[1])
+        scale = F.exp(F.where(_is_still_lowest(top), top, _finite(top)) - shift)
+        scale = apply_factors(self._shifted.path, scale, shared_factors(known))
+        for shown in flags:
+            shown = apply_factors(self._shifted.path, shown, lambda factor: None)
+            scale = F.where(shown, scale, 0)
         if self._product is not None:
             return whole_or_zero(total * self._product.scale(node, scale), view)
-        return summed(node, view, F.broadcast_to(total * scale, total.type.shape))
+        return complete_sum(node, view, F.broadcast_to(total * scale, total.type.shape))
 
-    def _scaled(self, scale: Value) -> Value:
+    def _align_scale(self, scale: Value) -> Value:
         """Align the factor that rescales the earlier sum with the axes of the sum."""
-        scaled = walked(
+        scaled = apply_factors(
             self._shifted.path, scale, lambda factor: None, self._stream.one
         )
         if self._product is None:
@@ -301,11 +303,11 @@ class _RescaledSum:
         return self._product.scale(self._node, scaled)
 
 
-def _is_least(top: Value) -> Value:
+def _is_still_lowest(top: Value) -> Value:
     """Return where no element has been counted yet."""
     return F.equal(top, -np.inf)
 
 
-def _safe(top: Value) -> Value:
+def _finite(top: Value) -> Value:
     """Return the largest elements, with 0 where they are infinite."""
     return F.where(F.isfinite(top), top, 0)

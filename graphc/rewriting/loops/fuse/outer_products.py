@@ -14,9 +14,9 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, is_one
 from graphc.ir.types import product
 from graphc.rewriting.loops.find.axis_rules import operand_axes
-from graphc.rewriting.loops.find.contractions import PRODUCTS, contracted
-from graphc.rewriting.loops.fuse.folds import reduces
-from graphc.rewriting.loops.fuse.picks import picks
+from graphc.rewriting.loops.find.contractions import PRODUCTS, contracted_axes
+from graphc.rewriting.loops.fuse.folds import reduces_axis
+from graphc.rewriting.loops.fuse.picks import is_pick
 from graphc.rewriting.match.sizes import varies
 
 TIMES_LARGER = 8  # least ratio to its operands, where sizes are known; for all devices
@@ -41,19 +41,19 @@ class Pairs(NamedTuple):
 Large = dict[Value, Pairs]
 
 
-def outer_values(nodes: Iterable[Node], least: int) -> Large:
+def large_outer_products(nodes: Iterable[Node], least: int) -> Large:
     """Find the outer-product temporaries that may have at least `least` bytes."""
     outer: Large = {}
     for node in nodes:
         if len(node.outputs) != 1 or node.outputs[0].type.rank < 2:
             continue
         pairs = _pairs(node, outer)
-        if pairs is not None and not _is_little(node.outputs[0], least):
+        if pairs is not None and not _is_below(node.outputs[0], least):
             outer[node.outputs[0]] = pairs
     return outer
 
 
-def _is_little(value: Value, least: int) -> bool:
+def _is_below(value: Value, least: int) -> bool:
     size = value.type.size
     return isinstance(size, int) and size * value.dtype.itemsize < least
 
@@ -61,17 +61,17 @@ def _is_little(value: Value, least: int) -> bool:
 def _pairs(node: Node, outer: Large) -> Pairs | None:
     several = [i for i, x in enumerate(node.inputs) if x in outer]
     for i in several:
-        pairs = _moved(node, i, outer[node.inputs[i]])
+        pairs = _result_axes(node, i, outer[node.inputs[i]])
         if pairs is not None:
             return pairs
     if several:
         return None
     if node.primitive in PRODUCTS:
-        return _of_product(node)
-    return _of_elementwise(node) if node.primitive.elementwise else None
+        return _pairs_of_product(node)
+    return _pairs_of_elementwise(node) if node.primitive.elementwise else None
 
 
-def _moved(node: Node, i: int, pairs: Pairs) -> Pairs | None:
+def _result_axes(node: Node, i: int, pairs: Pairs) -> Pairs | None:
     """Return the axes of a result that keeps both sides of its i-th input, or None."""
     sides: tuple[list[int], list[int]] = ([], [])
     for axis in range(node.outputs[0].type.rank):
@@ -85,7 +85,7 @@ def _moved(node: Node, i: int, pairs: Pairs) -> Pairs | None:
     return Pairs(tuple(sides[0]), tuple(sides[1]), pairs.sure)
 
 
-def _of_product(node: Node) -> Pairs | None:
+def _pairs_of_product(node: Node) -> Pairs | None:
     shape = node.outputs[0].type.shape
     sides: tuple[list[int], list[int]] = ([], [])
     for axis, n in enumerate(shape):
@@ -97,7 +97,7 @@ def _of_product(node: Node) -> Pairs | None:
             ]
             if varying[0] != varying[1]:
                 sides[varying[1]].append(axis)
-    summed = product([node.inputs[0].type.shape[a] for a, _ in contracted(node)])
+    summed = product([node.inputs[0].type.shape[a] for a, _ in contracted_axes(node)])
     larger = [_is_larger(product([shape[a] for a in s]), summed) for s in sides]
     if not all(sides) or False in larger:
         return None
@@ -116,14 +116,14 @@ def _is_larger(n: Size, summed: Size) -> bool | None:
     return False if equal(n, summed) is True else None
 
 
-def _of_elementwise(node: Node) -> Pairs | None:
+def _pairs_of_elementwise(node: Node) -> Pairs | None:
     shape = node.outputs[0].type.shape
     if len(node.inputs) < 2:
         return None
-    varying = [_varying(x, len(shape)) for x in node.inputs]
-    together = frozenset().union(*varying)
+    varying = [_varying_axes(x, len(shape)) for x in node.inputs]
+    all_axes = frozenset().union(*varying)
     for axes in varying:
-        missing = product([shape[a] for a in together - axes])
+        missing = product([shape[a] for a in all_axes - axes])
         if isinstance(missing, int) and missing < TIMES_LARGER:
             return None
     for a, b in permutations(varying, 2):
@@ -132,21 +132,23 @@ def _of_elementwise(node: Node) -> Pairs | None:
     return None
 
 
-def _varying(x: Value, rank: int) -> frozenset[int]:
+def _varying_axes(x: Value, rank: int) -> frozenset[int]:
     """Return the axes along which a value may vary, once it is broadcast to `rank`."""
     while x.node.primitive is OP.broadcast_to:
         x = x.node.inputs[0]
     return frozenset(a for a in range(rank) if varies(x, rank, a))
 
 
-def kept_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]:
+def whole_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]:
     """Return the large values that must materialise for nodes or outputs as a whole."""
     whole = {v for v in graph.outputs if v in large}
     for node in reversed(nodes):
         for i, x in _large_operands(node, large):
             out = node.outputs[0] if node.outputs else None
-            gone = all(x is not v for v in node.demands) and out not in whole
-            if not gone or (out not in large and not _closes(node, i, large[x])):
+            is_gone = all(x is not v for v in node.demands) and out not in whole
+            if is_gone and out in large:
+                continue
+            if not is_gone or not _may_reduce_by_tile(node, i, large[x]):
                 whole.add(x)
     return whole
 
@@ -155,13 +157,13 @@ def _large_operands(node: Node, large: Large) -> Iterator[tuple[int, Value]]:
     return ((i, x) for i, x in enumerate(operands(node)) if x in large)
 
 
-def _closes(node: Node, i: int, pairs: Pairs) -> bool:
+def _may_reduce_by_tile(node: Node, i: int, pairs: Pairs) -> bool:
     """Whether a node that makes a large value smaller may do so tile by tile."""
     if len(node.outputs) != 1:
         return False
-    if reduces(node, i, pairs.axes):
+    if reduces_axis(node, i, pairs.axes):
         return True
-    if not i and any(picks(node, axis) for axis in pairs.axes):
+    if not i and any(is_pick(node, axis) for axis in pairs.axes):
         return True
     input_axes = [
         operand_axes(node, a, tiled=True) for a in range(node.outputs[0].type.rank)
@@ -169,11 +171,11 @@ def _closes(node: Node, i: int, pairs: Pairs) -> bool:
     return any(f is not None and f[i] in pairs.axes for f in input_axes)
 
 
-def families(large: Large) -> dict[Value, Value]:
+def component_of(large: Large) -> dict[Value, Value]:
     """Map each large value to a representative of its connected component."""
     parent: dict[Value, Value] = {}
 
-    def top(value: Value) -> Value:
+    def root_of(value: Value) -> Value:
         while parent[value] is not value:
             parent[value] = parent[parent[value]]
             value = parent[value]
@@ -183,5 +185,5 @@ def families(large: Large) -> dict[Value, Value]:
         parent[value] = value
         for x in value.node.inputs:
             if x in large:
-                parent[top(x)] = top(value)
-    return {value: top(value) for value in large}
+                parent[root_of(x)] = root_of(value)
+    return {value: root_of(value) for value in large}

@@ -20,8 +20,8 @@ from graphc.ir.sizes.dims import is_one
 from graphc.ir.types import is_float, same_shape
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.find.access import Tile, items_of
-from graphc.rewriting.loops.find.affine_reads import Stream, View, parents
-from graphc.rewriting.loops.find.axis_rules import operand_axes, part
+from graphc.rewriting.loops.find.affine_reads import Stream, View, operand_views
+from graphc.rewriting.loops.find.axis_rules import build_part, operand_axes
 from graphc.rewriting.loops.find.producers import PartPlace, UsersOf
 from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
 from graphc.rewriting.match.sizes import at_most
@@ -54,7 +54,7 @@ class Factor(NamedTuple):
     fixed: tuple[Value, View | None] | None = None
 
 
-Beside = Callable[[Factor], Value | None]
+OtherOf = Callable[[Factor], Value | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,43 +76,43 @@ class Sums(ABC, Generic[Form]):
 
     def __init__(self, known: Stepwise) -> None:
         self._known = known
-        self._found: dict[Value, Form] = {}
+        self._forms: dict[Value, Form] = {}
 
-    def _pairs(self) -> Iterable[tuple[Value, Form]]:
+    def _all_forms(self) -> Iterable[tuple[Value, Form]]:
         """All values found, with their forms."""
-        return self._found.items()
+        return self._forms.items()
 
     @property
     def nodes(self) -> set[Node]:
         """The nodes that compute the values found."""
-        return {v.node for v, _ in self._pairs()}
+        return {v.node for v, _ in self._all_forms()}
 
-    def shown(self, inside: Container[Node]) -> list[Value]:
+    def live_out_slices(self, inside: Container[Node]) -> list[Value]:
         """Return the slices `x` that the forms of live-out values need."""
         uses = self._known.uses
-        return [s.x[0] for v, s in self._pairs() if not uses.are_among(v, inside)]
+        return [s.x[0] for v, s in self._all_forms() if not uses.are_among(v, inside)]
 
     def __contains__(self, value: Value) -> bool:
-        return value in self._found
+        return value in self._forms
 
     @abstractmethod
     def visit(self, node: Node) -> None:
         """Record a node that is not computed slice by slice."""
 
-    def _onward(self, node: Node) -> Form | None:
+    def _form_of_result(self, node: Node) -> Form | None:
         """Return the form of a result if the node applies a factor to a value found."""
         inputs = self.LINEAR.get(node.primitive, int(only_moves(node)))
         for at, value in enumerate(node.inputs[:inputs]):
-            known = self._found.get(value)
+            known = self._forms.get(value)
             if known is None:
                 continue
             factor = factor_of(self._known, node, at, known.view)
-            if factor is not None and self._takes(factor):
+            if factor is not None and self._may_take_factor(factor):
                 view = known.view.along(factor.axis)
                 return replace(known, view=view, path=(*known.path, factor))
         return None
 
-    def _chosen(self, node: Node) -> tuple[Form | None, PartPlace | None]:
+    def _masked_form(self, node: Node) -> tuple[Form | None, PartPlace | None]:
         """Recognise `where(mask, value, 0)`; return the form of value, and the mask.
 
         Both are None if the node is nothing of the kind, or the mask is not sliced.
@@ -120,42 +120,44 @@ class Sums(ABC, Generic[Form]):
         if node.primitive is not OP.where:
             return None, None
         mask, value, zero = node.inputs
-        known, none = self._found.get(value), literal_of(zero)
+        known, none = self._forms.get(value), literal_of(zero)
         if known is None or none is None or none.any():
             return None, None
-        views = parents(node, known.view)
+        views = operand_views(node, known.view)
         seen = views[0] if views else None
         fits = same_shape(value.type.shape, node.outputs[0].type.shape)
         if not fits or seen is None or not self._known.is_part(mask, seen):
             return None, None
         return known, (mask, seen)
 
-    def _takes(self, factor: Factor) -> bool:
+    def _may_take_factor(self, factor: Factor) -> bool:
         """Whether a factor may be multiplied in."""
         return True
 
     def view(self, value: Value) -> View | None:
         """Return the view of the slices of a value found, or None for another value."""
-        return self._found[value].view if value in self._found else None
+        return self._forms[value].view if value in self._forms else None
 
-    def hide(self, node: Node, value: Value) -> None:
+    def pass_on(self, node: Node, value: Value) -> None:
         """Record a node that passes on `value` for each iteration."""
-        self._found[node.outputs[0]] = self._found[value]
+        self._forms[node.outputs[0]] = self._forms[value]
 
-    def reduction(self, node: Node) -> StreamReduction | None:
+    def reduction_of(self, node: Node) -> StreamReduction | None:
         """Return the reduction by which the loop computes a sum of a value found."""
-        known = self._found.get(node.inputs[0]) if node.inputs else None
+        known = self._forms.get(node.inputs[0]) if node.inputs else None
         if known is None or node.primitive is not OP.sum:
             return None
         over_rows = known.view.axis in node.params["axes"]
-        return self._sum(node, known) if over_rows else None
+        return self._reduction_of_sum(node, known) if over_rows else None
 
     @abstractmethod
-    def _sum(self, node: Node, known: Form) -> StreamReduction:
+    def _reduction_of_sum(self, node: Node, known: Form) -> StreamReduction:
         """The reduction of a sum."""
 
 
-def difference(known: Stepwise, node: Node, at: int) -> tuple[PartPlace, View] | None:
+def match_difference(
+    known: Stepwise, node: Node, at: int
+) -> tuple[PartPlace, View] | None:
     """Return the slices at one side of a difference, and the view of the difference.
 
     None if the other side is not the same for all slices.
@@ -165,7 +167,7 @@ def difference(known: Stepwise, node: Node, at: int) -> tuple[PartPlace, View] |
     wide = is_float(x.dtype) and x.dtype.itemsize >= 4
     if view is None or not wide or not same_shape(x.type.shape, out.type.shape):
         return None
-    views = parents(node, view)
+    views = operand_views(node, view)
     if not views or not is_fixed(other, views[1 - at]):
         return None
     return (x, view), view
@@ -178,13 +180,13 @@ def is_fixed(value: Value, view: View | None) -> bool:
 
 def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None:
     """Return the factor that a node applies to its input number `at`, or None."""
-    axis = _axis_of(node, at, view.axis)
+    axis = _result_axis_of(node, at, view.axis)
     if axis is None or len(node.inputs) == 1:
         return None if axis is None else Factor(node, at, axis)
     value, other = node.inputs[at], node.inputs[1 - at]
     if node.outputs[0].type.rank != value.type.rank:
         return None
-    views = parents(node, view.along(axis))
+    views = operand_views(node, view.along(axis))
     assert views is not None
     seen = views[1 - at]
     if is_fixed(other, seen):
@@ -194,7 +196,7 @@ def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None
     return Factor(node, at, axis, other=(other, seen))
 
 
-def _axis_of(node: Node, at: int, axis: int) -> int | None:
+def _result_axis_of(node: Node, at: int, axis: int) -> int | None:
     """Return the axis of a result that an axis of an input becomes."""
     for result_axis in range(node.outputs[0].type.rank):
         input_axes = operand_axes(node, result_axis)
@@ -210,43 +212,43 @@ def only_moves(node: Node) -> bool:
     return node.primitive in (OP.expand_dims, OP.transpose)
 
 
-def walked(
-    path: tuple[Factor, ...], value: Value, beside: Beside, tile: Tile | None = None
+def apply_factors(
+    path: tuple[Factor, ...], value: Value, other_of: OtherOf, tile: Tile | None = None
 ) -> Value:
-    """Apply the factors of a path to a part, skipping those that `beside` lacks.
+    """Apply the factors of a path to a part, skipping those that `other_of` lacks.
 
-    `beside` returns the other input of a factor. The part is a slice, or a tile.
+    `other_of` returns the other input of a factor. The part is a slice, or a tile.
     """
     for factor in path:
         node = factor.node
         if len(node.inputs) == 1:
-            value = part(node, factor.axis, [value], tile)
+            value = build_part(node, factor.axis, [value], tile)
             continue
-        other = beside(factor)
+        other = other_of(factor)
         if other is not None:
             pair = (value, other) if factor.at == 0 else (other, value)
             value = rebuild(node, pair, node.params).outputs[0]
     return value
 
 
-def with_fixed(known: Callable[[Value], Value]) -> Beside:
+def shared_factors(known: Callable[[Value], Value]) -> OtherOf:
     """Return a function that looks up the factors that all slices share."""
 
-    def beside(factor: Factor) -> Value | None:
+    def other_of(factor: Factor) -> Value | None:
         if factor.fixed is None:
             return None
         value, seen = factor.fixed
-        return row_of(known(value), seen)
+        return shared_slice(known(value), seen)
 
-    return beside
+    return other_of
 
 
-def row_of(value: Value, view: View | None) -> Value:
+def shared_slice(value: Value, view: View | None) -> Value:
     """Return the one slice of a value that all iterations share."""
     return value if view is None else F.squeeze(value, view.axis)
 
 
-def summed(node: Node, view: View, total: Value) -> Value:
+def complete_sum(node: Node, view: View, total: Value) -> Value:
     """Complete a sum from the sum over the slices; it is 0 if there are no slices."""
     axes = tuple(a - (a > view.axis) for a in node.params["axes"] if a != view.axis)
     keepdims = node.params["keepdims"]

@@ -40,23 +40,23 @@ class StreamReduction:
     end: End
     placed: bool = False
 
-    def seen(self, view: View, length: Size) -> "StreamReduction":
+    def by_iterations(self, view: View, length: Size) -> "StreamReduction":
         """Return the reduction by iterations, to which `view` assigns positions."""
         if view.covers(length):
             return self
 
         def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
             after = self.step(carry, parts, view.position(number))
-            return counted(after, carry, view.holds(number, length))
+            return update_where(after, carry, view.has_position(number, length))
 
         return replace(self, step=step, placed=True)
 
 
-def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
-    """Return the carries after an iteration, or those before it where not `held`."""
-    if held is None:
+def update_where(after: Carry, before: Carry, condition: Value | None) -> Carry:
+    """Return the carries after an iteration, or those before it if not `condition`."""
+    if condition is None:
         return after
-    return [F.where(held, a, b) for a, b in zip(after, before, strict=True)]
+    return [F.where(condition, a, b) for a, b in zip(after, before, strict=True)]
 
 
 OwnCarry = tuple[Node, StreamReduction, Carry]
@@ -68,7 +68,7 @@ class Carries:
     def __init__(
         self, reductions: Mapping[Node, StreamReduction], known: Resolve
     ) -> None:
-        self._found = reductions
+        self._reductions = reductions
         starts = []
         for node, how in reductions.items():
             with standing_at(node.place.plain):
@@ -81,12 +81,13 @@ class Carries:
     def step(self, carry: Carry, parts: PartsRead, position: Value) -> Carry:
         """Compute the carries after an iteration."""
         after = []
-        for node, how, carries in self.of_each(carry):
+        for node, how, carries in self.each_with_carry(carry):
             with standing_at(node.place.plain):
                 after += how.step(carries, parts, position)
         return after
 
-    def of_each(self, carry: Carry) -> Iterator[OwnCarry]:
+    def each_with_carry(self, carry: Carry) -> Iterator[OwnCarry]:
         """Yield each reduction with its own carries."""
-        for (node, how), places in zip(self._found.items(), self._ranges, strict=True):
+        pairs = zip(self._reductions.items(), self._ranges, strict=True)
+        for (node, how), places in pairs:
             yield node, how, carry[places]

@@ -9,13 +9,18 @@ from collections.abc import Sequence
 from itertools import islice, product
 
 from graphc.ir.graph.nodes import Node, Value
-from graphc.rewriting.loops.find.access import picked
-from graphc.rewriting.loops.find.affine_reads import Stream, View, derived, parents
-from graphc.rewriting.loops.find.contractions import contracted, stays_large
+from graphc.rewriting.loops.find.access import picked_position
+from graphc.rewriting.loops.find.affine_reads import (
+    Stream,
+    View,
+    operand_views,
+    view_of_result,
+)
+from graphc.rewriting.loops.find.contractions import contracted_axes, is_fast_in_parts
 from graphc.rewriting.loops.find.producers import UsersOf
-from graphc.rewriting.loops.fuse.folds import fold, product_of_streams
+from graphc.rewriting.loops.fuse.folds import fold_of, fold_of_product
 from graphc.rewriting.loops.fuse.online_softmax import Shifts
-from graphc.rewriting.loops.fuse.picks import picking, picks
+from graphc.rewriting.loops.fuse.picks import fold_of_pick, is_pick
 from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
 from graphc.rewriting.loops.fuse.welford import Centring
 from graphc.rewriting.match.sizes import is_wide
@@ -42,60 +47,60 @@ class Streamed(ABC):
     def is_part(self, value: Value, view: View | None) -> bool:
         """Whether parts of a value with this view can be had; None: all of it."""
 
-    def _reduction(self, node: Node) -> StreamReduction | None:
+    def _reduction_of(self, node: Node) -> StreamReduction | None:
         """The reduction by which the loop computes a node, if it has one."""
-        reduction = self._fold(node) or self._product(node)
+        reduction = self._fold_of(node) or self._fold_of_product(node)
         for rescaled in self._rescaled:
-            reduction = reduction or rescaled.reduction(node)
+            reduction = reduction or rescaled.reduction_of(node)
         return reduction
 
-    def _fold(self, node: Node) -> StreamReduction | None:
+    def _fold_of(self, node: Node) -> StreamReduction | None:
         """The fold of a node that reduces its first operand along the streamed axis."""
         view = self.views.get(node.inputs[0]) if node.inputs else None
         if view is None or any(map(self.depends, node.inputs[1:])):
             return None
-        if picks(node, view.axis):
-            return self._picking(node, view)
-        return fold(node, view, self.stream)
+        if is_pick(node, view.axis):
+            return self._fold_of_pick(node, view)
+        return fold_of(node, view, self.stream)
 
-    def _picking(self, node: Node, view: View) -> StreamReduction | None:
+    def _fold_of_pick(self, node: Node, view: View) -> StreamReduction | None:
         """Return the fold of a node that picks elements at some positions.
 
         There is none where many slices of one array are picked: together they are as
         large as the array, and the loop would carry and compare each of them.
         """
-        one = picked(node, view.axis) is not None
+        one = picked_position(node, view.axis) is not None
         if one and self._has_many_slices(node.inputs[0], view.axis):
             return None
-        return picking(node, view, self.stream)
+        return fold_of_pick(node, view, self.stream)
 
     def _has_many_slices(self, value: Value, axis: int) -> bool:
         """Whether more than `MOST_SLICES` nodes each pick a slice of a value."""
         has_many = self._many_slices.get((value, axis))
         if has_many is None:
             users = (u for u in self.uses.of(value) if u.inputs[0] is value)
-            slices = (u for u in users if picked(u, axis) is not None)
+            slices = (u for u in users if picked_position(u, axis) is not None)
             has_many = len(list(islice(slices, MOST_SLICES + 1))) > MOST_SLICES
             self._many_slices[value, axis] = has_many
         return has_many
 
-    def _product(self, node: Node) -> StreamReduction | None:
+    def _fold_of_product(self, node: Node) -> StreamReduction | None:
         """Return the fold of a product that contracts the streamed axis, or None."""
         if not is_wide(node.outputs[0].dtype):
             return None
-        for i, axes in enumerate(contracted(node)):
+        for i, axes in enumerate(contracted_axes(node)):
             known = [self.views.get(x) for x in node.inputs]
             for view, axis in zip(known, axes, strict=True):
                 if view is None or view.axis != axis:
                     continue
-                if not (self.stream.tiled or stays_large(node, i)):
+                if not (self.stream.tiled or is_fast_in_parts(node, i)):
                     continue
                 views = (view.along(axes[0]), view.along(axes[1]))
                 if all(map(self.is_part, node.inputs, views)):
-                    return product_of_streams(node, i, views, self.stream)
+                    return fold_of_product(node, i, views, self.stream)
         return None
 
-    def _view(self, node: Node) -> View | None:
+    def _view_of(self, node: Node) -> View | None:
         """Return the view of a result that is computed part by part, or None.
 
         A part is available as soon as the last of the parts that it reads.
@@ -103,15 +108,17 @@ class Streamed(ABC):
         tiled, axes = self.stream.tiled, range(node.outputs[0].type.rank)
         for axis, x in product(axes, node.inputs):
             known = self.views.get(x)
-            view = None if known is None else derived(node, x, known, axis, tiled)
+            if known is None:
+                continue
+            view = view_of_result(node, x, known, axis, tiled)
             if view is None:
                 continue
-            views = parents(node, view, tiled)
-            if views is not None and self._fits(node, views):
+            views = operand_views(node, view, tiled)
+            if views is not None and self._have_parts(node, views):
                 return view
         return None
 
-    def _fits(self, node: Node, views: Sequence[View | None]) -> bool:
+    def _have_parts(self, node: Node, views: Sequence[View | None]) -> bool:
         """Whether all operands of a node can be had part by part, with these views."""
         return all(map(self.is_part, node.inputs, views))
 

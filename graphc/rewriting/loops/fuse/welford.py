@@ -23,24 +23,24 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import INT32, product
 from graphc.ops.indexing.counted import unconverted
-from graphc.rewriting.loops.find.access import resized
-from graphc.rewriting.loops.find.affine_reads import Stream, View, parents
+from graphc.rewriting.loops.find.access import part_shape
+from graphc.rewriting.loops.find.affine_reads import Stream, View, operand_views
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
 from graphc.rewriting.loops.fuse.rescaled import (
     Factor,
     Scaled,
     Sums,
-    difference,
-    row_of,
-    summed,
-    walked,
-    with_fixed,
+    apply_factors,
+    complete_sum,
+    match_difference,
+    shared_factors,
+    shared_slice,
 )
 from graphc.rewriting.loops.fuse.stream_reductions import (
     Carry,
     PartsRead,
     StreamReduction,
-    counted,
+    update_where,
 )
 
 
@@ -67,43 +67,43 @@ class Centring(Sums[Centred]):
 
     def visit(self, node: Node) -> None:
         """Record a node that is not computed slice by slice."""
-        centred = self._difference(node) or self._square(node) or self._masked(node)
-        centred = centred or self._onward(node)
+        centred = self._match_difference(node) or self._match_square(node)
+        centred = centred or self._match_masked(node) or self._form_of_result(node)
         if centred is not None:
-            self._found[node.outputs[0]] = centred
+            self._forms[node.outputs[0]] = centred
 
-    def _difference(self, node: Node) -> Centred | None:
+    def _match_difference(self, node: Node) -> Centred | None:
         """Recognise a sliced value less one shared by all slices, or the reverse."""
         if node.primitive is not OP.subtract:
             return None
         for at in (0, 1):
-            minuend = difference(self._known, node, at)
+            minuend = match_difference(self._known, node, at)
             if minuend is not None:
                 return Centred(x=minuend[0], view=minuend[1], node=node, at=at)
         return None
 
-    def _square(self, node: Node) -> Centred | None:
-        known = self._found.get(node.inputs[0]) if node.inputs else None
-        if known is None or known.squared or known.path or not _squares(node):
+    def _match_square(self, node: Node) -> Centred | None:
+        known = self._forms.get(node.inputs[0]) if node.inputs else None
+        if known is None or known.squared or known.path or not _is_square(node):
             return None
         return replace(known, squared=True)
 
-    def _masked(self, node: Node) -> Centred | None:
+    def _match_masked(self, node: Node) -> Centred | None:
         """Recognise a centred value where a sliced condition holds, 0 elsewhere."""
-        known, mask = self._chosen(node)
+        known, mask = self._masked_form(node)
         if known is None or known.mask is not None or known.path:
             return None
         return replace(known, mask=mask)
 
-    def _takes(self, factor: Factor) -> bool:
+    def _may_take_factor(self, factor: Factor) -> bool:
         """Whether a factor is the same for all slices."""
         return factor.other is None
 
-    def _sum(self, node: Node, known: Centred) -> StreamReduction:
+    def _reduction_of_sum(self, node: Node, known: Centred) -> StreamReduction:
         return _CentredSum(node, known, self._known.stream).reduction()
 
 
-def _squares(node: Node) -> bool:
+def _is_square(node: Node) -> bool:
     """Whether a node squares its first input."""
     op = node.primitive
     if op is OP.power:
@@ -128,12 +128,13 @@ class _CentredSum:
         centred = self._centred
         (x, view), mask = centred.x, centred.mask
         row = _slice_shape(x, view)
-        many = () if mask is None else _slice_shape(*mask)
-        start = [F.zeros(many, INT32), *[F.zeros(row, x.dtype)] * (1 + centred.squared)]
+        shape = () if mask is None else _slice_shape(*mask)
+        start = [F.zeros(shape, INT32)]
+        start += [F.zeros(row, x.dtype)] * (1 + centred.squared)
         places = [centred.x] if mask is None else [centred.x, mask]
         step = self._step_of_tile if self._stream.tiled else self._step
-        reduction = StreamReduction(places, lambda _: start, step, self._end)
-        return reduction.seen(view, self._stream.length)
+        reduction = StreamReduction(places, lambda _: start, step, self._final_sum)
+        return reduction.by_iterations(view, self._stream.length)
 
     def _step(self, carry: Carry, rows: PartsRead, number: Value) -> Carry:
         centred = self._centred
@@ -147,7 +148,7 @@ class _CentredSum:
             more = F.where(F.isfinite(apart), apart * (x - new), F.square(x))
             after.append(squares[0] + more)
         if centred.mask is not None:
-            after = counted(after, carry, rows[centred.mask])
+            after = update_where(after, carry, rows[centred.mask])
         return after
 
     def _step_of_tile(self, carry: Carry, tiles: PartsRead, number: Value) -> Carry:
@@ -160,12 +161,12 @@ class _CentredSum:
                 value = F.where(mask, value, as_value(np.zeros((), value.dtype)))
             return F.sum(value, view.axis)
 
-        many = cast(as_value(size_value(tile.type.shape[view.axis])), INT32)
+        tile_count = cast(as_value(size_value(tile.type.shape[view.axis])), INT32)
         if held is not None and mask is not None:
-            many = F.sum(cast(mask, INT32), held[1].axis, dtype=INT32)
-        tile_mean = total(tile) / cast(F.maximum(many, 1), x.dtype)
-        after, apart = count + many, tile_mean - mean
-        share = cast(many, x.dtype) / cast(F.maximum(after, 1), x.dtype)
+            tile_count = F.sum(cast(mask, INT32), held[1].axis, dtype=INT32)
+        tile_mean = total(tile) / cast(F.maximum(tile_count, 1), x.dtype)
+        after, apart = count + tile_count, tile_mean - mean
+        share = cast(tile_count, x.dtype) / cast(F.maximum(after, 1), x.dtype)
         new = mean + apart * share
         new = F.where(F.isfinite(mean), new, mean + tile_mean)  # infinities stay
         if not squares:
@@ -176,32 +177,32 @@ class _CentredSum:
         between = gap * (share * cast(count, x.dtype)) * gap  # 0 where there was none
         return [after, new, squares[0] + within + between]
 
-    def _end(self, carry: Carry, known: Resolve) -> Value:
+    def _final_sum(self, carry: Carry, known: Resolve) -> Value:
         centred = self._centred
         count, mean, *squares = carry
-        many = cast(count, mean.dtype)
-        centre = self._centre(mean, known)
+        number = cast(count, mean.dtype)
+        centre = self._shared_centre(mean, known)
         apart = (mean - centre) if centred.at == 0 else (centre - mean)
-        total = apart * many
+        total = apart * number
         if squares:
-            total = squares[0] + F.square(apart) * many
+            total = squares[0] + F.square(apart) * number
             large = F.logical_and(F.isinf(squares[0]), F.isfinite(centre))
             total = F.where(large, squares[0], total)
         if centred.mask is not None:
             total = F.where(count > 0, total, 0)
-        total = walked(centred.path, total, with_fixed(known))
+        total = apply_factors(centred.path, total, shared_factors(known))
         of_sum = self._node.inputs[0]
         total = F.broadcast_to(total, _slice_shape(of_sum, centred.view))
-        return summed(self._node, centred.view, total)
+        return complete_sum(self._node, centred.view, total)
 
-    def _centre(self, mean: Value, known: Resolve) -> Value:
+    def _shared_centre(self, mean: Value, known: Resolve) -> Value:
         """Return the centre that the program subtracts from each slice."""
         node, at, axes = self._centred.node, self._centred.at, self._mean_axes()
         if axes is not None:
             return F.mean(mean, axes, keepdims=True) if axes else mean
-        seen = parents(node, self._centred.x[1])
+        seen = operand_views(node, self._centred.x[1])
         assert seen is not None
-        return row_of(known(node.inputs[1 - at]), seen[1 - at])
+        return shared_slice(known(node.inputs[1 - at]), seen[1 - at])
 
     def _mean_axes(self) -> tuple[int, ...] | None:
         """Return the axes of a slice over which the centre is the mean.
@@ -221,12 +222,12 @@ class _CentredSum:
 
 def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
     """Return the axes over which a value is the mean of `x`, if broadcast to `x`."""
-    expanded, value = _unexpanded(value)
+    expanded, value = _before_expansion(value)
     if value.node.primitive is not OP.true_divide:
         return None
     total, count = value.node.inputs
     if not expanded:
-        expanded, total = _unexpanded(total)
+        expanded, total = _before_expansion(total)
     node = total.node
     if node.primitive is not OP.sum or node.inputs[0] is not x:
         return None
@@ -235,11 +236,11 @@ def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
         fits = not expanded
     else:
         fits = axes == (expanded or tuple(range(len(axes))))
-    many = product([x.type.shape[a] for a in axes])
-    return axes if fits and _is_number(count, many) else None
+    size = product([x.type.shape[a] for a in axes])
+    return axes if fits and _is_number(count, size) else None
 
 
-def _unexpanded(value: Value) -> tuple[tuple[int, ...], Value]:
+def _before_expansion(value: Value) -> tuple[tuple[int, ...], Value]:
     """Return the axes that were inserted last, if any, and the value before that."""
     if value.node.primitive is not OP.expand_dims:
         return (), value
@@ -257,4 +258,4 @@ def _is_number(value: Value, size: Size) -> bool:
 
 
 def _slice_shape(value: Value, view: View) -> tuple[Size, ...]:
-    return resized(value.type.shape, view.axis, None)
+    return part_shape(value.type.shape, view.axis, None)

@@ -24,10 +24,10 @@ from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
-from graphc.rewriting.loops.find.scan_view import with_made
-from graphc.rewriting.loops.find.work import HEAVY, typical, work_of
+from graphc.rewriting.loops.find.scan_view import with_replacements
+from graphc.rewriting.loops.find.work import HEAVY, typical_size, work_of
 from graphc.rewriting.loops.roll.late_work import without_late_work
-from graphc.rewriting.loops.roll.repeats import BlockSearch, Repeats, place_of
+from graphc.rewriting.loops.roll.repeats import BlockSearch, Repeats, slice_position
 from graphc.rewriting.loops.roll.worth import LEAST_SECONDS, Role, Worth
 from graphc.rewriting.match.lockstep import Counterparts
 
@@ -47,20 +47,20 @@ def rolling(least_saved: int | None = None, least_work: int | None = None) -> Ru
     the device. It also applies to chains of gathers, however little they do, and to
     blocks that the user has marked, however few their nodes are.
     """
-    return _rolling(least_saved, least_work, CPU)
+    return _rolling_for(least_saved, least_work, CPU)
 
 
-def _rolling(
+def _rolling_for(
     least_saved: int | None, least_work: int | None, costs: DeviceCosts
 ) -> Rule:
     """Make the rule for a device, on which the copies into stacks must pay off."""
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
-    tuned = partial(_rolling, least_saved, least_work)
+    tuned = partial(_rolling_for, least_saved, least_work)
 
     @whole_graph(over=ops, exact=False, name=NAME, compiling=True, tuned=tuned)
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on results of the one before, become a scan."""
-        rolled = rolled_chains(graph, least_saved, least_work, costs)
+        rolled = roll_chains(graph, least_saved, least_work, costs)
         return None if rolled is None else (rolled.graph, rolled.pairs)
 
     return rule
@@ -79,7 +79,7 @@ class RolledChains(NamedTuple):
     inside: Set[Node]
 
 
-def rolled_chains(
+def roll_chains(
     graph: Graph,
     least_saved: int | None = None,
     least_work: int | None = None,
@@ -98,11 +98,11 @@ def rolled_chains(
             break
         paying = chains.paying(least, least_saved, least_work, costs)
         tried = list(islice(paying, MOST_COMPARED))
-        best = _longest(tried) if tried else None
+        best = _best_chain(tried) if tried else None
         if best is None or not chains.can_add(best):
             break
         pairs.append(chains.add(best))
-    return chains.rolled(pairs) if pairs else None
+    return chains.graph_with_scans(pairs) if pairs else None
 
 
 def _compiles_slowly(nodes: Sequence[Node]) -> bool:
@@ -111,7 +111,7 @@ def _compiles_slowly(nodes: Sequence[Node]) -> bool:
     return gathers > MOST_GATHERS or any(node.place.block for node in nodes)
 
 
-def _longest(chains: "Sequence[_Rolled]") -> "_Rolled":
+def _best_chain(chains: "Sequence[_Chain]") -> "_Chain":
     """Return the chain that saves most, or one of more blocks that saves nearly that.
 
     Among equal chains, the one that stacks least is taken.
@@ -133,8 +133,8 @@ class _Chains:
         self._graph = graph
         self._for_gradients = for_gradients
         self._search: BlockSearch | None = None
-        self._made: dict[Value, Value] = {}
-        self._held: _Held = {}
+        self._replacements: dict[Value, Value] = {}
+        self._stack_places: _PlacesInStacks = {}
         self._needed: set[Node] = set()  # the nodes that the scans so far need
         self._inside: set[Node] = set()  # the nodes of their blocks
 
@@ -149,7 +149,7 @@ class _Chains:
         least_saved: int | None,
         least_work: int | None,
         costs: DeviceCosts,
-    ) -> Iterator["_Rolled"]:
+    ) -> Iterator["_Chain"]:
         """Yield the `candidates` that pay, by thresholds or by costs.
 
         Blocks that do not pay would not pay from another of their nodes on either, so
@@ -162,98 +162,103 @@ class _Chains:
                 assert self._search is not None
                 self._search.refuse(chain.repeats)
 
-    def candidates(self, least: int) -> Iterator["_Rolled"]:
+    def candidates(self, least: int) -> Iterator["_Chain"]:
         """Yield chains of which loops leave out `least` nodes or more, overlapping."""
         if self._search is None:
             self._search = BlockSearch(self._graph.nodes)
-            self._held = _operands_of_stacks(self._graph.nodes)
+            self._stack_places = _places_in_stacks(self._graph.nodes)
         outputs = set(self._graph.outputs)
         users = self._search.users
-        for blocks in self._search.repeats(least):
+        for blocks in self._search.find_chains(least):
             repeats = without_late_work(blocks, users, outputs)
             inside = repeats.nodes
             values = [v for node in inside for v in node.outputs]
-            taken = {v for v in values if not inside.issuperset(users.get(v, ()))}
-            used = taken | outputs.intersection(values)
-            rolled = _Rolled(repeats, used, self._now(repeats), self._held)
-            rolled.role = self._role(rolled, taken)
-            yield rolled
+            live_out = {v for v in values if not inside.issuperset(users.get(v, ()))}
+            used = live_out | outputs.intersection(values)
+            replaced = self._replaced_inputs(repeats)
+            chain = _Chain(repeats, used, replaced, self._stack_places)
+            chain.role = self._role_of(chain, live_out)
+            yield chain
 
-    def _role(self, chain: "_Rolled", taken: Container[Value]) -> Role:
-        """Tell who takes the results of a chain: other nodes take those in `taken`."""
+    def _role_of(self, chain: "_Chain", live_out: Container[Value]) -> Role:
+        """Tell who takes the results of a chain; other nodes take the `live_out`."""
         if self._for_gradients:
             return Role.FORWARD
-        if any(all(v in chain.now for v in row) for row in chain.repeats.sequences):
+        replaced, rows = chain.replaced_inputs, chain.repeats.sequences
+        if any(all(v in replaced for v in row) for row in rows):
             return Role.BACKWARD
-        return Role.FORWARD if chain.gives_within(taken) else Role.ALONE
+        return Role.FORWARD if chain.has_inner_results(live_out) else Role.ALONE
 
-    def _now(self, repeats: Repeats) -> dict[Value, Value]:
+    def _replaced_inputs(self, repeats: Repeats) -> dict[Value, Value]:
         """Return replacements of the values that blocks take, if scans compute them."""
-        if not self._made:
+        if not self._replacements:
             return {}
         values = list(dict.fromkeys(repeats.from_before))
-        pairs = zip(values, substituted(values, self._made, {}), strict=True)
+        pairs = zip(values, substituted(values, self._replacements, {}), strict=True)
         return {old: new for old, new in pairs if old is not new}
 
-    def can_add(self, chain: "_Rolled") -> bool:
+    def can_add(self, chain: "_Chain") -> bool:
         """Whether no scan so far, and no size in the chain, waits for the chain."""
-        if any(v._symbol is not None for v in chain.now):
+        if any(v._symbol is not None for v in chain.replaced_inputs):
             return False
-        if self._made and any(row[0].demands for row in chain.repeats.rows):
+        if self._replacements and any(row[0].demands for row in chain.repeats.rows):
             return False
         return self._needed.isdisjoint(chain.repeats.nodes)
 
-    def add(self, chain: "_Rolled") -> tuple[Value, Value]:
+    def add(self, chain: "_Chain") -> tuple[Value, Value]:
         """Make the scan of a chain; return a value it replaces, and the replacement."""
         assert self._search is not None
         replacements = chain.replacements()
-        self._made |= replacements
+        self._replacements |= replacements
         self._needed.update(ancestors(chain.repeats.from_before))
         self._inside |= chain.repeats.nodes
-        self._search.leave(chain.repeats)
+        self._search.leave_out(chain.repeats)
         return next(iter(replacements.items()))
 
-    def rolled(self, pairs: list[tuple[Value, Value]]) -> RolledChains:
+    def graph_with_scans(self, pairs: list[tuple[Value, Value]]) -> RolledChains:
         """Return the graph with the scans."""
-        graph, _ = with_made(self._graph, self._graph.nodes, self._made, {})
-        return RolledChains(graph, pairs, self._made, self._inside)
+        replacements, nodes = self._replacements, self._graph.nodes
+        graph, _ = with_replacements(self._graph, nodes, replacements, {})
+        return RolledChains(graph, pairs, replacements, self._inside)
 
 
-class _Rolled:
+class _Chain:
     """A scan whose steps are the blocks of a chain.
 
-    `used` are the values of blocks that other nodes use. `now` maps values that the
-    blocks are given to the values to take in their place.
+    `used` are the values of blocks that other nodes use. `replaced_inputs` maps
+    values that the blocks are given to the values to take in their place.
     """
 
     def __init__(
         self,
         repeats: Repeats,
         used: Container[Value],
-        now: Mapping[Value, Value],
-        held: "_Held",
+        replaced_inputs: Mapping[Value, Value],
+        places_in_stacks: "_PlacesInStacks",
     ) -> None:
         self.repeats = repeats
-        self.now = now
+        self.replaced_inputs = replaced_inputs
         self._carried = list(repeats.carried)
         groups = zip(repeats.rows, repeats.takes, strict=True)
         self._groups = sorted(groups, key=lambda pair: pair[0][0].serial)
         self._used = used
-        self._shown = [
+        self._used_rows = [
             row
             for group in repeats.rows
             for row in zip(*(node.outputs for node in group), strict=True)
             if any(v in used for v in row)
         ]
-        self._last = {
+        self._last_only = {
             row: i
             for i, row in enumerate(repeats.carried.values())
             if not any(v in used for v in row[:-1])
         }
-        self._stacked = [row for row in self._shown if row not in self._last]
-        self._given = [tuple([now.get(v, v) for v in row]) for row in repeats.sequences]
-        self._held = held
-        steps = [part.step for row in self._given for part in _parts_of(row)]
+        self._stacked = [row for row in self._used_rows if row not in self._last_only]
+        self._inputs = [
+            tuple([replaced_inputs.get(v, v) for v in row]) for row in repeats.sequences
+        ]
+        self._stack_places = places_in_stacks
+        steps = [part.step for row in self._inputs for part in _runs_of(row)]
         self._reverse = -1 in steps and 1 not in steps
         self.role = Role.ALONE
 
@@ -267,9 +272,9 @@ class _Rolled:
         """How many elements are copied per block to an array of all blocks."""
         return self._worth.stacked
 
-    def gives_within(self, taken: Container[Value]) -> bool:
+    def has_inner_results(self, live_out: Container[Value]) -> bool:
         """Whether nodes outside take values of blocks before the last."""
-        return any(v in taken for row in self._shown for v in row[:-1])
+        return any(v in live_out for row in self._used_rows for v in row[:-1])
 
     def pays(
         self, least_saved: int | None, least_work: int | None, costs: DeviceCosts
@@ -297,11 +302,11 @@ class _Rolled:
 
     @cached_property
     def _worth(self) -> Worth:
-        arrays = [row for row in self._given if not _are_constants(row)]
+        arrays = [row for row in self._inputs if not _are_constants(row)]
         stacked = sum(
-            typical(row[0].type.size)
+            typical_size(row[0].type.size)
             for row in arrays
-            if len(_parts_of(row)) > 1 or place_of(row[0]) is None
+            if len(_runs_of(row)) > 1 or slice_position(row[0]) is None
         )
         rows = self.repeats.rows
         work = sum(work_of(row[0]) for row in rows)
@@ -324,12 +329,12 @@ class _Rolled:
 
     def replacements(self) -> dict[Value, Value]:
         """Make the scan; return what replaces the values used outside of the blocks."""
-        first = [self.now.get(row[0], row[0]) for row in self._carried]
+        first = [self.replaced_inputs.get(row[0], row[0]) for row in self._carried]
         count, line = self.repeats.count, self.repeats.rows[0][0].place
         with standing_at(line.plain):
-            rows = [self._sequence(row) for row in self._given]
+            rows = [self._make_sequence(row) for row in self._inputs]
             ends, stacked = F._run_scan(self._step, first, rows, count, self._reverse)
-        last = ((row[-1], ends[i]) for row, i in self._last.items())
+        last = ((row[-1], ends[i]) for row, i in self._last_only.items())
         replacements = {old: new for old, new in last if old in self._used}
         for row, values in zip(self._stacked, stacked, strict=True):
             for i, value in enumerate(row):
@@ -338,12 +343,13 @@ class _Rolled:
                     replacements[value] = _as_weak(values[place], value)
         return replacements
 
-    def _sequence(self, row: Counterparts) -> Value:
+    def _make_sequence(self, row: Counterparts) -> Value:
         """Make one array of the values that are given to the blocks."""
         if _are_constants(row):
             arrays = [v.node.params["data"].array for v in self._in_order(row)]
             return constant(np.stack(arrays))
-        parts = [part.array(self._held) for part in _parts_of(self._in_order(row))]
+        runs = _runs_of(self._in_order(row))
+        parts = [run.array(self._stack_places) for run in runs]
         return parts[0] if len(parts) == 1 else F.concatenate(parts, 0)
 
     def _in_order(self, row: Counterparts) -> Counterparts:
@@ -354,7 +360,7 @@ class _Rolled:
         for row, value in zip(self.repeats.sequences, rows, strict=True):
             known[row] = _as_weak(value, row[0])
         for nodes, takes in self._groups:
-            shared = (self.now.get(row[0], row[0]) for row in takes)
+            shared = (self.replaced_inputs.get(row[0], row[0]) for row in takes)
             inputs = tuple(map(known.get, takes, shared))
             with standing_at(nodes[0].place.plain):
                 fresh = rebuild(nodes[0], inputs, nodes[0].params)
@@ -372,7 +378,7 @@ def _are_constants(row: Counterparts) -> bool:
     return all(v.node.primitive is CONSTANT for v in row)
 
 
-class _Part(NamedTuple):
+class _Run(NamedTuple):
     """A run of slices of one array, in its order or reversed; or of other values."""
 
     values: Counterparts
@@ -383,26 +389,26 @@ class _Part(NamedTuple):
         """1 in the order of the array, -1 reversed; 0 for one slice, or for none."""
         return self.places[1] - self.places[0] if len(self.places) > 1 else 0
 
-    def array(self, held: "_Held") -> Value:
+    def array(self, places_in_stacks: "_PlacesInStacks") -> Value:
         """Return one array of all values."""
-        held_in = self.source(held)
+        held_in = self.source(places_in_stacks)
         if held_in is None:
             stack: Value = F.stack([cast(v, v.dtype) for v in self.values], 0)
-            for value, place in _operands_of_stacks([stack.node]).items():
-                held.setdefault(value, place)
+            for value, place in _places_in_stacks([stack.node]).items():
+                places_in_stacks.setdefault(value, place)
             return stack
         source, start = held_in
         part: Value = F._part(source, 0, start, start + len(self.values))
         return F.flip(part, 0) if self.step < 0 else part
 
-    def source(self, held: "_Held") -> tuple[Value, int] | None:
+    def source(self, places_in_stacks: "_PlacesInStacks") -> tuple[Value, int] | None:
         """Return an array that has all values side by side, and their first place.
 
         The array may be a stack. None if there is no such array.
         """
         if self.places:
             return self.values[0].node.inputs[0], min(self.places)
-        held_at = held.get(self.values[0])
+        held_at = places_in_stacks.get(self.values[0])
         if held_at is None:
             return None
         beside = held_at[0].node.inputs[held_at[1] : held_at[1] + len(self.values)]
@@ -411,31 +417,32 @@ class _Part(NamedTuple):
         return held_at if fits and all(a is b for a, b in pairs) else None
 
 
-_Held = dict[Value, tuple[Value, int]]  # by value: a stack that holds it, and its place
+# By value: a stack that holds it, and its place.
+_PlacesInStacks = dict[Value, tuple[Value, int]]
 
 
-def _operands_of_stacks(nodes: Iterable[Node]) -> _Held:
+def _places_in_stacks(nodes: Iterable[Node]) -> _PlacesInStacks:
     """Map values to the stacks that hold them, as an earlier scan over blocks made."""
-    held: _Held = {}
+    places: _PlacesInStacks = {}
     for node in nodes:
         if node.primitive is OP.stack and node.params["axis"] == 0:
             for place, value in enumerate(node.inputs):
-                held.setdefault(value, (node.outputs[0], place))
-    return held
+                places.setdefault(value, (node.outputs[0], place))
+    return places
 
 
-def _parts_of(row: Counterparts) -> list[_Part]:
+def _runs_of(row: Counterparts) -> list[_Run]:
     """Split counterparts into runs of slices of one array, and of other values."""
     runs: list[tuple[list[Value], list[int]]] = []
     for value in row:
-        place = place_of(value)
+        place = slice_position(value)
         if not runs or not _continues(*runs[-1], value, place):
             runs.append(([], []))
         values, places = runs[-1]
         values.append(value)
         if place is not None:
             places.append(place)
-    return [_Part(tuple(values), tuple(places)) for values, places in runs]
+    return [_Run(tuple(values), tuple(places)) for values, places in runs]
 
 
 def _continues(

@@ -9,7 +9,7 @@ gradient.
 from collections.abc import Container, Mapping, Sequence
 
 from graphc.ir.graph.nodes import Node, Value
-from graphc.rewriting.loops.find.work import typical
+from graphc.rewriting.loops.find.work import typical_size
 from graphc.rewriting.loops.roll.repeats import Repeats
 
 _Users = Mapping[Value, Sequence[Node]]
@@ -26,23 +26,26 @@ def without_late_work(
     late = _late_rows(blocks, inside, users, outputs)
     if not late:
         return blocks
-    gone = {node for i in late for node in blocks.rows[i]}
-    left = inside - gone
+    late_nodes = {node for i in late for node in blocks.rows[i]}
+    remaining_nodes = inside - late_nodes
 
-    def used(value: Value, within: Container[Node]) -> bool:
+    def is_used(value: Value, within: Container[Node]) -> bool:
         return value in outputs or any(n not in within for n in users.get(value, ()))
 
     rows = [rows[0] for rows in blocks.rows]
-    before = {v for n in rows for v in n.outputs if used(v, inside)}
-    after = {v for n in rows if n in left for v in n.outputs if used(v, left)}
-    if sum(map(_bytes, after)) > sum(map(_bytes, before)):
+    before = {v for n in rows for v in n.outputs if is_used(v, inside)}
+    remaining_rows = [n for n in rows if n in remaining_nodes]
+    after = {
+        v for n in remaining_rows for v in n.outputs if is_used(v, remaining_nodes)
+    }
+    if sum(map(_typical_bytes, after)) > sum(map(_typical_bytes, before)):
         return blocks
     remaining = [i for i in range(len(rows)) if i not in late]
     takes = [blocks.takes[i] for i in remaining]
-    taken = {row for some in takes for row in some}
-    still_given = dict.fromkeys(row for row in blocks.sequences if row in taken)
+    taken_rows = {row for some in takes for row in some}
+    sequences = dict.fromkeys(row for row in blocks.sequences if row in taken_rows)
     nodes = [blocks.rows[i] for i in remaining]
-    return Repeats(blocks.count, nodes, takes, blocks.carried, still_given)
+    return Repeats(blocks.count, nodes, takes, blocks.carried, sequences)
 
 
 def _late_rows(
@@ -50,17 +53,18 @@ def _late_rows(
 ) -> set[int]:
     """Return the rows of elementwise nodes that no other node of the blocks needs."""
     late: set[int] = set()
-    gone: set[Node] = set()
+    removed: set[Node] = set()
     for i in sorted(range(len(blocks.rows)), key=lambda i: -blocks.rows[i][0].serial):
         row = blocks.rows[i]
         values = [v for node in row for v in node.outputs]
         if not row[0].primitive.elementwise or any(v in outputs for v in values):
             continue
-        if all(n in gone or n not in inside for v in values for n in users.get(v, ())):
+        row_users = (n for v in values for n in users.get(v, ()))
+        if all(n in removed or n not in inside for n in row_users):
             late.add(i)
-            gone.update(row)
+            removed.update(row)
     return late
 
 
-def _bytes(value: Value) -> int:
-    return typical(value.type.size) * value.dtype.itemsize
+def _typical_bytes(value: Value) -> int:
+    return typical_size(value.type.size) * value.dtype.itemsize

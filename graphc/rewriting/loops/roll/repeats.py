@@ -69,19 +69,19 @@ class Repeats:
             yield from (row[0] for row in takes if _is_shared(row))
 
 
-def _kinds(nodes: Iterable[Node]) -> KindOf:
+def _number_kinds(nodes: Iterable[Node]) -> KindOf:
     """Give equal numbers to nodes that do the same; None to what no block can hold."""
     numbers: dict[Any, int] = {}
     kinds: KindOf = {}
     for node in nodes:
-        if not node.inputs or node.primitive is ASSERT or _in_pieces(node):
+        if not node.inputs or node.primitive is ASSERT or _is_driven(node):
             kinds[node] = None
             continue
         kinds[node] = numbers.setdefault(kind_of(node), len(numbers))
     return kinds
 
 
-def place_of(value: Value) -> int | None:
+def slice_position(value: Value) -> int | None:
     """Return the position of a slice along an array's first axis; None if no slice."""
     node = value.node
     if node.primitive is not BASIC_INDEX or node.params["kinds"] != "i":
@@ -91,10 +91,10 @@ def place_of(value: Value) -> int | None:
 
 
 def _is_slice(node: Node) -> bool:
-    return bool(node.outputs) and place_of(node.outputs[0]) is not None
+    return bool(node.outputs) and slice_position(node.outputs[0]) is not None
 
 
-def _in_pieces(node: Node) -> bool:
+def _is_driven(node: Node) -> bool:
     """Whether the driver or Python runs a node, so that no loop can hold it."""
     return node.primitive.driven or runs_in_python(node)
 
@@ -112,14 +112,14 @@ class BlockSearch:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
-        self.kinds: KindOf = _kinds(nodes)
+        self.kinds: KindOf = _number_kinds(nodes)
         self.users: dict[Value, list[Node]] = defaultdict(list)
         self._failed = set[Row]()  # rows of blocks that were not alike
         self._refused: dict[Node, Node] = {}  # by node: the first of its row
-        self._before: dict[Node, list[Node]] = {}
+        self._operand_nodes: dict[Node, list[Node]] = {}
         for node in nodes:
             values = operands(node)
-            self._before[node] = [v.node for v in values]
+            self._operand_nodes[node] = [v.node for v in values]
             for value in dict.fromkeys(values):
                 self.users[value].append(node)
         self._slices = set(filter(_is_slice, nodes))
@@ -129,7 +129,7 @@ class BlockSearch:
         """Whether a value stands in an array beside those of other blocks."""
         return value in self._stacked or value.node in self._slices
 
-    def leave(self, blocks: Repeats) -> None:
+    def leave_out(self, blocks: Repeats) -> None:
         """Leave blocks out of the search; their results count as slices of arrays."""
         inside = blocks.nodes
         self._stacked.update(v for row in blocks.sequences for v in row)
@@ -146,17 +146,17 @@ class BlockSearch:
         first = self._refused.get(group[0])
         return first is not None and all(self._refused.get(n) is first for n in group)
 
-    def behind(self, first: set[Node]) -> set[Node]:
+    def dependents(self, first: set[Node]) -> set[Node]:
         """Return the nodes that depend on those in `first`."""
         dependent, before = set[Node](), set(first)
         start = bisect_left(self.nodes, min(n.serial for n in first), key=_SERIAL)
         for node in self.nodes[start:]:
-            if not before.isdisjoint(self._before[node]):
+            if not before.isdisjoint(self._operand_nodes[node]):
                 dependent.add(node)
                 before.add(node)
         return dependent
 
-    def repeats(self, least: int) -> Iterator[Repeats]:
+    def find_chains(self, least: int) -> Iterator[Repeats]:
         """Yield chains of which a loop leaves out at least `least` nodes.
 
         The chains may overlap. Nodes within blocks that turned out not to be alike are
@@ -166,7 +166,7 @@ class BlockSearch:
             return
         tried = set[Row]()
         for rounds in ROUNDS:
-            groups = dict.fromkeys(map(tuple, self._alike(rounds, least)))
+            groups = dict.fromkeys(map(tuple, self._groups_alike(rounds, least)))
             waiting = [g for g in groups if g not in tried]
             for _ in range(min(MOST_TRIES, len(waiting))):
                 group = next((g for g in waiting if g not in self._failed), waiting[0])
@@ -175,7 +175,7 @@ class BlockSearch:
                 if self._is_refused(group):
                     continue
                 ends = list(zip(*(node.outputs for node in group), strict=True))
-                repeats = self._blocks(ends)
+                repeats = self._chain_before(ends)
                 if repeats is not None and repeats.saved >= least:
                     yield repeats
 
@@ -191,7 +191,7 @@ class BlockSearch:
         most = max(kinds.values(), default=1)
         return repeated - repeated // most
 
-    def _alike(self, rounds: int, least: int) -> list[list[Node]]:
+    def _groups_alike(self, rounds: int, least: int) -> list[list[Node]]:
         """Return groups of nodes that look alike, in the order in which to try them.
 
         Among groups that overlap the group that ends first, the one that ends last is
@@ -225,20 +225,20 @@ class BlockSearch:
         inner = [node for node in self.nodes if node not in self._slices]
         return with_operands(labels, inner, rounds)
 
-    def _blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
+    def _chain_before(self, ends: Sequence[Counterparts]) -> Repeats | None:
         """Return the longest chain of blocks whose last nodes give `ends`, or None."""
         for _ in range(MOST_RESTARTS):
             if not ends or len(ends[0]) < LEAST_BLOCKS:
                 return None
             matching = _Matching(ends, self)
             try:
-                return self._longer(matching.blocks(), ends)
+                return self._extend_chain(matching.blocks(), ends)
             except _MismatchError as mismatch:
                 self._failed.update(matching.rows)
                 ends = mismatch.better
         return None
 
-    def _longer(self, chain: Repeats, ends: Sequence[Counterparts]) -> Repeats:
+    def _extend_chain(self, chain: Repeats, ends: Sequence[Counterparts]) -> Repeats:
         """Extend a chain by blocks before it whose surroundings look different."""
         while True:
             before = {giving: row[0] for row, giving in chain.carried.items()}
@@ -258,7 +258,7 @@ class _Matching(Lockstep):
         super().__init__(search.kinds, search.users, _SERIAL)
         self._ends, self._search = ends, search
         self._result = Repeats(len(ends[0]), self.rows)
-        self._late = search.behind({end[0].node for end in ends})
+        self._late = search.dependents({end[0].node for end in ends})
 
     def blocks(self) -> Repeats:
         """Return the blocks found by the walk. Raises _MismatchError."""
@@ -268,32 +268,32 @@ class _Matching(Lockstep):
         if not self._result.carried:
             raise _MismatchError
         inside = set(self._places)
-        self._late = inside | self._search.behind(inside)
+        self._late = inside | self._search.dependents(inside)
         if any(v.node in self._late for v in self._result.from_before):
             raise _MismatchError
         for nodes in self._followers():
-            if self._takes_known(nodes):
-                self._add(nodes)
+            if self._can_add(nodes):
+                self._add_nodes(nodes)
         return self._result
 
     def _visit(self, row: Counterparts) -> Iterable[Counterparts]:
         """Decide where counterparts come from; return those that their nodes take."""
         if _is_shared(row) or self._is_inside(row):
             return ()
-        giving = self._giving(row)
+        giving = self._carried_from(row)
         if giving is not None:
             self._result.carried[row] = giving
             return ()
         nodes = tuple([v.node for v in row])
         if self._can_be_row(row, nodes):
-            return self._add(nodes)
+            return self._add_nodes(nodes)
         early = self._late.isdisjoint(nodes) and self._places.keys().isdisjoint(nodes)
-        if not early or not _of_one_type(row):
-            raise self._mismatch(row)
+        if not early or not _have_one_type(row):
+            raise self._mismatch_error(row)
         self._result.sequences[row] = None
         return ()
 
-    def _giving(self, row: Counterparts) -> Counterparts | None:
+    def _carried_from(self, row: Counterparts) -> Counterparts | None:
         """Return the counterparts that are carried to the next block as `row`.
 
         None if `row` is not carried.
@@ -318,19 +318,19 @@ class _Matching(Lockstep):
         """Whether the demands of the nodes, the same for all, are known too late."""
         return any(v.node in self._late for v in nodes[0].demands)
 
-    def _add(self, nodes: Row) -> tuple[Counterparts, ...]:
+    def _add_nodes(self, nodes: Row) -> tuple[Counterparts, ...]:
         """Add nodes to the blocks; return the counterparts that they take."""
         takes = tuple(zip(*(node.inputs for node in nodes), strict=True))
         self._result.takes.append(takes)
         self._add_row(nodes)
         return takes
 
-    def _mismatch(self, row: Counterparts) -> _MismatchError:
+    def _mismatch_error(self, row: Counterparts) -> _MismatchError:
         """Make the error for blocks that are not alike, with better ends to try."""
         if self._starts_otherwise(row):
             # The row is carried, but nothing asks for the last block's: leave that
             # block out.
-            row = self._by_chance(row)
+            row = self._users_by_chance(row)
             later = [e for e in self._ends if e[0].node.serial > row[1].node.serial]
             return _MismatchError([*(end[:-1] for end in later), row[1:]])
         length, start = _longest_run([self._kinds[v.node] for v in row])
@@ -345,7 +345,7 @@ class _Matching(Lockstep):
         early = first not in self._late and first not in self._places
         return early and len(kinds) == 1 and None not in kinds
 
-    def _by_chance(self, row: Counterparts) -> Counterparts:
+    def _users_by_chance(self, row: Counterparts) -> Counterparts:
         """Return the counterparts that use `row`, if their first is alike by chance.
 
         Then all that the first one takes is from before all blocks, unlike what the
@@ -357,9 +357,9 @@ class _Matching(Lockstep):
         return row
 
     def _may_take(self, value: Value, part: int) -> bool:
-        return True  # `_takes_known` asks this for all blocks at once
+        return True  # `_can_add` asks this for all blocks at once
 
-    def _takes_known(self, nodes: Row) -> bool:
+    def _can_add(self, nodes: Row) -> bool:
         """Whether nodes take only what blocks can take; if so, record new sequences.
 
         No array is stacked for elementwise nodes alone, as the state of an optimizer
@@ -370,9 +370,9 @@ class _Matching(Lockstep):
         for row in zip(*(node.inputs for node in nodes), strict=True):
             if self._is_inside(row) or row in self._result.carried:
                 continue
-            if any(v.node in self._late for v in row) or not _of_one_type(row):
+            if any(v.node in self._late for v in row) or not _have_one_type(row):
                 return False
-            if light and row not in self._result.sequences and self._to_be_stacked(row):
+            if light and row not in self._result.sequences and self._needs_stack(row):
                 return False
             if not _is_shared(row):
                 rows[row] = None
@@ -381,7 +381,7 @@ class _Matching(Lockstep):
         self._result.sequences |= rows
         return True
 
-    def _to_be_stacked(self, row: Counterparts) -> bool:
+    def _needs_stack(self, row: Counterparts) -> bool:
         """Whether counterparts are arrays that do not stand side by side yet."""
         if row[0].type.rank == 0 or all(v.node.primitive is CONSTANT for v in row):
             return False
@@ -392,7 +392,7 @@ def _is_shared(row: Counterparts) -> bool:
     return all(v is row[0] for v in row)
 
 
-def _of_one_type(row: Counterparts) -> bool:
+def _have_one_type(row: Counterparts) -> bool:
     return all(v.type.same(row[0].type) for v in row)
 
 

@@ -9,7 +9,7 @@ kernels of each block, so that the kernels differ, and grow.
 from dataclasses import dataclass
 from enum import Enum
 
-from graphc.analysis.cost import DeviceCosts, sliced_seconds
+from graphc.analysis.cost import DeviceCosts, seconds_of_slices
 
 LEAST_SECONDS = 0.25  # of a core
 # Where blocks are small, slices of their gradients make calls longer, until the kernels
@@ -44,19 +44,19 @@ class Worth:
     arrays: int
 
     @property
-    def times(self) -> int:
+    def nodes_compiled(self) -> int:
         """How many nodes the compiler gets for each node of a block."""
         return 1 + BACKWARD if self.role is Role.FORWARD else 1
 
     def seconds_saved(self, costs: DeviceCosts) -> float:
         """Estimate the seconds of a core that a loop saves in compilation by XLA."""
-        saved = self.times * (self.count - 1) * self.nodes
+        saved = self.nodes_compiled * (self.count - 1) * self.nodes
         if self.role is Role.ALONE:
             return saved * costs.compiled_alike - costs.looped
         seconds = saved * (costs.compiled + saved * costs.crowded)
         if self.role is Role.BACKWARD:
             return seconds - costs.looped
-        return seconds - 2 * costs.looped - sliced_seconds(self.count * self.arrays)
+        return seconds - 2 * costs.looped - seconds_of_slices(self.count * self.arrays)
 
     def pays(self, costs: DeviceCosts) -> bool:
         """Whether compilation ends enough earlier, and calls take no longer."""
@@ -81,4 +81,4 @@ class Worth:
         """
         copied = 2 * 4 * self.stacked / costs.bandwidth
         each = costs.launch if costs.launches else costs.called
-        return copied <= COPIED * self.times * self.nodes * each
+        return copied <= COPIED * self.nodes_compiled * self.nodes * each

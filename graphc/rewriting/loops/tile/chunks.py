@@ -16,7 +16,7 @@ from graphc.ir.sizes.dims import Size, maximum, minimum
 from graphc.rewriting.loops.find.affine_reads import View
 from graphc.rewriting.loops.find.producers import PartPlace
 from graphc.rewriting.loops.find.scan_view import Loop
-from graphc.rewriting.loops.tile.codegen import Blocks, bytes_of_one
+from graphc.rewriting.loops.tile.codegen import Blocks, bytes_per_position
 from graphc.rewriting.loops.tile.tile_consumers import TileConsumers
 
 Replacements = dict[Value, Value]
@@ -40,12 +40,12 @@ class Limits:
 class ScanInChunks:
     """A loop, and the part of the graph that consumes its ys chunk by chunk.
 
-    `shown` are ys that a later loop takes too.
+    `ys_to_store` are ys that a later loop takes too.
     """
 
     loop: Loop
     consumers: TileConsumers
-    shown: Sequence[Value] = ()
+    ys_to_store: Sequence[Value] = ()
 
     @property
     def whole(self) -> View:
@@ -55,9 +55,9 @@ class ScanInChunks:
     def extent(self, large: Sequence[PartPlace], limits: Limits) -> dict[str, Any]:
         """Return the params of the loop over chunks, given its `large` values."""
         stacked = [(v, self.whole) for v in self.loop.stacked]
-        length, each = self.loop.length, bytes_of_one([*large, *stacked])
+        length, each = self.loop.length, bytes_per_position([*large, *stacked])
         if limits.whole:  # one chunk if all fit in `whole`: as if each had one byte
-            together = length * (each + bytes_of_one(stacked))
+            together = length * (each + bytes_per_position(stacked))
             each = maximum(1, each * minimum(1, together // (limits.whole + 1)))
         extent = {"length": length, "each": each, "most": limits.most}
         return {**extent, "least": limits.least, "few": limits.few}
@@ -73,27 +73,28 @@ class ScanInChunks:
         loop, blocks = self.loop, Blocks(self.consumers, lambda v: v)
         place, split = first_place(loop), len(loop.sequences)
         count = loop.carries + len(place)
-        used = {*self.shown, *(v for v, _ in self.consumers.producers.had)}
+        available = self.consumers.producers.available_parts
+        used = {*self.ys_to_store, *(v for v, _ in available)}
 
         def step(carry: list[Value], tiles: list[Value], steps: Size) -> StepResult:
             ends, slices = self.steps(carry[:count], tiles[:split], steps, used)
-            after, left = blocks.step(carry[count:], tiles[split:], steps, slices)
-            shown = [slices[v, self.whole] for v in self.shown]
-            return [*ends, *after], [*left, *shown]
+            after, live_out = blocks.step(carry[count:], tiles[split:], steps, slices)
+            shown = [slices[v, self.whole] for v in self.ys_to_store]
+            return [*ends, *after], [*live_out, *shown]
 
         ends, ys = F._run_blocks(
             step,
-            [*loop.first, *place, *blocks.start],
+            [*loop.inits, *place, *blocks.inits],
             [*((v, 0) for v in loop.sequences), *blocks.inputs],
-            [*blocks.axes, *[0] * len(self.shown)],
+            [*blocks.axes, *[0] * len(self.ys_to_store)],
             **extent,
             reverse=loop.reverse,
             keeps=count if keeps else 0,
-            stores=len(self.shown),
+            stores=len(self.ys_to_store),
         )
-        first, size = count if keeps else 0, len(ys) - len(self.shown)
-        replacements = blocks.end(ends[count:], ys[first:size])
-        replacements |= zip(loop.ends, ends, strict=False)
+        first, size = count if keeps else 0, len(ys) - len(self.ys_to_store)
+        replacements = blocks.results(ends[count:], ys[first:size])
+        replacements |= zip(loop.final_carries, ends, strict=False)
         return replacements, ys[:first], ys[size:]
 
     def steps(
@@ -138,7 +139,7 @@ def next_place(
     """Return the start, or end, of the next chunk, and how many steps this one runs."""
     if loop.limit is None:
         return [], None
-    many = cast(as_value(size_value(steps)), loop.limit.dtype)
-    start = places[0] - many if loop.reverse else places[0]
-    done = F.clip(loop.limit - start, 0, many)
-    return [start if loop.reverse else start + many], done
+    chunk = cast(as_value(size_value(steps)), loop.limit.dtype)
+    start = places[0] - chunk if loop.reverse else places[0]
+    done = F.clip(loop.limit - start, 0, chunk)
+    return [start if loop.reverse else start + chunk], done

@@ -13,11 +13,11 @@ from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, maximum
 from graphc.ir.types import INT32, product
-from graphc.rewriting.loops.find.access import Tile, resized
+from graphc.rewriting.loops.find.access import Tile, part_shape
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
 from graphc.rewriting.loops.fuse.stream_reductions import Carries
 from graphc.rewriting.loops.tile.tile_consumers import TileConsumers
-from graphc.rewriting.match.sizes import guarded
+from graphc.rewriting.match.sizes import with_guards
 
 
 class Blocks:
@@ -31,12 +31,12 @@ class Blocks:
         self._carries = Carries(region.reductions, known)
         placed = self._carries.placed or region.producers.placed
         self._place = [self._first_place()] * placed
-        self.start: list[Value] = [*self._place, *self._carries.start]
+        self.inits: list[Value] = [*self._place, *self._carries.start]
         inputs = region.producers.inputs
         self.inputs: list[tuple[Value, int]] = [
             (known(v), view.axis) for v, view in inputs
         ]
-        self.axes: list[int] = [region.rows[v].axis for v in region.shown]
+        self.axes: list[int] = [region.rows[v].axis for v in region.stacked_values]
 
     def _first_place(self) -> Value:
         """Return where the first tile starts, or the end if the last tile is first."""
@@ -51,9 +51,10 @@ class Blocks:
         more: Mapping[PartPlace, Value] = MappingProxyType({}),
     ) -> StepResult:
         """Compute the carries after a tile, and live-out tiles; `more` are inputs."""
-        return self.left(carry, self.computed_tiles(carry, tiles, count, more), count)
+        computed = self.compute_tiles(carry, tiles, count, more)
+        return self.finish_step(carry, computed, count)
 
-    def computed_tiles(
+    def compute_tiles(
         self,
         carry: list[Value],
         tiles: list[Value],
@@ -64,42 +65,43 @@ class Blocks:
         producers = self._region.producers
         read = dict(zip(producers.inputs, tiles, strict=True))
         tile = Tile(count, self._next_place(carry, count)[1])
-        return producers.computed({**read, **more}, tile=tile, known=self._known)
+        return producers.compute_parts({**read, **more}, tile=tile, known=self._known)
 
-    def left(
+    def finish_step(
         self, carry: list[Value], computed: Mapping[PartPlace, Value], count: Size
     ) -> StepResult:
         """Compute the carries after a tile, and return its live-out tiles."""
         region, split = self._region, len(self._place)
         after, first = self._next_place(carry, count)
         after += self._carries.step(carry[split:], computed, first)
-        return after, [computed[v, region.rows[v]] for v in region.shown]
+        return after, [computed[v, region.rows[v]] for v in region.stacked_values]
 
     def _next_place(self, carry: list[Value], count: Size) -> tuple[list[Value], Value]:
         """Return the carry that places the next tile, and the start of this one."""
         if not self._place:
             return [], as_value(0)
-        many = cast(as_value(size_value(count)), INT32)
+        steps = cast(as_value(size_value(count)), INT32)
         if self._region.stream.backwards:
-            first: Value = F.subtract(carry[0], many)
+            first: Value = F.subtract(carry[0], steps)
             return [first], first
-        return [F.add(carry[0], many)], carry[0]
+        return [F.add(carry[0], steps)], carry[0]
 
-    def end(self, ends: list[Value], ys: list[Value]) -> dict[Value, Value]:
+    def results(self, ends: list[Value], ys: list[Value]) -> dict[Value, Value]:
         """Replace the live-out values, using the final carries and ys."""
-        replacements = dict(zip(self._region.shown, ys, strict=True))
-        for node, how, carries in self._carries.of_each(ends[len(self._place) :]):
+        replacements = dict(zip(self._region.stacked_values, ys, strict=True))
+        carry = ends[len(self._place) :]
+        for node, how, carries in self._carries.each_with_carry(carry):
             with standing_at(node.place.plain):
                 replacements[node.outputs[0]] = how.end(
-                    carries, self._after(replacements)
+                    carries, self._resolve_after(replacements)
                 )
         producers = self._region.producers
         return {
-            old: guarded(producers.guarded(new), old.node)
+            old: with_guards(producers.with_guards(new), old.node)
             for old, new in replacements.items()
         }
 
-    def _after(self, replacements: Mapping[Value, Value]) -> Resolve:
+    def _resolve_after(self, replacements: Mapping[Value, Value]) -> Resolve:
         """Return a look-up of values after the loop, which may need its results."""
         first = self._region.seed.node.serial
 
@@ -121,10 +123,10 @@ class Blocks:
         return resolve
 
 
-def bytes_of_one(values: Iterable[PartPlace]) -> Size:
+def bytes_per_position(values: Iterable[PartPlace]) -> Size:
     """Return the bytes of one position of the largest of some values."""
     sizes: dict[Size, None] = {}
     for value, view in values:
-        others = product(resized(value.type.shape, view.axis, None))
+        others = product(part_shape(value.type.shape, view.axis, None))
         sizes[others * value.dtype.itemsize] = None
     return maximum(1, *sizes)

@@ -6,7 +6,7 @@ for a maximum, and for each sum of exponentials.
 
 from collections.abc import Sequence
 
-from graphc.control.carries import equal_carries
+from graphc.control.carries import indices_of_equal
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Opaque, rebuild
@@ -21,30 +21,31 @@ def without_equal_carries(node: Node) -> list[Value]:
         node.params["carries"],
     )
     first = node.inputs[:count]
-    same = equal_carries(first, lambda same: _outputs_of_equal(body, same)[:count])
+    same = indices_of_equal(first, lambda same: _outputs_if_equal(body, same)[:count])
     places = [i for i in range(count) if same[i] == i]
     if len(places) == count:
         return list(node.outputs)
-    outputs = _outputs_of_equal(body, same)
+    outputs = _outputs_if_equal(body, same)
     smaller = Body(
-        _chosen(body.inputs, places, count),
+        _keep_carries(body.inputs, places, count),
         body.size_params,
-        _chosen(outputs, places, count),
+        _keep_carries(outputs, places, count),
     )
     changed = {"body": Opaque("body", smaller), "carries": len(places)}
-    fresh = rebuild(node, _chosen(node.inputs, places, count), {**params, **changed})
+    inputs = _keep_carries(node.inputs, places, count)
+    fresh = rebuild(node, inputs, {**params, **changed})
     ends = [fresh.outputs[places.index(i)] for i in same]
     return [*ends, *fresh.outputs[len(places) :]]
 
 
-def _chosen(
+def _keep_carries(
     values: Sequence[Value], places: Sequence[int], count: int
 ) -> tuple[Value, ...]:
     """Select the carries that are kept, and what comes after the carries."""
     return (*(values[i] for i in places), *values[count:])
 
 
-def _outputs_of_equal(body: Body, same: Sequence[int]) -> list[Value]:
+def _outputs_if_equal(body: Body, same: Sequence[int]) -> list[Value]:
     """Return the outputs of a body in which each carry is the one that it equals."""
     pairs = enumerate(same)
     new = {body.inputs[i]: body.inputs[j] for i, j in pairs if i != j}

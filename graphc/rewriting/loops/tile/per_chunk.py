@@ -24,8 +24,8 @@ from graphc.ir.sizes.dims import maximum
 from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read, readable
 from graphc.rewriting.engine.rule import Replaced, whole_graph
-from graphc.rewriting.loops.find.scan_view import Loop, at_each_loop, with_made
-from graphc.rewriting.match.sizes import asks_late, guarded
+from graphc.rewriting.loops.find.scan_view import Loop, at_each_loop, with_replacements
+from graphc.rewriting.match.sizes import asks_late, with_guards
 
 Carry = list[Value]
 
@@ -33,7 +33,7 @@ Carry = list[Value]
 @whole_graph(over=("scan",), exact=True, late=True)
 def scan_of_chunks(graph: Graph) -> Replaced | None:
     """Per-chunk work of a scan moves out of the loop over the steps of a chunk."""
-    return at_each_loop(graph, lambda nodes, graph: None, _over_chunks, _is_chunked)
+    return at_each_loop(graph, lambda nodes, graph: None, _nest_chunks, _is_chunked)
 
 
 def _is_chunked(node: Node) -> bool:
@@ -49,18 +49,19 @@ def _is_chunked(node: Node) -> bool:
     return not asks_late(node)
 
 
-def _over_chunks(
+def _nest_chunks(
     graph: Graph, nodes: list[Node], loop: Loop, known: None
 ) -> Replaced | None:
     backward = loop.node.params["replay"] is not None
     used = {*graph.outputs, *(v for node in nodes for v in operands(node))}
-    chunked = (_Back if backward else _Forth)(loop, used)
+    chunked = (_BackwardScan if backward else _ForwardScan)(loop, used)
     if not chunked.is_possible():
         return None
     with standing_at(loop.node.place.plain):
         replacements = dict(zip(chunked.results, chunked.run(), strict=True))
     first = loop.node.outputs[0]
-    return with_made(graph, nodes, replacements, {})[0], [(first, replacements[first])]
+    new_graph, _ = with_replacements(graph, nodes, replacements, {})
+    return new_graph, [(first, replacements[first])]
 
 
 class _Chunk(NamedTuple):
@@ -75,7 +76,7 @@ class _Chunk(NamedTuple):
     replacements_at: Callable[[Value], dict[Value, Value]]
 
 
-class _Forth:
+class _ForwardScan:
     """A loop, and the part of its body that runs in the first iteration of a chunk.
 
     Only slices that are `used` are stacked: the others would be carried for nothing.
@@ -93,10 +94,10 @@ class _Forth:
         same = [self._inputs[i] is self._outputs[i] for i in carries]
         self._changed = [i for i in carries if not same[i]]
         self._places = [i for i in places if not same[i]]
-        self._heads = [self._outputs[i] for i in self._places]
-        self._kept = self._kept_by_place(places)
-        apart = {*self._places, *self._kept}
-        self._moving = [i for i in self._changed if i not in apart]
+        self._chunk_values = [self._outputs[i] for i in self._places]
+        self._array_numbers = self._arrays_of_carries(places)
+        others = {*self._places, *self._array_numbers}
+        self._changing_carries = [i for i in self._changed if i not in others]
         self._rows = list(map(readable, loop.sequences))
         self._sizes = loop.sizes
         outputs = zip(loop.stacked, self._outputs[loop.carries :], strict=True)
@@ -105,17 +106,19 @@ class _Forth:
         self._slices = [slice for _, slice in pairs]
         self.results = [*loop.node.outputs[: loop.carries], *self._stacked]
 
-    def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
+    def _arrays_of_carries(self, places: Sequence[int]) -> dict[int, int]:
         """Map the carries that are stored in arrays of a chunk to those arrays."""
         return {}
 
     def is_possible(self) -> bool:
         """Whether the per-chunk values depend on no slice, and have no other use."""
         rows = self._loop.rows
-        if region_between(self._heads, rows) or set(self._heads) & set(rows):
+        chunk_values = self._chunk_values
+        if region_between(chunk_values, rows) or set(chunk_values) & set(rows):
             return False
-        per_chunk_values = {*self._heads, *(self._outputs[i] for i in self._kept)}
-        outputs = self._wanted()
+        stored_carries = (self._outputs[i] for i in self._array_numbers)
+        per_chunk_values = {*chunk_values, *stored_carries}
+        outputs = self._step_outputs()
         region = region_between(outputs, [*self._inputs, *per_chunk_values])
         used = {
             *outputs,
@@ -123,9 +126,9 @@ class _Forth:
         } - per_chunk_values
         return all(self._inputs[i] not in used for i in self._places)
 
-    def _wanted(self) -> Carry:
+    def _step_outputs(self) -> Carry:
         """Return the outputs of an iteration: its carries, and its slices to stack."""
-        carried = [self._outputs[i] for i in self._moving]
+        carried = [self._outputs[i] for i in self._changing_carries]
         return [*carried, *self._slices]
 
     def run(self) -> Carry:
@@ -135,66 +138,69 @@ class _Forth:
         shapes = [(room, *v.type.shape[1:]) for v in self._stacked]
         pairs = zip(shapes, self._stacked, strict=True)
         arrays = [F.zeros(shape, v.dtype) for shape, v in pairs]
-        start = [*(loop.first[i] for i in self._changed), *arrays]
+        start = [*(loop.inits[i] for i in self._changed), *arrays]
 
         def step(state: Carry, _: Carry) -> StepResult:
-            return self._of_chunk(self._carry(state[:changed]), state[changed:]), []
+            carry = self._all_carries(state[:changed])
+            return self._run_chunk(carry, state[changed:]), []
 
-        count = guarded(self._chunks(), loop.node)  # no iteration where sizes differ
+        # No iteration where sizes differ.
+        count = with_guards(self._chunk_count(), loop.node)
         ends, _ = F._run_scan(step, start, [], None, False, count=count)
         stacked = [F._part(v, 0, 0, loop.length) for v in ends[changed:]]
-        return [*self._carry(ends[:changed]), *stacked]
+        return [*self._all_carries(ends[:changed]), *stacked]
 
-    def _chunks(self) -> Value:
+    def _chunk_count(self) -> Value:
         """The number of chunks."""
         return (self._total - 1) // self._chunk + 1
 
-    def _carry(self, changed: Carry) -> Carry:
+    def _all_carries(self, changed: Carry) -> Carry:
         """Return all carries; those that never change have their init."""
         changed_at = dict(zip(self._changed, changed, strict=True))
-        return [changed_at.get(i, v) for i, v in enumerate(self._loop.first)]
+        return [changed_at.get(i, v) for i, v in enumerate(self._loop.inits)]
 
-    def _of_chunk(self, carry: Carry, arrays: Carry) -> Carry:
+    def _run_chunk(self, carry: Carry, arrays: Carry) -> Carry:
         """Run a chunk: its per-chunk part, and then its iterations."""
-        heads = self._replayed(self._heads, carry, self._loop.rows, {})
-        steps, after, replacements_at = self._begun(carry, heads)
+        heads = self._recompute(self._chunk_values, carry, self._loop.rows, {})
+        steps, after, replacements_at = self._begin_chunk(carry, heads)
 
         def step(state: Carry, _: Carry) -> StepResult:
-            return self._of_step(carry, state, replacements_at), []
+            return self._run_step(carry, state, replacements_at), []
 
-        count = len(self._moving)
-        first = [*(carry[i] for i in self._moving), *arrays]
+        count = len(self._changing_carries)
+        first = [*(carry[i] for i in self._changing_carries), *arrays]
         ends, _ = F._run_scan(step, first, [], None, False, count=steps)
-        after |= zip(self._moving, ends[:count], strict=True)
+        after |= zip(self._changing_carries, ends[:count], strict=True)
         return [*(after[i] for i in self._changed), *ends[count:]]
 
-    def _begun(self, carry: Carry, heads: Carry) -> _Chunk:
+    def _begin_chunk(self, carry: Carry, heads: Carry) -> _Chunk:
         steps = F.minimum(self._chunk, self._total - carry[self._number])
-        once = dict(zip(self._heads, heads, strict=True))
+        once = dict(zip(self._chunk_values, heads, strict=True))
         after = dict(zip(self._places, heads, strict=True))
         return _Chunk(steps, after, lambda number: once)
 
-    def _of_step(
+    def _run_step(
         self,
         carry: Carry,
         state: Carry,
         replacements_at: Callable[[Value], dict[Value, Value]],
     ) -> Carry:
-        count, carries = len(self._moving), list(carry)
-        for i, v in zip(self._moving, state[:count], strict=True):
+        count, carries = len(self._changing_carries), list(carry)
+        for i, v in zip(self._changing_carries, state[:count], strict=True):
             carries[i] = v
         number = carries[self._number]
-        place = self._place(number)
+        place = self._slice_position(number)
         rows = [read(v, place) for v in self._rows]
-        results = self._replayed(self._wanted(), carries, rows, replacements_at(number))
+        replacements = replacements_at(number)
+        results = self._recompute(self._step_outputs(), carries, rows, replacements)
         arrays = zip(state[count:], results[count:], strict=True)
         return [*results[:count], *(put(x, place, v) for x, v in arrays)]
 
-    def _place(self, number: Value) -> Value:
+    def _slice_position(self, number: Value) -> Value:
         """The position of the slices of an iteration."""
         return self._total - 1 - number if self._loop.reverse else number
 
-    def _replayed(
+    def _recompute(
         self,
         outputs: Carry,
         carry: Carry,
@@ -207,14 +213,14 @@ class _Forth:
         return substituted(outputs, new, self._sizes)
 
 
-class _Back(_Forth):
+class _BackwardScan(_ForwardScan):
     """The backward loop, whose per-chunk values are the carries before each iteration.
 
     These carries are stored in an array, followed by the carry after the chunk, so the
     carry after a recomputed step is read from there.
     """
 
-    def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
+    def _arrays_of_carries(self, places: Sequence[int]) -> dict[int, int]:
         replay: Replay = self._loop.node.params["replay"]
         replayed = range(replay.before, replay.before + len(replay.carries))
         pairs = zip(replayed, places, strict=True)
@@ -224,27 +230,28 @@ class _Back(_Forth):
             if i in self._changed and place in self._places
         }
 
-    def _chunks(self) -> Value:
-        return self._loop.first[self._number] // self._chunk + 1
+    def _chunk_count(self) -> Value:
+        return self._loop.inits[self._number] // self._chunk + 1
 
-    def _begun(self, carry: Carry, heads: Carry) -> _Chunk:
+    def _begin_chunk(self, carry: Carry, heads: Carry) -> _Chunk:
         place = F.remainder(carry[self._number], self._chunk)
         start, arrays = carry[self._number] - place, list(heads)
-        for i, k in self._kept.items():
+        for i, k in self._array_numbers.items():
             arrays[k] = put(heads[k], place + 1, carry[i])
         after = dict(zip(self._places, arrays, strict=True))
         after |= {
-            i: read(arrays[k], cast(as_value(0), INT32)) for i, k in self._kept.items()
+            i: read(arrays[k], cast(as_value(0), INT32))
+            for i, k in self._array_numbers.items()
         }
 
         def replacements_at(number: Value) -> dict[Value, Value]:
-            replayed = dict(zip(self._heads, arrays, strict=True))
-            for i, k in self._kept.items():
+            replayed = dict(zip(self._chunk_values, arrays, strict=True))
+            for i, k in self._array_numbers.items():
                 replayed[self._inputs[i]] = read(arrays[k], number - start + 1)
                 replayed[self._outputs[i]] = read(arrays[k], number - start)
             return replayed
 
         return _Chunk(place + 1, after, replacements_at)
 
-    def _place(self, number: Value) -> Value:
+    def _slice_position(self, number: Value) -> Value:
         return number if self._loop.reverse else self._total - 1 - number

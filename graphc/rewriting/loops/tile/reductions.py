@@ -33,8 +33,11 @@ from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.find.contractions import PRODUCTS
 from graphc.rewriting.loops.find.scan_view import with_params
 from graphc.rewriting.loops.fuse.folds import POSITIONS
-from graphc.rewriting.loops.fuse.outer_products import families, outer_values
-from graphc.rewriting.loops.tile.codegen import Blocks, bytes_of_one
+from graphc.rewriting.loops.fuse.outer_products import (
+    component_of,
+    large_outer_products,
+)
+from graphc.rewriting.loops.tile.codegen import Blocks, bytes_per_position
 from graphc.rewriting.loops.tile.equal_carries import without_equal_carries
 from graphc.rewriting.loops.tile.tile_consumers import (
     GraphFacts,
@@ -57,18 +60,20 @@ def blocking(block_bytes: int | None = None, rows: int | None = None) -> Rule:
     bytes. Blocks of `rows` rows of products, 256 on a CPU, are computed in blocks of
     columns if they have more bytes than that; with `rows=0` they never are.
     """
-    return _blocking(block_bytes, rows, CPU)
+    return _blocking_for(block_bytes, rows, CPU)
 
 
-def _blocking(block_bytes: int | None, rows: int | None, costs: DeviceCosts) -> Rule:
+def _blocking_for(
+    block_bytes: int | None, rows: int | None, costs: DeviceCosts
+) -> Rule:
     """Make the rule for a device."""
     most = costs.whole if block_bytes is None else block_bytes
     wide = WIDE * costs.rows if rows is None else rows
 
     def rule(graph: Graph, fuses: bool) -> Replaced | None:
-        replaced = tiled(graph, most, costs.rows, fuses=fuses)
+        replaced = tile_temporaries(graph, most, costs.rows, fuses=fuses)
         if replaced is None and wide:
-            replaced = _tiled_inside(graph, most, wide, costs.rows)
+            replaced = _tile_columns(graph, most, wide, costs.rows)
         return replaced
 
     declared = whole_graph(
@@ -88,11 +93,11 @@ def _blocking(block_bytes: int | None, rows: int | None, costs: DeviceCosts) -> 
         """Reductions of outer-product temporaries are computed tile by tile."""
         return rule(graph, fuses=False)
 
-    tuned = partial(_blocking, block_bytes, rows)
+    tuned = partial(_blocking_for, block_bytes, rows)
     return replace(everywhere, tuned=tuned, fused=where_fused)
 
 
-def tiled(
+def tile_temporaries(
     graph: Graph,
     most: int,
     least: int,
@@ -109,22 +114,22 @@ def tiled(
     if facts is None:
         return None
     region_of: dict[Value, TileConsumers] = {}
-    family, seen = families(facts.large), set[Value]()
+    family, seen = component_of(facts.large), set[Value]()
     for seed in facts.roots:
         region = None if family[seed] in seen else best_region(seed, facts, inside)
         if region is None or (fuses and region.is_fused):
             continue
-        if not any(v in region_of for v in region.left):
-            region_of.update(dict.fromkeys(region.left, region))
+        if not any(v in region_of for v in region.live_out_values):
+            region_of.update(dict.fromkeys(region.live_out_values, region))
             seen.add(family[seed])
-    rebuilt = _Rebuilt(facts, region_of, most, least)
-    outputs = rebuilt.run(graph)
-    if not rebuilt.pairs:
+    rebuilder = _Rebuilder(facts, region_of, most, least)
+    outputs = rebuilder.run(graph)
+    if not rebuilder.pairs:
         return None
-    return graph.with_outputs(outputs), rebuilt.pairs
+    return graph.with_outputs(outputs), rebuilder.pairs
 
 
-class _Rebuilt:
+class _Rebuilder:
     """Rebuild a graph around loops, each placed before its first live-out value."""
 
     def __init__(
@@ -134,7 +139,7 @@ class _Rebuilt:
         most: int,
         least: int,
     ) -> None:
-        self._facts, self._waiting = facts, region_of
+        self._facts, self._region_of = facts, region_of
         self._most, self._least = most, least
         self._new: dict[Value, Value] = {}
         self.pairs: list[tuple[Value, Value]] = []
@@ -143,82 +148,81 @@ class _Rebuilt:
         """Rebuild the nodes in order, and return the new outputs."""
         for node in self._facts.nodes:
             for first in node.outputs[:1]:
-                if first in self._waiting and first not in self._new:
-                    self._loop(self._waiting[first], node)
-            self._renew(node)
-        return tuple(map(self._known, graph.outputs))
+                if first in self._region_of and first not in self._new:
+                    self._place_loop(self._region_of[first], node)
+            self._rebuild_node(node)
+        return tuple(map(self._new_value, graph.outputs))
 
-    def _known(self, value: Value) -> Value:
+    def _new_value(self, value: Value) -> Value:
         return self._new.get(value, value)
 
-    def _renew(self, node: Node) -> None:
+    def _rebuild_node(self, node: Node) -> None:
         if all(v in self._new for v in node.outputs):
             return
         if any(v in self._new for v in operands(node)):
             fresh = renewed(node, self._new, node.place)
             self._new.update(zip(node.outputs, fresh.outputs, strict=True))
 
-    def _loop(self, region: TileConsumers, at: Node) -> None:
+    def _place_loop(self, region: TileConsumers, at: Node) -> None:
         """Build a loop, or give it up if it needs a live-out value of a later loop."""
-        needed = self._behind(region.producers.outside(), at)
-        if any(
-            v in self._waiting and v not in self._new for n in needed for v in n.outputs
-        ):
-            self._give_up(region)
+        needed = self._nodes_after(region.producers.outside_values(), at)
+        outputs = [v for n in needed for v in n.outputs]
+        if any(v in self._region_of and v not in self._new for v in outputs):
+            self._drop_region(region)
             return
         for node in needed:
-            self._renew(node)
+            self._rebuild_node(node)
         with standing_at(region.seed.node.place.plain):
-            replacements = self._made(region)
+            replacements = self._make_loop(region)
         if not replacements:
-            self._give_up(region)
+            self._drop_region(region)
         self._new.update(replacements)
         self.pairs += replacements.items()
 
-    def _give_up(self, region: TileConsumers) -> None:
-        for value in region.left:
-            del self._waiting[value]
+    def _drop_region(self, region: TileConsumers) -> None:
+        for value in region.live_out_values:
+            del self._region_of[value]
 
-    def _behind(self, values: Iterable[Value], at: Node) -> list[Node]:
+    def _nodes_after(self, values: Iterable[Value], at: Node) -> list[Node]:
         """Return the nodes after `at` that values need and that need large values."""
-        behind = self._facts.behind
+        roots_behind = self._facts.roots_behind
 
         def later(node: Node) -> list[Value]:
             return [v for v in operands(node) if is_later(v)]
 
         def is_later(value: Value) -> bool:
-            return value.node.serial > at.serial and bool(behind[value.node])
+            return value.node.serial > at.serial and bool(roots_behind[value.node])
 
         return ancestors(filter(is_later, values), later)
 
-    def _made(self, region: TileConsumers) -> dict[Value, Value]:
+    def _make_loop(self, region: TileConsumers) -> dict[Value, Value]:
         """Make a tiled loop; return replacements of the live-out values of a region.
 
         There are none if the loop reads no rows: nothing would tell how many a tile
         has.
         """
-        blocks = Blocks(region, self._known)
+        blocks = Blocks(region, self._new_value)
         if not blocks.inputs:
             return {}
         products = any(node.primitive in PRODUCTS for node in region.nodes)
         large = [p for p in region.producers.recomputed if p[0] in region.facts.large]
         ends, ys = F._run_blocks(
             blocks.step,
-            blocks.start,
+            blocks.inits,
             blocks.inputs,
             blocks.axes,
             length=region.stream.length,
-            each=bytes_of_one(large),
+            each=bytes_per_position(large),
             most=self._most,
             least=self._least if products else 1,
         )
         if ends:
             outputs = without_equal_carries(ends[0].node)
             ends, ys = outputs[: len(ends)], outputs[len(ends) :]
-        return blocks.end(ends, ys)
+        return blocks.results(ends, ys)
 
 
-def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | None:
+def _tile_columns(graph: Graph, most: int, rows: int, inner: int) -> Replaced | None:
     """Give loops over tiles of rows a body in tiles of columns, where that pays.
 
     Loops that are alike, as those of equal layers, share one body.
@@ -226,11 +230,11 @@ def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | 
     nodes = graph.nodes
     params: dict[Node, Params] = {}
     known: dict[Hashable, Body | None] = {}
-    for node in filter(_is_of_rows, nodes):
+    for node in filter(_is_loop_over_rows, nodes):
         lines = tuple([n.place for n in node.params["body"].content.nodes])
         kind = kind_of(node), lines
         if kind not in known:
-            known[kind] = _in_columns(node, most, inner)
+            known[kind] = _body_in_columns(node, most, inner)
         body = known[kind]
         if body is not None:
             least = max(rows, node.params["least"])
@@ -238,7 +242,7 @@ def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | 
     return with_params(graph, nodes, params) if params else None
 
 
-def _is_of_rows(node: Node) -> bool:
+def _is_loop_over_rows(node: Node) -> bool:
     """Whether a node is a loop over tiles that holds no other, and no scan."""
     params = node.params
     if node.primitive is not OP.blocks or any(params[name] for name in OF_SCANS):
@@ -250,28 +254,29 @@ def _is_of_rows(node: Node) -> bool:
     return products and not any(map(has_bodies, body.nodes))
 
 
-def _in_columns(node: Node, most: int, least: int) -> Body | None:
+def _body_in_columns(node: Node, most: int, least: int) -> Body | None:
     """Rewrite a tiled loop's body in tiles of columns; None if that does not pay."""
     params, body = node.params, node.params["body"].content
     carries = params["carries"]
     tiles = zip(body.inputs[carries:], params["axes"], strict=False)
     rows = {v.type.shape[axis] for v, axis in tiles}
     graph = body.graph
-    while (replaced := tiled(graph, most, least, rows)) is not None:
+    while (replaced := tile_temporaries(graph, most, least, rows)) is not None:
         graph = replaced[0]
     new_body: Body | None = body.with_outputs(graph.outputs)
-    if new_body is None or outer_values(new_body.nodes, 0):
+    if new_body is None or large_outer_products(new_body.nodes, 0):
         return None
-    return new_body if _work(new_body.nodes) <= MOST_WORK * _work(body.nodes) else None
+    most_products = MOST_WORK * _count_products(body.nodes)
+    return new_body if _count_products(new_body.nodes) <= most_products else None
 
 
-def _work(nodes: Iterable[Node]) -> int:
+def _count_products(nodes: Iterable[Node]) -> int:
     """Count the products of large values, those in loops included."""
     count, body_nodes = 0, list(nodes)
-    large = outer_values(body_nodes, 0)
+    large = large_outer_products(body_nodes, 0)
     for node in body_nodes:
         if node.primitive in PRODUCTS:
             count += any(v in large for v in (*node.inputs, *node.outputs))
         elif has_bodies(node):
-            count += _work(node.params["body"].content.nodes)
+            count += _count_products(node.params["body"].content.nodes)
     return count

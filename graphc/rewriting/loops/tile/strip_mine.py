@@ -23,17 +23,17 @@ from graphc.rewriting.loops.find.scan_view import (
     Loop,
     at_each_loop,
     has_rows,
-    with_made,
+    with_replacements,
 )
 from graphc.rewriting.loops.fuse.consumers import SHRINKING
 from graphc.rewriting.loops.fuse.outer_products import (
     Large,
     Pairs,
-    kept_values,
-    outer_values,
+    large_outer_products,
+    whole_values,
 )
 from graphc.rewriting.loops.tile.chunks import Limits, ScanInChunks
-from graphc.rewriting.loops.tile.strip_mine_pair import Both, loop_back
+from graphc.rewriting.loops.tile.strip_mine_pair import LoopPair, find_backward_loop
 from graphc.rewriting.loops.tile.tile_consumers import GraphFacts, TileConsumers
 
 
@@ -43,10 +43,10 @@ def scan_in_chunks(chunk: int | None = None, few: int | None = None) -> Rule:
     Where a gradient takes `few` chunks or less, no step is recomputed for it; by
     default 4 on a CPU, and 16 on an accelerator.
     """
-    return _scan_in_chunks(chunk, few, CPU)
+    return _scan_in_chunks_for(chunk, few, CPU)
 
 
-def _scan_in_chunks(chunk: int | None, few: int | None, costs: DeviceCosts) -> Rule:
+def _scan_in_chunks_for(chunk: int | None, few: int | None, costs: DeviceCosts) -> Rule:
     """Make the rule for a device: two values of a chunk stay in its cache.
 
     If steps have two rows or more, the product of a chunk is as fast as a larger one.
@@ -57,7 +57,7 @@ def _scan_in_chunks(chunk: int | None, few: int | None, costs: DeviceCosts) -> R
         limits = Limits(0, chunk, few_chunks)
     else:
         limits = Limits(most, steps, few_chunks, costs.stacked_at_once)
-    tuned = partial(_scan_in_chunks, chunk, few)
+    tuned = partial(_scan_in_chunks_for, chunk, few)
 
     @whole_graph(
         over=("scan",), exact=False, name="scan_in_chunks", late=True, tuned=tuned
@@ -68,74 +68,75 @@ def _scan_in_chunks(chunk: int | None, few: int | None, costs: DeviceCosts) -> R
         def change(
             graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
         ) -> Replaced | None:
-            return _in_chunks(graph, nodes, loop, uses, limits)
+            return _run_in_chunks(graph, nodes, loop, uses, limits)
 
-        return at_each_loop(graph, UsersOf, change, does_all)
+        return at_each_loop(graph, UsersOf, change, runs_all_steps)
 
     return rule
 
 
-def does_all(node: Node) -> bool:
+def runs_all_steps(node: Node) -> bool:
     """Whether a node is a compiled scan without early exit."""
     return has_rows(node) and not (node.params["stops"] or runs_in_python(node))
 
 
-def _in_chunks(
+def _run_in_chunks(
     graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf, limits: Limits
 ) -> Replaced | None:
-    large, users = _of_stacked(loop, uses)
-    back = loop_back(loop, large, users)
+    large, users = _values_by_slice(loop, uses)
+    back = find_backward_loop(loop, large, users)
     if back is not None:
-        outer = outer_values(nodes, 0)
+        outer = large_outer_products(nodes, 0)
         large = {v: pairs for v, pairs in outer.items() if pairs.sure} | large
         users = [n for n in nodes if n is not back.node]
-    whole = kept_values(users, graph, large)
+    whole = whole_values(users, graph, large)
     if not loop.stacked or any(v in whole for v in loop.stacked):
         return None
-    facts = _facts(nodes, loop, uses, large, whole)
+    facts = _facts_about_ys(nodes, loop, uses, large, whole)
     with standing_at(loop.node.place.plain):
         if back is None:
-            replacements = _alone(loop, facts, limits)
+            replacements = _reduce_alone(loop, facts, limits)
         else:
-            replacements = Both(loop, back, facts, limits).replacements()
+            replacements = LoopPair(loop, back, facts, limits).replacements()
     if not replacements:
         return None
-    changed, _ = with_made(graph, nodes, replacements, {})
-    if back is not None and not _are_gone((loop.node, back.node), changed):
+    changed, _ = with_replacements(graph, nodes, replacements, {})
+    if back is not None and not _are_removed((loop.node, back.node), changed):
         return None
     pairs = list(replacements.items())
     return changed, [p for p in pairs if p[0].node is not loop.node] or pairs[:1]
 
 
-def _are_gone(nodes: Iterable[Node], graph: Graph) -> bool:
+def _are_removed(nodes: Iterable[Node], graph: Graph) -> bool:
     return set(nodes).isdisjoint(ancestors(graph.outputs))
 
 
-def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
+def _reduce_alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
     """Return replacements of the results of a scan, if only reductions use its ys."""
     roots = dict.fromkeys(facts.roots, 0)
     region = TileConsumers(roots, facts, in_tiles=True, backwards=loop.reverse)
     stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
-    some = region.reductions or region.shown
-    if stacks or not some or not (loop.sequences or region.producers.inputs):
+    results = region.reductions or region.stacked_values
+    if stacks or not results or not (loop.sequences or region.producers.inputs):
         return {}
     chunks = ScanInChunks(loop, region)
     large = [p for p in region.producers.recomputed if p[0] in facts.large]
     return chunks.run(chunks.extent(large, replace(limits, few=0)))[0]
 
 
-def _facts(
+def _facts_about_ys(
     nodes: list[Node], loop: Loop, uses: UsersOf, large: Large, whole: set[Value]
 ) -> GraphFacts:
     """Return the facts about the ys of a scan."""
-    behind = {loop.node: 1}
+    roots_behind = {loop.node: 1}
     for node in nodes:
         if node is not loop.node:
-            behind[node] = int(any(behind[v.node] for v in operands(node)))
-    return GraphFacts(nodes, uses, large, whole, dict.fromkeys(loop.stacked, 1), behind)
+            roots_behind[node] = int(any(roots_behind[v.node] for v in operands(node)))
+    roots = dict.fromkeys(loop.stacked, 1)
+    return GraphFacts(nodes, uses, large, whole, roots, roots_behind)
 
 
-def _of_stacked(loop: Loop, uses: UsersOf) -> tuple[Large, list[Node]]:
+def _values_by_slice(loop: Loop, uses: UsersOf) -> tuple[Large, list[Node]]:
     """Return the values with a slice per iteration, and the nodes that use them."""
     large: Large = {v: Pairs((0,), (), True) for v in loop.stacked}
     heap = [(n.serial, n) for v in loop.stacked for n in uses.of(v)]

@@ -12,7 +12,11 @@ from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.rewriting.loops.find.affine_reads import Stream, View
 from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.find.producers import LIGHT, PartPlace, Producers, UsersOf
-from graphc.rewriting.loops.fuse.outer_products import Large, kept_values, outer_values
+from graphc.rewriting.loops.fuse.outer_products import (
+    Large,
+    large_outer_products,
+    whole_values,
+)
 from graphc.rewriting.loops.fuse.streamed import Streamed
 
 MOVES = (OP.basic_index, OP.reshape, OP.gather, OP.scatter, OP.concatenate, OP.stack)
@@ -27,7 +31,7 @@ class GraphFacts:
     """The facts about the large values of a graph.
 
     `roots` are the large values that are computed from no other large value, with a bit
-    for each; `behind` gives the bits of the roots on which a node depends.
+    for each; `roots_behind` gives the bits of the roots on which a node depends.
     """
 
     nodes: Sequence[Node]
@@ -35,7 +39,7 @@ class GraphFacts:
     large: Large
     whole: set[Value]
     roots: dict[Value, int]
-    behind: dict[Node, int]
+    roots_behind: dict[Node, int]
 
     def is_gone(self, value: Value) -> bool:
         """Whether a value is large and need not be materialised."""
@@ -45,20 +49,20 @@ class GraphFacts:
 def facts_of(graph: Graph, least: int) -> GraphFacts | None:
     """Return the facts about the large values of a graph; None if there are none."""
     nodes = graph.nodes
-    large = outer_values(nodes, least)
+    large = large_outer_products(nodes, least)
     if not large:
         return None
-    whole = kept_values(nodes, graph, large)
+    whole = whole_values(nodes, graph, large)
     dependent = {v for v in large if any(x in large for x in v.node.inputs)}
     first = (v for v in large if v not in whole and v not in dependent)
     roots = {v: 1 << i for i, v in enumerate(first)}
-    behind = {v.node: bit for v, bit in roots.items()}
+    roots_behind = {v.node: bit for v, bit in roots.items()}
     for node in nodes:
-        bits = behind.get(node, 0)
+        bits = roots_behind.get(node, 0)
         for value in operands(node):
-            bits |= behind[value.node]
-        behind[node] = bits
-    return GraphFacts(nodes, UsersOf(nodes, graph), large, whole, roots, behind)
+            bits |= roots_behind[value.node]
+        roots_behind[node] = bits
+    return GraphFacts(nodes, UsersOf(nodes, graph), large, whole, roots, roots_behind)
 
 
 class TileConsumers(Streamed):
@@ -66,7 +70,8 @@ class TileConsumers(Streamed):
 
     `seeds` are the large values, each with the axis. `in_tiles`: the loop is given
     their tiles. `more` places are computed in any case, for a node outside the region,
-    and `of` are nodes outside that use parts. `backwards`: the last tile comes first.
+    and `users` are nodes outside that use parts. `backwards`: the last tile comes
+    first.
     """
 
     def __init__(
@@ -75,7 +80,7 @@ class TileConsumers(Streamed):
         facts: GraphFacts,
         in_tiles: bool = False,
         more: Sequence[PartPlace] = (),
-        of: Iterable[Node] = (),
+        users: Iterable[Node] = (),
         backwards: bool = False,
     ) -> None:
         self.seed: Value
@@ -96,8 +101,8 @@ class TileConsumers(Streamed):
         )
         read = [place for how in self.reductions.values() for place in how.places]
         places = [*self.rows.items(), *read, *more]
-        self.producers.collect(places, [*self._reducing(), *of])
-        self.shown: list[Value] = self._shown()
+        self.producers.collect(places, [*self._reduction_nodes(), *users])
+        self.stacked_values: list[Value] = self._values_to_stack()
 
     def _is_within(self, value: Value) -> bool:
         return self.facts.is_gone(value) or value in self.views
@@ -116,15 +121,15 @@ class TileConsumers(Streamed):
             seen.add(node)
             far = 0 if any(map(self.facts.is_gone, node.inputs)) else far + 1
             self._visit(node)
-            if node.outputs and self._goes_on(node.outputs[0]):
+            if node.outputs and self._has_tiles(node.outputs[0]):
                 for user in uses.of(node.outputs[0]):
                     heapq.heappush(heap, (user.serial, user))
 
-    def _goes_on(self, value: Value) -> bool:
+    def _has_tiles(self, value: Value) -> bool:
         """Whether the users of a value may be computed tile by tile."""
         return value in self.views or any(value in r for r in self._rescaled)
 
-    def _reducing(self) -> set[Node]:
+    def _reduction_nodes(self) -> set[Node]:
         """Return the reductions, and nodes of rescaled values that only these use."""
         reducing, rescaled = set(self.reductions), self._rescaled_nodes()
         for node in sorted(rescaled, key=lambda n: n.serial, reverse=True):
@@ -135,44 +140,44 @@ class TileConsumers(Streamed):
     @property
     def nodes(self) -> set[Node]:
         """The nodes that the body computes."""
-        return {*self.producers.nodes, *self._reducing()}
+        return {*self.producers.nodes, *self._reduction_nodes()}
 
-    def _shown(self) -> list[Value]:
+    def _values_to_stack(self) -> list[Value]:
         """Return the live-out values to stack, from which cheap ones are recomputed."""
         inside, uses, needed = self.nodes, self.facts.uses, set[Value]()
         for value, _ in reversed(self.producers.recomputed):
             if value in self.facts.large:
                 continue
-            again = any(v in needed for n in uses.of(value) for v in n.outputs)
-            if again or not uses.are_among(value, inside):
+            is_needed = any(v in needed for n in uses.of(value) for v in n.outputs)
+            if is_needed or not uses.are_among(value, inside):
                 needed.add(value)
         return [v for v in self.rows if v in needed]
 
     def depends(self, value: Value) -> bool:
         """Whether a value depends on the seeds."""
-        return bool(self.facts.behind[value.node] & self._bit)
+        return bool(self.facts.roots_behind[value.node] & self._bit)
 
     def _visit(self, node: Node) -> None:
         if any(map(self.depends, node.demands)) or len(node.outputs) != 1:
             return
         if not self.depends(node.outputs[0]):
             return
-        dependent = [x for x in node.inputs if self._goes_on(x)]
-        closes = any(map(self.facts.is_gone, dependent))
-        reduction = self._reduction(node) if closes else None
+        dependent = [x for x in node.inputs if self._has_tiles(x)]
+        reads_large = any(map(self.facts.is_gone, dependent))
+        reduction = self._reduction_of(node) if reads_large else None
         if reduction is not None:
             self.reductions[node] = reduction
             return
-        out, view = node.outputs[0], self._view(node)
+        out, view = node.outputs[0], self._view_of(node)
         if view is None:
-            if closes and out not in self.facts.whole:
+            if reads_large and out not in self.facts.whole:
                 for rescaled in self._rescaled:
                     rescaled.visit(node)
             return
         light = node.primitive.elementwise or node.primitive in BRIDGES
-        if closes or light or out in self.facts.large:
+        if reads_large or light or out in self.facts.large:
             self.views[out] = view
-        if closes and out not in self.facts.large:
+        if reads_large and out not in self.facts.large:
             self.rows[out] = view
 
     def is_part(self, value: Value, view: View | None) -> bool:
@@ -185,11 +190,11 @@ class TileConsumers(Streamed):
         return is_one(n) or equal(n, self.stream.length) is not False
 
     @property
-    def gains(self) -> bool:
+    def saves_memory(self) -> bool:
         """Whether the loop saves materialising a large value."""
-        if not self.reductions and not self.shown:
+        if not self.reductions and not self.stacked_values:
             return False
-        if not self.facts.large[self.seed].sure and not self._reduces():
+        if not self.facts.large[self.seed].sure and not self._reduces_columns():
             return False
         read = [v for v, _ in self.producers.inputs]
         whole = any(v in self.facts.large or self._is_as_large(v) for v in read)
@@ -206,7 +211,7 @@ class TileConsumers(Streamed):
         uses, nodes = self.facts.uses, self.nodes
         large = [v for n in nodes for v in n.outputs if v in self.facts.large]
         return (
-            len(self.left) == 1
+            len(self.live_out_values) == 1
             and all(n.primitive.elementwise or n.primitive in FUSED for n in nodes)
             and all(len(uses.of(v)) == 1 for v in large)
         )
@@ -216,7 +221,7 @@ class TileConsumers(Streamed):
         size = self.seed.type.size * self.seed.dtype.itemsize
         return less_equal(size, most) is True
 
-    def _reduces(self) -> bool:
+    def _reduces_columns(self) -> bool:
         """Whether an op other than a product reduces columns, as in a softmax."""
         return any(v.node.primitive in REDUCTIONS for v in self.rows)
 
@@ -226,9 +231,9 @@ class TileConsumers(Streamed):
         return -len(self.reductions) - len(self.rows), len(self.reductions)
 
     @property
-    def left(self) -> list[Value]:
+    def live_out_values(self) -> list[Value]:
         """The live-out values of the region."""
-        return [*self.shown, *(node.outputs[0] for node in self.reductions)]
+        return [*self.stacked_values, *(node.outputs[0] for node in self.reductions)]
 
 
 def _is_spread(region: TileConsumers) -> bool:
@@ -250,5 +255,5 @@ def best_region(
         return None
     axes = [a for a in facts.large[seed].axes if shape[a] not in inside]
     regions = [TileConsumers({seed: axis}, facts) for axis in axes]
-    gaining = [region for region in regions if region.gains and not _is_spread(region)]
+    gaining = [r for r in regions if r.saves_memory and not _is_spread(r)]
     return min(gaining, key=lambda r: r.cost, default=None)

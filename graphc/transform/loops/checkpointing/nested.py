@@ -7,8 +7,8 @@ a chunk needs are computed within a step of an outer scan, and are gone after it
 
 from collections.abc import Sequence
 
-from graphc.control.checkpoint_policy import in_chunks_of
-from graphc.control.scan import parts_of, run_scan
+from graphc.control.checkpoint_policy import recomputes_steps
+from graphc.control.scan import run_scan, scan_inputs
 from graphc.ir.graph.bodies import Body, StepFunction, StepResult
 from graphc.ir.graph.build import size_value
 from graphc.ir.graph.nodes import Params, Value
@@ -18,14 +18,14 @@ from graphc.ir.sizes.dims import Size
 
 def has_chunks(params: Params) -> bool:
     """Whether a scan keeps the carry before each chunk, and does all of its steps."""
-    if not in_chunks_of(params["chunk"]) or params["length"] is None:
+    if not recomputes_steps(params["chunk"]) or params["length"] is None:
         return False
     return not (params["counted"] or params["stops"])
 
 
 def scan_over_chunks(values: tuple[Value, ...], params: Params) -> list[Value]:
     """Return the outputs of a scan that has chunks, given its inputs."""
-    parts, count = parts_of(values, params), params["carries"]
+    parts, count = scan_inputs(values, params), params["carries"]
     body: Body = params["body"].content
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:

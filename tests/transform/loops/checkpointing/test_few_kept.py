@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.control.checkpoint_policy import kept_carries
+from graphc.control.checkpoint_policy import policy_of
 from tests.transform.alike import alike
 
 pytestmark = pytest.mark.usefixtures("wide", "compiled_quickly")
@@ -237,7 +237,7 @@ def test_losses_of_stacked_outputs_are_hoisted(checkpoint, programs):
 
 
 def test_an_integer_of_numpy_is_a_checkpoint():
-    assert kept_carries(np.int32(3), None, "scan") == kept_carries(3, None, "scan")
+    assert policy_of(np.int32(3), None, "scan") == policy_of(3, None, "scan")
 
 
 @pytest.mark.parametrize("checkpoint", [0, -1, 2.0, True, "third", [3]])
