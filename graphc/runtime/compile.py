@@ -135,7 +135,8 @@ def _compile_graph(
     if decided is not None:
         decided.require(inputs_of(graph), "function")
     with remembering_bounds():
-        graph = merge_scans(with_gradients_of_loops(graph, rolling=NAME in how.rewrites))
+        graph = with_gradients_of_loops(graph, rolling=NAME in how.rewrites)
+        graph = merge_scans(graph)
         if not axes_maybe_one(graph):
             how = with_decisions(graph, how, decided)
             return _compile_written(graph, structure, defaults, how, make)

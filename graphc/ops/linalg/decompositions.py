@@ -290,8 +290,8 @@ def _(g: Cotangents, x: Value, *, full_matrices: bool) -> tuple[Value]:
         if (gu is not None and tall is not True) or (
             gvh is not None and wide is not True
         ):
-            instead = "full_matrices=False"
-            _refuse_grad(x, "linalg.svd", "of vectors beyond the singular values", instead)
+            problem = "of vectors beyond the singular values"
+            _refuse_grad(x, "linalg.svd", problem, "full_matrices=False")
         k = s.shape[-1]
         u, vh = u[..., :k], vh[..., :k, :]
     return (rules.of_svd((u, s, vh), gu, gs, gvh),)

@@ -71,7 +71,8 @@ def fori_loop(
     def step(carry: list[Value], _: list[Value]) -> StepResult:
         set_lower_bound(carry[0], least)
         i, *carries = start.seen_by_step(carry)
-        carries_after = carry_as_before(like, carry[1:], ask_body(i, carries), "fori_loop")
+        results = ask_body(i, carries)
+        carries_after = carry_as_before(like, carry[1:], results, "fori_loop")
         return [carry[0] + 1, *carries_after], []
 
     start = settle_types([as_value(lower), *numbers], trial)
