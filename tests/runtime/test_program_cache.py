@@ -152,7 +152,7 @@ SCRIPT = """
     import sys, numpy as np, graphc, graphc.tensor as gt
     from graphc.runtime.pipeline import Pipeline
     first = Pipeline._make_first
-    Pipeline._made = lambda self: print("planned") or first(self)
+    Pipeline._make_first = lambda self: print("planned") or first(self)
     def step(c, v):
         w = gt.where(v > 0, v, c[0])
         return {0: c[0] + w, 1: c[1] * 2}, w
