@@ -20,7 +20,7 @@ from hypothesis.errors import Unsatisfiable
 from graphc.checking.arrays import carriers, draw_array, draw_sizes
 from graphc.checking.chance import DTYPES, FLOATS, MODES, Chance, Misfit
 from graphc.checking.compare import are_close, are_identical, coarsest_unit
-from graphc.checking.graphs import DeclaredShapes, Sample, build_sample, make_match
+from graphc.checking.graphs import DeclaredShapes, SampleGraph, build_sample, make_match
 from graphc.checking.shown import Counterexample, array_text, expression
 from graphc.checking.watched import with_type_check
 from graphc.errors import GraphError, describe, graph_error
@@ -145,7 +145,7 @@ def _unmatched_error(rule: Rule, report: Checked) -> GraphError:
 class _Trial:
     """Two sides of a graph, and arguments for both."""
 
-    sample: Sample
+    sample: SampleGraph
     sides: tuple[Value, Value]
     compared: tuple[list[Value], list[Value]]
     arguments: dict[Value, NDArray]
@@ -165,16 +165,16 @@ class _Source:
     shapes: DeclaredShapes
     first: Rules
 
-    def graph(self, c: Chance, rule: Rule) -> Sample:
+    def graph(self, c: Chance, rule: Rule) -> SampleGraph:
         """Make a graph that the rule may match. Raises Misfit where none was found."""
         if self.build is None:
             return make_match(c, rule.pattern)
         sample = build_sample(c, self.build, self.shapes)
         (value,) = rewritten(_graph_of(sample), self.first).graph.outputs
-        return Sample(value, sample.wants)
+        return SampleGraph(value, sample.wants)
 
 
-def _graph_of(sample: Sample) -> Graph:
+def _graph_of(sample: SampleGraph) -> Graph:
     names = tuple(x.name for x in sample.inputs)
     return Graph(sample.inputs, (sample.value,), names, ("",))
 
@@ -238,7 +238,7 @@ class _Search:
         }
         self._compare(_Trial(sample, (before, after), compared, arguments))
 
-    def _make_match(self, c: Chance) -> tuple[Sample, Value]:
+    def _make_match(self, c: Chance) -> tuple[SampleGraph, Value]:
         """Make a graph in which the rule fires; return it and its rewritten output."""
         for _ in range(TRIES):
             try:
@@ -254,7 +254,7 @@ class _Search:
                 return sample, after
         return reject()
 
-    def _rewritten(self, sample: Sample) -> Value | None:
+    def _rewritten(self, sample: SampleGraph) -> Value | None:
         """The rewritten output of a graph; None where the rule does not fire."""
         graph = _graph_of(sample)
         try:
@@ -273,7 +273,7 @@ class _Search:
         raise Counterexample(parts | {"expected": expression(sample.value)})
 
     def _gradients(
-        self, sample: Sample, before: Value, after: Value
+        self, sample: SampleGraph, before: Value, after: Value
     ) -> tuple[list[Value], list[Value]]:
         """The gradients of both sides with respect to the inexact inputs."""
         wrt = _differentiable_inputs(sample)
@@ -403,7 +403,7 @@ def _has_checks(value: Value) -> bool:
     return any(node.primitive is OP.assert_ for node in ancestors([value]))
 
 
-def _differentiable_inputs(sample: Sample) -> list[Value]:
+def _differentiable_inputs(sample: SampleGraph) -> list[Value]:
     """The inputs with respect to which there is a gradient."""
     if not is_inexact(sample.value.dtype):
         return []

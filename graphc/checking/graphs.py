@@ -36,7 +36,7 @@ BUILDING = (GraphError, AssertionError, IndexError, KeyError)  # when params mis
 
 
 @dataclass
-class Sample:
+class SampleGraph:
     """A value, its variables, and the arrays wanted for the variables."""
 
     value: Value
@@ -48,7 +48,7 @@ class Sample:
         return tuple(self.wants)
 
 
-def make_match(c: Chance, pattern: Pattern | Traced) -> Sample:
+def make_match(c: Chance, pattern: Pattern | Traced) -> SampleGraph:
     """Make a graph that the pattern may match. Raises Misfit where none was found."""
     if isinstance(pattern, Traced):
         return _result_of_pattern(c, pattern)
@@ -59,12 +59,12 @@ def make_match(c: Chance, pattern: Pattern | Traced) -> Sample:
         value = maker.make(pattern, Want(shape, dtype, weak=weak))
     except BUILDING:
         raise Misfit from None
-    return Sample(value, maker.wants)
+    return SampleGraph(value, maker.wants)
 
 
 def build_sample(
     c: Chance, build: Callable[..., object], shapes: DeclaredShapes
-) -> Sample:
+) -> SampleGraph:
     """Make a graph by calling the user's function with a variable per parameter."""
     maker = _Maker(c)
     names = list(inspect.signature(build).parameters)
@@ -80,10 +80,10 @@ def build_sample(
         value = as_value(build(*arguments))
     except GraphError:
         raise Misfit from None
-    return Sample(value, maker.wants)
+    return SampleGraph(value, maker.wants)
 
 
-def _result_of_pattern(c: Chance, pattern: Traced) -> Sample:
+def _result_of_pattern(c: Chance, pattern: Traced) -> SampleGraph:
     """The result of a traced pattern for values that the pattern can be called with."""
     example = c.pick(pattern.examples)
     maker, sizes = _Maker(c, c.pick(("inputs", "inputs", "mixed"))), _Sizes(c)
@@ -102,7 +102,7 @@ def _result_of_pattern(c: Chance, pattern: Traced) -> Sample:
         value = pattern.function(*arguments)
     except Exception:
         raise Misfit from None
-    return Sample(value, maker.wants)
+    return SampleGraph(value, maker.wants)
 
 
 def _common_or_thinner(c: Chance, common: tuple[Size, ...]) -> tuple[Size, ...]:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from graphc.command.errors import CommandError
-from graphc.command.subject import SizesOfCall, Subject
+from graphc.command.subject import CommandSubject, SizesOfCall
 from graphc.command.target import user_code
 from graphc.ir.types import NDArray
 from graphc.runtime.driver import xla
@@ -56,7 +56,7 @@ class Duel:
         return "\n".join(lines)
 
 
-def bench(subject: Subject, calls: Sequence[SizesOfCall]) -> Duel:
+def bench(subject: CommandSubject, calls: Sequence[SizesOfCall]) -> Duel:
     """Compare a function with `jax.jit` of it, in one process on the same arguments.
 
     Raises CommandError where `jax.jit` cannot compile it: functions of NumPy, programs
@@ -82,7 +82,7 @@ def bench(subject: Subject, calls: Sequence[SizesOfCall]) -> Duel:
     return Duel(len(arguments), ours, theirs, agree, ratio, call_us)
 
 
-def _jax_widths(subject: Subject) -> AbstractContextManager[object]:
+def _jax_widths(subject: CommandSubject) -> AbstractContextManager[object]:
     """Within the context, give JAX the widths that the compiled program itself uses."""
     return jax.enable_x64(True) if subject.wide else nullcontext()
 

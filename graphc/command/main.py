@@ -13,7 +13,7 @@ from graphc.command.doctor import make_findings
 from graphc.command.entries import entry_text, titles
 from graphc.command.errors import DONE, FAILED, CommandError, without_place
 from graphc.command.sizes import array_specs, calls_of, each_or_all, sizes_of
-from graphc.command.subject import Subject, subject_of
+from graphc.command.subject import CommandSubject, subject_of
 from graphc.command.target import target_of
 from graphc.errors import GraphError
 from graphc.runtime.calibrate import measure_costs
@@ -116,14 +116,14 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     add("--shapes", help='which axes vary, as for graphc.jit: "n d, d"')
 
 
-def _subject(typed: argparse.Namespace) -> Subject:
+def _subject(typed: argparse.Namespace) -> CommandSubject:
     options = {"frontend": typed.frontend, "dims": typed.dims, "shapes": typed.shapes}
     options_set = {name: value for name, value in options.items() if value is not None}
     specs = array_specs(typed.args)
     return subject_of(typed.target, target_of(typed.target), specs, options_set)
 
 
-def _called_subject(typed: argparse.Namespace) -> Subject:
+def _called_subject(typed: argparse.Namespace) -> CommandSubject:
     """The subject of a command; called at the given sizes if it has no plan before."""
     subject = _subject(typed)
     if not subject.is_planned:

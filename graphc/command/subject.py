@@ -48,7 +48,7 @@ class CompiledFunction(Protocol):
 
 
 @dataclass(frozen=True)
-class Subject:
+class CommandSubject:
     """A compiled function, with `plain` for `jax.jit` to compile in its place, or None.
 
     `arguments` draws the arguments of a call from sizes by name; `wide` says whether
@@ -80,7 +80,7 @@ def _sizes_text(sizes: SizesOfCall) -> str:
 
 def subject_of(
     name: str, target: Any, specs: Sequence[ArraySpec], options: Mapping[str, Any]
-) -> Subject:
+) -> CommandSubject:
     """The subject of a command: a compiled function, or one that is compiled here.
 
     A function that is not compiled yet is decorated with `graphc.jit(**options)`.
@@ -116,7 +116,7 @@ def subject_of(
         random = np.random.default_rng(SEED)
         return [spec.drawn(sizes, random) for spec in specs]
 
-    return Subject(name, compiled, plain, (), arguments)
+    return CommandSubject(name, compiled, plain, (), arguments)
 
 
 def _required_parameters(function: Callable[..., object]) -> list[str]:
@@ -137,7 +137,7 @@ def _refuse_options(
         raise CommandError(f"{name} is compiled already: leave {typed[0]} out")
 
 
-def _subject_of_function(name: str, function: Function) -> Subject:
+def _subject_of_function(name: str, function: Function) -> CommandSubject:
     inputs = function.plan.called.inputs
 
     def arguments(sizes: SizesOfCall) -> list[object]:
@@ -147,7 +147,7 @@ def _subject_of_function(name: str, function: Function) -> Subject:
     plain = function.jax_callable if function.backend == "jax" else None
     wide = "NEEDS_X64" in getattr(plain, "__globals__", {})  # its text checks for it
     statics = function.static_argnums
-    return Subject(name, function, plain, statics, arguments, wide)
+    return CommandSubject(name, function, plain, statics, arguments, wide)
 
 
 def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> object:
