@@ -314,9 +314,8 @@ class Pipeline:
         the line, empty if there are none, says which.
         """
         plan, late = self._plan_by_policies(policies)
-        several = isinstance(self.dims, (Mapping, Budget)) or (
-            self.adapts and self.how.decided
-        )
+        is_decided = self.adapts and self.how.decided
+        several = is_decided or isinstance(self.dims, (Mapping, Budget))
         one = self.emit is emit_jax and not several
         kept_sizes = sizes_kept_true(plan) if one else frozenset()
         if kept_sizes:

@@ -120,10 +120,10 @@ def _jax_functions_in(frame: FrameType, line: str) -> Iterator[tuple[str, str]]:
             path = member.__name__ if isinstance(member, ModuleType) else ""
             member = getattr(member, part, None)
         if callable(member) and f"{path}.".startswith("jax."):
-            yield text, _equivalent_of(f"{path}.{parts[-1]}".split(".")[1:])
+            yield text, _equivalent_hint(f"{path}.{parts[-1]}".split(".")[1:])
 
 
-def _equivalent_of(path: list[str]) -> str:
+def _equivalent_hint(path: list[str]) -> str:
     """The function of NumPy or graphc that does the same as one of JAX; "" if none."""
     space, *names = path
     member: Any = np

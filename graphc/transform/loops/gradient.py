@@ -59,7 +59,7 @@ def _(
     cotangents = list(g) if isinstance(g, tuple) else [g]
     if params["few"] or recomputes_steps(params["chunk"]):
         return _pull_with_checkpoints(values, needed, cotangents, params)
-    return _BackwardScan(values, needed, cotangents, params).run()
+    return _PullBack(values, needed, cotangents, params).run()
 
 
 def _pull_with_checkpoints(
@@ -90,13 +90,12 @@ def _pull_with_checkpoints(
         remaining = iter(variables[size:])
         seeds = [None if c is None else next(remaining) for c in cotangents]
         first = tuple(variables[:size])
-        gradients: list[Value | None]
         if has_chunks(params_now):
             results = scan_over_chunks(first, params_now)
             gradients = pull(results, seeds, [first[i] for i in places])
         else:
             keeping_all = params_now | {"few": False, "chunk": 1}
-            back = _BackwardScan(first, needed, seeds, keeping_all).run()
+            back = _PullBack(first, needed, seeds, keeping_all).run()
             gradients = [back[i] for i in places]
         pairs = zip(gradients, slopes, strict=True)
         both = [(d, slope) for d, slope in pairs if d is not None]
@@ -118,7 +117,7 @@ def _on_arguments(
     return [None if v is None else next(answers) for v in values]
 
 
-class _BackwardScan:
+class _PullBack:
     """The backward scan of a scan, with the gradient of one step on its own variables.
 
     Integers number the inputs: carries first, then sequences, then the rest.
@@ -390,7 +389,7 @@ class _BackwardScan:
         return [by_value[v] for v in retained]
 
 
-class _CheckpointedBackward(_BackwardScan):
+class _CheckpointedBackward(_PullBack):
     """The backward scan with bounded checkpoints."""
 
     def _store(self) -> Store:

@@ -138,9 +138,8 @@ class Storage:
     def enter(self, sizes: Mapping[Symbol, Size]) -> None:
         """Enter a body: its sizes stand for the sizes that a node gives it."""
         entries = {s: (self.exact(n), *self.storage_of(n)) for s, n in sizes.items()}
-        entered_before = [s for s in entries if s in self._entered]
-        before = self._entered
-        if not all(_are_same_entries(before[s], entries[s]) for s in entered_before):
+        old, both = self._entered, self._entered.keys() & entries.keys()
+        if not all(_are_same_entries(old[s], entries[s]) for s in both):
             self._clear_caches()
         self._entered |= entries
         for symbol, (exact, capacity, padded) in entries.items():

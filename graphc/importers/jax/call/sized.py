@@ -65,7 +65,7 @@ from graphc_serving.packages import needed
 ContentsOf = Callable[
     [ExportRequest, NamedSizes, Sequence[str], bool], tuple[Contents, Graph | None]
 ]
-_HINTS = {
+_SUBSTITUTES = {
     "plan": "; f.plans are those of its programs for many sizes",
     "save": "; f.export(path, ...) writes a model, f.source is the text",
     "forecast": "; f.stats() tells what was compiled, after calls",
@@ -167,7 +167,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     if not TYPE_CHECKING:  # a type checker would accept any attribute
 
         def __getattr__(self, name: str) -> NoReturn:
-            elsewhere = _HINTS.get(name, "")
+            elsewhere = _SUBSTITUTES.get(name, "")
             message = f"a function of graphc.jit has no attribute {name!r}{elsewhere}"
             raise AttributeError(message, name=name, obj=self)
 
