@@ -192,10 +192,10 @@ def isin(
     """
     a, b = promoted(element, F.ravel(test_elements))
     if b.dtype.kind == "c" or _is_small(b.type.shape[0]):
-        found = F.any(F.equal(F.expand_dims(a, -1), b), axis=-1)
+        is_member = F.any(F.equal(F.expand_dims(a, -1), b), axis=-1)
     else:
-        found = _is_found(a, F.sort(b))
-    return F.logical_not(found) if invert else found
+        is_member = _is_member(a, F.sort(b))
+    return F.logical_not(is_member) if invert else is_member
 
 
 def _is_small(size: Size) -> bool:
@@ -203,15 +203,15 @@ def _is_small(size: Size) -> bool:
     return isinstance(size, int) and size <= 16
 
 
-def _is_found(x: Value, table: Value) -> Value:
+def _is_member(x: Value, table: Value) -> Value:
     """A mask of the elements of `x` in the sorted `table`, which may be empty."""
     if x.dtype == BOOL:
         x, table = cast(x, INT64), cast(table, INT64)
     first = F.searchsorted(table, x, side="left")
-    found = F.searchsorted(table, x, side="right") > first
+    is_member = F.searchsorted(table, x, side="right") > first
     if not is_float(x.dtype):
-        return found
-    return F.logical_and(found, F.logical_not(F.isnan(x)))
+        return is_member
+    return F.logical_and(is_member, F.logical_not(F.isnan(x)))
 
 
 def _vectors(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
