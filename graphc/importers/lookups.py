@@ -104,7 +104,7 @@ def _names_loaded(code: CodeType) -> dict[int, str]:
 
 
 def _instructions_with_offsets(
-    code: CodeType
+    code: CodeType,
 ) -> Iterator[tuple[dis.Instruction, range]]:
     """Yield instructions, each with the offsets of frames that stand at it."""
     instructions = list(dis.get_instructions(code))

@@ -101,9 +101,7 @@ class ProgramSet:
         """Whether an older program runs calls of these sizes."""
         return self._find_older(args) is not None
 
-    def _find_older(
-        self, args: tuple[object, ...]
-    ) -> tuple[ReadyProgram, Key] | None:
+    def _find_older(self, args: tuple[object, ...]) -> tuple[ReadyProgram, Key] | None:
         """Return the older program compiled for the sizes of these arguments."""
         for one in self.older:
             try:

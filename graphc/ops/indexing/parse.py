@@ -223,9 +223,9 @@ def _slice_item(item: slice) -> BasicItem | tuple[Value, int]:
 def _length(item: slice, start: Size, stop: Size) -> Size:
     """The distance of two bounds, even of bounds that are not known before the call.
 
-    The window `i : i + 2` has two elements wherever it starts. It does not matter if `i
-    + 2` wraps around in its dtype, and so is no size that follows from `i`: a window
-    that starts so far out moves inside.
+    The window `i : i + 2` has two elements wherever it starts. If `i + 2` wraps around
+    in its dtype, so that no size follows from `i`, that does not matter: a window that
+    starts so far out moves inside.
     """
     bounds = item.start, item.stop
     (first, before), (last, after) = map(without_offset, bounds)

@@ -90,9 +90,7 @@ def pathwise(primitive: Primitive, slopes: Slopes) -> None:
         x = primitive(key, *params, **draw_params)
         noise = Noise(key, each, shape, dtype)
         derivatives = slopes(noise, x, *(p.value for p in parts))
-        return None, *(
-            p.summed(g * s) for p, s in zip(parts, derivatives, strict=True)
-        )
+        return None, *(p.summed(g * s) for p, s in zip(parts, derivatives, strict=True))
 
 
 def no_slopes(noise: Noise, x: Value) -> tuple[Value, ...]:

@@ -265,7 +265,8 @@ def _join_segments(
         return None
     inside = {*before.nodes, *after.nodes}
     requested_values = {
-        *values_between, *_values_needed_later(plan, steps[second + 1 :])
+        *values_between,
+        *_values_needed_later(plan, steps[second + 1 :]),
     }
     inputs = [v for v in after.inputs if v.node not in inside]
     names = ", ".join(sorted(map(shown_name, guesses)))

@@ -415,9 +415,9 @@ def _make_segment(
     keys = tuple(sorted(part.keys, key=lambda s: (s.name, s.serial)))
     derived_symbols: Iterable[Symbol] = ()
     if facts.derived:
-        derived_symbols = frozenset().union(
-            *map(varying_symbols, nodes)
-        ) & facts.derived.keys()
+        derived_symbols = (
+            frozenset().union(*map(varying_symbols, nodes)) & facts.derived.keys()
+        )
     derived = tuple(sorted(derived_symbols, key=lambda s: (s.name, s.serial)))
     axes = [facts.derived[s] for s in derived]
     unknown = [s for s in keys if symbol_dim(s) not in input_sizes]

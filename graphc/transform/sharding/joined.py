@@ -187,7 +187,8 @@ def _parts_of_gather(node: Node, axis: int) -> OperandAxis:
     if start <= axis < start + points:
         return [None, *_axes_from_end(indices, start + points - axis)]
     return [
-        _axes_left(x, axes)[axis - points * (axis >= start)], *[None] * len(indices)
+        _axes_left(x, axes)[axis - points * (axis >= start)],
+        *[None] * len(indices),
     ]
 
 
@@ -214,9 +215,9 @@ def _of_scatter(node: Node) -> AxesOfOperands:
     if node.params["how"] != "add":
         return []
     start, points = _axes_of_points(node.params["axes"], indices)
-    first = update.type.rank - (
-        len(_axes_left(x, node.params["axes"])) - start
-    ) - points
+    first = (
+        update.type.rank - (len(_axes_left(x, node.params["axes"])) - start) - points
+    )
     places = range(max(first, 0), max(first + points, 0))
     return [[], places, *(range(i.type.rank) for i in indices)]
 

@@ -54,10 +54,8 @@ class _FewestBytes:
     def visit(self, node: Node) -> None:
         """Find the fewest bytes for results of a node, after those for its inputs."""
         for value in node.outputs:
-            fewest_of_value = self.fewest(value)
-            self.known[value] = min(
-                fewest_of_value, self.of_inputs(node)
-            ) if fewest_of_value else 0
+            fewest = self.fewest(value)
+            self.known[value] = min(fewest, self.of_inputs(node)) if fewest else 0
 
     def fewest(self, value: Value) -> int:
         """The fewest bytes for one value."""

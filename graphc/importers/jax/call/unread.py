@@ -62,7 +62,8 @@ def _names_read(program: JaxProgram) -> set[str]:
     """The names of the sizes that a program computes with."""
     graph = program.source.graph
     symbols = {
-        *symbols_of(graph), *(s for node in graph.nodes for s in printed_symbols(node))
+        *symbols_of(graph),
+        *(s for node in graph.nodes for s in printed_symbols(node)),
     }
     return {name for name, s in program.decisions.symbols.items() if s in symbols}
 

@@ -120,9 +120,7 @@ def _multiples_of_blocks(
     ):
         if blocks_of_size.blocks == 1 and not blocks_of_size.modulo:
             yield from (
-                f
-                for f in _multiples_of(blocks_of_size, column, samples)
-                if not f.after
+                f for f in _multiples_of(blocks_of_size, column, samples) if not f.after
             )
 
 

@@ -335,7 +335,7 @@ MATH_FUNCTIONS["comb"] = _FunctionOfUser(math.comb, _binomial)
 
 
 def _extreme_function(
-    wins: Callable[[Value, Value], Value]
+    wins: Callable[[Value, Value], Value],
 ) -> Callable[..., Value | None]:
     """`max` or `min`: the first number that no other number wins over.
 
