@@ -37,7 +37,7 @@ def page_of(path: str) -> str:
 def with_site_links(text: str, source: str, page: str) -> str:
     """The text of a file of the repository, with its links as the site needs them.
 
-    >>> followed("[a](../examples/a.py), [b](b.md#c)", "docs/x.md", "x.md")
+    >>> with_site_links("[a](../examples/a.py), [b](b.md#c)", "docs/x.md", "x.md")
     '[a](examples/a.md), [b](b.md#c)'
     """
 
@@ -55,7 +55,7 @@ def with_site_links(text: str, source: str, page: str) -> str:
 def with_deeper_lists(text: str) -> str:
     """The text with numbered items apart, and as deep as Python-Markdown needs them.
 
-    >>> print(deepened("1. Run\\n\\n       make\\n2. Run\\n   it.\\n\\nEnd"))
+    >>> print(with_deeper_lists("1. Run\\n\\n       make\\n2. Run\\n   it.\\n\\nEnd"))
     1. Run
     <BLANKLINE>
             make
@@ -87,7 +87,7 @@ def example_page(name: str, text: str) -> str:
 def with_fences(lines: list[str]) -> list[str]:
     """The lines of a docstring with fences around its doctests.
 
-    >>> fenced(["Such as:", "", ">>> 1 + 1", "2", "", "End."])
+    >>> with_fences(["Such as:", "", ">>> 1 + 1", "2", "", "End."])
     ['Such as:', '', '```pycon', '>>> 1 + 1', '2', '```', '', 'End.']
     """
     result: list[str] = []

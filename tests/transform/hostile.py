@@ -57,8 +57,8 @@ class HostilePass(pad._PaddingPass):
         super().__init__(*args)
         self._turns, self._masks = itertools.count(), {}
 
-    def _input(self, value):
-        new = super()._input(value)
+    def _pad_input(self, value):
+        new = super()._pad_input(value)
         self._padded[value] = replace(self._padded[value], fill={})
         self._spoil(value)
         return new
@@ -72,7 +72,7 @@ class HostilePass(pad._PaddingPass):
         x = self._padded[value]
         if x.axes:
             known = self._sizes.stored, self._sizes.exact, self._range_of
-            bodies = self._body, self._branches.branch
+            bodies = self._pad_body, self._branches.branch
             tools = Tools(self._masks, value.node, *known, *bodies)
             pairs, turn = garbage(value.dtype), next(self._turns)
             pair = [as_value(value.dtype.type(n)) for n in pairs[turn % len(pairs)]]

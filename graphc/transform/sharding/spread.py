@@ -13,7 +13,7 @@ def spread_examples(
     order. The largest examples are placed first, each on the device with the fewest
     elements among those that have a row free.
 
-    >>> spread([0, 1, 2, 3], [9, 8, 1, 2], 2)
+    >>> spread_examples([0, 1, 2, 3], [9, 8, 1, 2], 2)
     [0, 2, 1, 3]
     """
     devices = -(-len(members) // max(rows, 1))

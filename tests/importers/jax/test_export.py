@@ -234,7 +234,7 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
         "export: n is missing\n  got: no sizes\n  expected: n": (
             message(graphc.jit(lambda x: x), Struct((N, 3), "float32"))
         ),
-        "export: m is no size of the arguments\n  got: m\n  expected: no sizes": (
+        "export: m is not a size of the arguments\n  got: m\n  expected: no sizes": (
             message(graphc.jit(lambda x: x), x, sizes={"m": 3})
         ),
         "export: an axis of a type must be a number or a name\n  got: 2*n": (
