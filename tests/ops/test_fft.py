@@ -193,7 +193,8 @@ WRONG = {
     "fft.rfftn: needs at least one axis": lambda: gt.fft.rfftn(X, axes=()),
     "fft.fft2: axis -2 is out of range": lambda: gt.fft.fft2(X[0]),
     "fft.fftfreq: 0 points": lambda: gt.fft.fftfreq(0),
-    "the spacing must be a scalar": lambda: gt.fft.fftfreq(4, d=X),
+    "fft.fftfreq: the spacing must be a scalar": lambda: gt.fft.fftfreq(4, d=X),
+    "fft.rfftfreq: the spacing must be a scalar": lambda: gt.fft.rfftfreq(4, d=X),
     "fft.fftshift: axis 4 is out of range": lambda: gt.fft.fftshift(X, axes=4),
 }
 

@@ -79,13 +79,17 @@ def ifftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Value
     return _shifted(x, axes, back=True)
 
 
-def _frequencies(
-    numbers: Value, n: Size, d: ArrayLike, dtype: DTypeLike | None
-) -> Value:
+def _spacing(d: ArrayLike, op: str) -> Value:
     spacing = as_value(d)
     if spacing.type.rank:
         got = str(spacing.type)
-        raise graph_error("the spacing must be a scalar", op="fft.fftfreq", got=got)
+        raise graph_error("the spacing must be a scalar", op=op, got=got)
+    return spacing
+
+
+def _frequencies(
+    numbers: Value, n: Size, spacing: Value, dtype: DTypeLike | None
+) -> Value:
     to = _float_dtype(spacing) if dtype is None else dtype_of(dtype)
     return cast(numbers, to) / (cast(as_value(size_value(n)), to) * cast(spacing, to))
 
@@ -113,7 +117,8 @@ def fftfreq(
     size = checked_points(n, "fft.fftfreq")
     half = size // 2
     numbers = F.arange(size_value(-half), size_value(size - half))
-    return _frequencies(ifftshift(numbers), size, d, dtype)
+    spacing = _spacing(d, "fft.fftfreq")
+    return _frequencies(ifftshift(numbers), size, spacing, dtype)
 
 
 @public(name="fft.rfftfreq")
@@ -128,4 +133,5 @@ def rfftfreq(
     """The frequencies of `rfft` for `n` points at a distance of `d`."""
     no_device(device, "fft.rfftfreq")
     size = checked_points(n, "fft.rfftfreq")
-    return _frequencies(F.arange(size_value(size // 2 + 1)), size, d, dtype)
+    spacing = _spacing(d, "fft.rfftfreq")
+    return _frequencies(F.arange(size_value(size // 2 + 1)), size, spacing, dtype)
