@@ -15,7 +15,7 @@ from graphc.explain.dump import dump
 from graphc.importers.derivatives import grad, hessian, jacobian, value_and_grad
 from graphc.importers.functions import block, checkpoint, ragged, vmap
 from graphc.ir.config import config
-from graphc.ir.elsewhere import OF_GRAPHC
+from graphc.ir.foreign_names import OF_GRAPHC
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Dim

@@ -53,7 +53,7 @@ from graphc.transform.planning.driver import (
 )
 from graphc.transform.planning.plan import Plan
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.tied import needed_alone
+from graphc.transform.tied_sizes import needed_alone
 
 
 def with_padding(array: NDArray, shape: tuple[int, ...]) -> object:

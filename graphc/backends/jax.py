@@ -40,7 +40,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.types import JaxArray
-from graphc.transform.planning.donated import inputs_to_overwrite
+from graphc.transform.planning.donated_inputs import inputs_to_overwrite
 from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.joined_checks import JoinedChecks, joined_checks

@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 
 from graphc.backends.layout import indent
-from graphc.backends.sharding.combined import (
+from graphc.backends.sharding.neighbours import rows_joined, rows_written
+from graphc.backends.sharding.spread_ops import (
     after_parts_before,
     extreme_of_parts,
     joined_by,
@@ -20,7 +21,6 @@ from graphc.backends.sharding.combined import (
     sorted_over_parts,
     top_of_parts,
 )
-from graphc.backends.sharding.neighbours import rows_joined, rows_written
 from graphc.backends.sharding.text import constrained, specs_text
 from graphc.backends.source import PrintedBody
 from graphc.control.scan import SCAN
@@ -32,7 +32,7 @@ from graphc.ops.common.narrow_integers import widened_text
 from graphc.ops.common.spread import extreme, finds_nan_by_sum
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.combined import EXTREMES, Combined, combination
+from graphc.transform.sharding.combining import EXTREMES, Combined, combination
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Follower
 from graphc.transform.sharding.neighbours import shift_of, written_slice

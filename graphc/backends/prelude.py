@@ -15,7 +15,7 @@ from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
 from graphc.ir.sizes.lines import Quotient, message_end, next_determining, quotient_of
 from graphc.ir.sizes.names import shown_name
-from graphc.ir.sizes.untold import UndeterminedAxes
+from graphc.ir.sizes.unsolvable_axes import UndeterminedAxes
 from graphc.ir.types import ConcreteArray
 from graphc_serving.casting import castable, converted, described, fits, misfit, remedy
 

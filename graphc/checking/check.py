@@ -20,9 +20,9 @@ from hypothesis.errors import Unsatisfiable
 from graphc.checking.arrays import carriers, draw_array, draw_sizes
 from graphc.checking.chance import DTYPES, FLOATS, MODES, Chance, Misfit
 from graphc.checking.compare import are_close, are_identical, coarsest_unit
+from graphc.checking.counterexample import Counterexample, array_text, expression
 from graphc.checking.graphs import DeclaredShapes, SampleGraph, build_sample, make_match
-from graphc.checking.shown import Counterexample, array_text, expression
-from graphc.checking.watched import with_type_check
+from graphc.checking.watched_rules import with_type_check
 from graphc.errors import GraphError, describe, graph_error
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.verify import verify

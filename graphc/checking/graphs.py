@@ -26,7 +26,7 @@ from graphc.rewriting.match.pattern import (
     Pattern,
     Variable,
 )
-from graphc.rewriting.match.traced import Traced
+from graphc.rewriting.match.traced_patterns import Traced
 
 DeclaredShapes = Mapping[str, Sequence[int | str]]
 NUMBERS = (0, 1, -1, 2, -0.0, 0.5)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from graphc.ir.graph.accepted import NAMES
+from graphc.ir.graph.accepted_types import NAMES
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import FUNCTIONS, METHODS, SPACES
 from graphc.ir.types import DTYPES
@@ -23,7 +23,7 @@ ELSEWHERE = {  # names as annotations spell them
     "Value": "graphc.ir.graph.nodes.Value",
     "Known": "graphc.ops.arrays.sizes.Known",
     "module": "types.ModuleType",
-    **{name: f"graphc.ir.graph.accepted.{name}" for name in NAMES},
+    **{name: f"graphc.ir.graph.accepted_types.{name}" for name in NAMES},
 }
 
 

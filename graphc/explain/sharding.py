@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Size
 from graphc.ops.effects.shardings import FREE, WHOLE
-from graphc.transform.planning.foreseen import foreseen_messages
+from graphc.transform.planning.foreseen_messages import foreseen_messages
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.by_hand import choices
 from graphc.transform.sharding.sent import Gathering, Messages

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 
-from graphc.analysis.pinned import pinned_sizes
+from graphc.analysis.fixed_sizes import pinned_sizes
 from graphc.explain.sharding import sharding_lines, without_mesh
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value

@@ -20,7 +20,7 @@ from types import CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Protocol, cast
 
 from graphc.errors import is_user_file
-from graphc.importers.reached import is_user_module, reachable_objects
+from graphc.importers.reachable import is_user_module, reachable_objects
 from graphc.ir.forks import RenewedLock
 
 ABSENT = object()  # the content where a dictionary lacks the key

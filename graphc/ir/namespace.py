@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import user_place
-from graphc.ir.elsewhere import code_instead
+from graphc.ir.foreign_names import code_instead
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 

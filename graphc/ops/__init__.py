@@ -62,7 +62,7 @@ import graphc.ops.nn.conv_padding
 import graphc.ops.nn.fused_attention
 import graphc.ops.nn.layers
 import graphc.ops.nn.pool
-import graphc.ops.nn.pooled
+import graphc.ops.nn.pooling
 import graphc.ops.products.contract
 import graphc.ops.products.einsum
 import graphc.ops.products.multi_dot

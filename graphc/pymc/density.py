@@ -17,7 +17,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray, NDArray
 from graphc.pymc.data import FixedSizes, ModelData, SeenData
 from graphc.pymc.values import FreeValues, require_model
-from graphc.pytensor.forked import numpy_options, warn_of_numpy
+from graphc.pytensor.forked_process import numpy_options, warn_of_numpy
 from graphc.pytensor.gradients import value_and_grad
 from graphc.pytensor.linker import CALLED_OFTEN, mode
 from graphc.pytensor.steps import shared_function

@@ -6,8 +6,8 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.types import ConcreteArray, NDArray
-from graphc.pymc.made import density_of
 from graphc.pymc.posterior import Expansion
+from graphc.pymc.shared_densities import density_of
 
 if TYPE_CHECKING:
     from pymc import Model

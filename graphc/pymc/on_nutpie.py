@@ -10,8 +10,8 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.types import NDArray
-from graphc.pymc.made import density_of
 from graphc.pymc.posterior import Expansion, labels
+from graphc.pymc.shared_densities import density_of
 from graphc.pymc.threads import hold_thread, release_thread
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
-from graphc.ir.graph.accepted import ArrayLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal

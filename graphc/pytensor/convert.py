@@ -14,7 +14,7 @@ from pytensor.tensor.type import TensorType
 
 import graphc.tensor as gt
 from graphc.errors import graph_error, standing_at
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size

@@ -17,7 +17,7 @@ from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import BOOL, dtype_of, is_inexact, is_integer
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
-from graphc.transform.derivatives.recomputed import stored_once
+from graphc.transform.derivatives.recomputed_values import stored_once
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply

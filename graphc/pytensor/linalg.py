@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 import graphc.tensor as gt
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.pytensor.registry import NotConverted, as_stated, rule

@@ -15,7 +15,7 @@ from graphc.errors import CallError, NoCompileError, graph_error, shortened
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.namespace import misspelled
 from graphc.ir.types import ConcreteArray
-from graphc.pytensor.forked import numpy_options, warn_of_numpy
+from graphc.pytensor.forked_process import numpy_options, warn_of_numpy
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
 from graphc.runtime.compile import check_named_options
 from graphc.runtime.compile import function as compile_function

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import graphc.tensor as gt
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value

@@ -19,7 +19,7 @@ from graphc.ir.forks import call_in_forked_children
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.types import ConcreteArray
 from graphc.pytensor.convert import Conversion, Values, input_value, is_array
-from graphc.pytensor.forked import numpy_options
+from graphc.pytensor.forked_process import numpy_options
 from graphc.pytensor.lazy import has_choices
 from graphc.pytensor.of_jax import has_function
 from graphc.pytensor.registry import NotConverted, has_conversion

@@ -33,7 +33,7 @@ from graphc.runtime.save.export import Contents, contents_of, file_bytes
 from graphc.runtime.save.exporter import Exporter, platforms_of
 from graphc.runtime.save.lowering import Lowering, executables_of
 from graphc.transform.planning.forecast import SizesGiven
-from graphc.transform.planning.foreseen import foreseen_bytes
+from graphc.transform.planning.foreseen_messages import foreseen_bytes
 from graphc.transform.planning.plan import Plan
 from graphc_serving.packages import needed
 

@@ -19,7 +19,6 @@ from graphc.ops.common.conditions import CHECKS, Checking
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.rewriting.loops.roll.chains import NAME
-from graphc.runtime.arranged import ArrangedFunction
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.donation import donated_inputs
 from graphc.runtime.driver.devices import Target, target_of
@@ -30,6 +29,7 @@ from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.shards import mesh_for, with_mesh
 from graphc.runtime.stretching import Family, Stretching
+from graphc.runtime.structured_function import ArrangedFunction
 from graphc.runtime.variants.decided import inputs_of
 from graphc.runtime.variants.decisions import SavedDecisions, decisions_of
 from graphc.transform.derivatives.rolled_gradients import with_gradients_of_loops

@@ -21,7 +21,7 @@ from graphc.explain.program_text import ProgramText
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
 from graphc.ir.called_first import called_first
-from graphc.ir.elsewhere import OF_FUNCTION
+from graphc.ir.foreign_names import OF_FUNCTION
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.names import naming_sizes
 from graphc.ir.tracebacks import hide_own_frames
@@ -45,8 +45,8 @@ from graphc.runtime.driver.failure import (
 )
 from graphc.runtime.driver.log import Stats, in_number
 from graphc.runtime.driver.xla import EVENTS
+from graphc.runtime.function_picture import Pictured
 from graphc.runtime.making import Making
-from graphc.runtime.pictured import Pictured
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
 from graphc.runtime.ready_program import ReadyProgram

@@ -6,7 +6,7 @@ all other sizes raise.
 
 import warnings
 
-from graphc.analysis.pinned import OneNumber, pinned_sizes
+from graphc.analysis.fixed_sizes import OneNumber, pinned_sizes
 from graphc.errors import user_level
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.sizes.dims import Size, equal, is_declared, symbol_dim

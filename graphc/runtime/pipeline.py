@@ -59,7 +59,7 @@ from graphc.transform.planning.budget import (
     spend_budget,
 )
 from graphc.transform.planning.forecast import Forecast, SizesGiven
-from graphc.transform.planning.foreseen import refuse_gathers
+from graphc.transform.planning.foreseen_messages import refuse_gathers
 from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import with_guesses
 from graphc.transform.planning.partition import partition

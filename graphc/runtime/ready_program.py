@@ -12,7 +12,7 @@ from graphc.ir.sizes.dims import Dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import ArgumentValues, Signature
-from graphc.runtime.call.served import ServedCalls
+from graphc.runtime.call.call_counts import ServedCalls
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target

@@ -8,7 +8,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ir.sizes.names import naming_sizes
 from graphc.rewriting.engine.fixpoint import Application
-from graphc.show.emitted import printed_lines
+from graphc.show.emitted_text import printed_lines
 from graphc.show.nodes import Nodes
 from graphc.show.records import CompilationRecord, PredicateRecord, ProgramRecord
 from graphc.show.rewriting import Rewrites

@@ -13,7 +13,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from graphc.show.folded import page_data
+from graphc.show.folded_picture import page_data
 from graphc.show.folds import steps_within
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, cast
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
 from graphc.ir.config import config
-from graphc.ir.doors import getattr_of_space
-from graphc.ir.graph.accepted import DeclaredShape, DTypeLike, SizeLike
+from graphc.ir.graph.accepted_types import DeclaredShape, DTypeLike, SizeLike
 from graphc.ir.graph.build import as_shape, check_shape, no_device, variable
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import OTHER_NAMES, F, enroll_method
+from graphc.ir.public_calls import getattr_of_space
 from graphc.ir.sizes.dims import Size, fresh_axis
 from graphc.ir.sizes.reader import parse
 from graphc.ir.tracebacks import hide_own_frames

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from graphc.ir.doors import getattr_of_space
 from graphc.ir.namespace import F
+from graphc.ir.public_calls import getattr_of_space
 
 if TYPE_CHECKING:
     from graphc.ir.functions.random import *  # noqa: F403

@@ -205,7 +205,7 @@ def test_op_modules_are_imported_in_one_place():
 
 BY_NAME = {  # patterns contain names, and `verify` looks primitives up by name
     "graphc.dev.ops",  # looks up the functions of the same names
-    *("graphc.rewriting.match.pattern", "graphc.rewriting.match.traced"),
+    *("graphc.rewriting.match.pattern", "graphc.rewriting.match.traced_patterns"),
     *("graphc.rewriting.engine.fixpoint", "graphc.rewriting.engine.rule"),
     "graphc.ir.graph.verify",
 }

@@ -36,7 +36,7 @@ def functions():
 
 
 def test_few_signatures_say_any():
-    """Use the named types of `ir/graph/accepted`, `ir/types` and `ir/params/kinds`.
+    """Use named types of `ir/graph/accepted_types`, `ir/types`, `ir/params/kinds`.
 
     Annotate with `object` what may be anything and is only looked at or passed on.
     """

@@ -14,7 +14,7 @@ from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.types import is_inexact
-from graphc.transform.derivatives.recomputed import may_vary_in_rounding
+from graphc.transform.derivatives.recomputed_values import may_vary_in_rounding
 from tests.ops.differentiating import REFUSAL, weighted
 from tests.ops.points import points
 from tests.ops.test_gradients import FAMILIES

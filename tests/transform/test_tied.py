@@ -14,7 +14,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ops.effects.capacities import among, doubled, serves, together
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.policies import symbols_of
-from graphc.transform.tied import Tied
+from graphc.transform.tied_sizes import Tied
 
 x = gt.tensor("x", "float32", ("n",))
 y = gt.tensor("y", "float32", ("m",))

@@ -8,7 +8,7 @@ Begin at `jit_function`, which leads to `call`; `graphs` leads to `trace` and `r
 
 from graphc.importers.jax.graphs import from_jax
 from graphc.importers.jax.jit_function import JitFunction
-from graphc.importers.jax.optimized import optimize
+from graphc.importers.jax.optimization import optimize
 from graphc.importers.jax.sizes.family import FallbackWarning
 
 __all__ = ["FallbackWarning", "JitFunction", "from_jax", "optimize"]

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Literal, Unpack, overload
 
 from graphc.errors import check_function, graph_error
-from graphc.importers.jax.call.typed import (
+from graphc.importers.jax.call.decorated_types import (
     Choices,
     Decorator,
     Jitted,

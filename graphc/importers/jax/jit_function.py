@@ -15,7 +15,7 @@ from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.placement import is_typed_by_mesh, why_left_to_jax
 from graphc.importers.jax.call.program import JaxProgram
 from graphc.importers.jax.call.report import JitStats, stats_of
-from graphc.importers.jax.call.sized import SizedFunction
+from graphc.importers.jax.call.sized_function import SizedFunction
 from graphc.importers.jax.call.traced_family import JaxFamily
 from graphc.importers.jax.call.unread import leaves_at_other_sizes
 from graphc.importers.jax.call.way_out import tell_way_out

@@ -9,7 +9,7 @@ from weakref import ref
 import jax
 
 from graphc.errors import graph_error
-from graphc.importers.jax.call.typed import Choices
+from graphc.importers.jax.call.decorated_types import Choices
 from graphc.importers.jax.trace.arguments import (
     Positional,
     StaticNames,

@@ -11,9 +11,9 @@ import numpy as np
 from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
 from graphc.importers.decorated import Decorated
+from graphc.importers.jax.call.decorated_types import Jitted
 from graphc.importers.jax.call.program import FunctionRead, read_for_pattern, results_of
 from graphc.importers.jax.call.report import JitCompilation, JitStats
-from graphc.importers.jax.call.typed import Jitted
 from graphc.importers.jax.decorator import jit
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.pattern import (

@@ -8,7 +8,7 @@ import jax.core
 
 from graphc.errors import GraphError, NoCompileError
 from graphc.importers.jax.call.known_calls import OnLeaves
-from graphc.importers.jax.call.sized import SizedFunction
+from graphc.importers.jax.call.sized_function import SizedFunction
 from graphc.importers.jax.read.settings import runs_plainly, traces_nothing
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
 from graphc.importers.jax.trace.arguments import JaxCall

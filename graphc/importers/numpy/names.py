@@ -44,17 +44,17 @@ from graphc.importers.numpy.traced.memory import (
     cast_python_integers,
     is_symbolic,
 )
-from graphc.importers.numpy.traced.own import NAMES, SAME_RESULTS
+from graphc.importers.numpy.traced.numpy_errors import call_with_numpy_errors
+from graphc.importers.numpy.traced.numpy_functions import NAMES, SAME_RESULTS
 from graphc.importers.numpy.traced.python_numbers import (
     BUILTINS,
     CLASSES,
     MATH_FUNCTIONS,
 )
-from graphc.importers.numpy.traced.raised import call_with_numpy_errors
 from graphc.importers.numpy.traced.sharing import READ_ONLY
 from graphc.importers.numpy.traced.ufuncs import EqualToPlain, UfuncOfUser
 from graphc.importers.places import replacing
-from graphc.importers.reached import reachable_objects
+from graphc.importers.reachable import reachable_objects
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong

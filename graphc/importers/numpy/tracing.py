@@ -21,10 +21,10 @@ from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.libraries import explaining_libraries
 from graphc.importers.numpy.names import names_of_user, numpy_of_values
 from graphc.importers.numpy.traced.arrays import array_of_argument
-from graphc.importers.numpy.traced.asked import needing_numbers
 from graphc.importers.numpy.traced.draws import defined_at, no_draws
 from graphc.importers.numpy.traced.long_integers import require_64_bits
 from graphc.importers.numpy.traced.memory import require_python_fits, values_computed
+from graphc.importers.numpy.traced.refusals import needing_numbers
 from graphc.ir.graph.build import as_value, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors

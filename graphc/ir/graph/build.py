@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import SizeLike
+from graphc.ir.graph.accepted_types import SizeLike
 from graphc.ir.graph.arithmetic import arithmetic
 from graphc.ir.graph.nodes import Node, Value, known_sizes, origins
 from graphc.ir.graph.op import Printing, op

@@ -22,8 +22,7 @@ from graphc.errors import (
     shortened,
     user_place,
 )
-from graphc.ir.doors import public_method
-from graphc.ir.elsewhere import OF_VALUES
+from graphc.ir.foreign_names import OF_VALUES
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.operators import Operators
 from graphc.ir.graph.walk import ancestors
@@ -43,6 +42,7 @@ from graphc.ir.params.concrete import (
     no_number_error,
 )
 from graphc.ir.primitives import OP
+from graphc.ir.public_calls import public_method
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.sizes.divisors import divisors
 from graphc.ir.types import DType, NDArray, TensorType, is_integer

@@ -109,12 +109,12 @@ class Primitive:
     gradients, batching, padding and the text of each backend are in tables, which the
     decorators of the primitive fill; the conditions that `check=True` must find true
     are in a table too (see `ops.common.conditions`). `sizes`, where given, computes
-    integers and bools as sizes (see `ops.common.known`); where the op `wraps`, these
-    may leave the range of its dtype, and with `long_sizes` they are followed whatever
-    their length. `inline` ops are printed inside the expressions that use them.
-    `literals` says where a scalar constant may be printed as a bare Python number:
-    beside another input of its dtype, or always. `imports` names a module that the
-    printed text needs, by backend.
+    integers and bools as sizes (see `ops.common.known_integers`); where the op `wraps`,
+    these may leave the range of its dtype, and with `long_sizes` they are followed
+    whatever their length. `inline` ops are printed inside the expressions that use
+    them. `literals` says where a scalar constant may be printed as a bare Python
+    number: beside another input of its dtype, or always. `imports` names a module that
+    the printed text needs, by backend.
 
     For gradients and batching, each primitive has a rule or a reason for having none.
     `elementwise`: inputs broadcast, and an element of the result depends on one of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from graphc.ir.graph.accepted import ArrayLike, IndexLike
+from graphc.ir.graph.accepted_types import ArrayLike, IndexLike
 from graphc.ir.graph.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph.repeating import SEQUENCES, refuse_repeating
 from graphc.ir.namespace import F

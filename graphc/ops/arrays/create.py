@@ -5,7 +5,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -34,7 +34,7 @@ from graphc.ops.common.broadcasting import (
     with_room,
     with_sizes,
 )
-from graphc.ops.common.known import KnownSizes
+from graphc.ops.common.known_integers import KnownSizes
 from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
 

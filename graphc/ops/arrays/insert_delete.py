@@ -6,7 +6,7 @@ from typing import TypeGuard
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_size,

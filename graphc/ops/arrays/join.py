@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
@@ -33,7 +33,7 @@ from graphc.ir.types import BOOL, JaxArray, TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
-from graphc.ops.common.known import repeated_sizes
+from graphc.ops.common.known_integers import repeated_sizes
 from graphc.ops.common.padded_reads import as_int32, is_known, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,
@@ -24,7 +24,7 @@ from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, ConcreteArray, TensorType, is_integer
 from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.broadcasting import require_room
-from graphc.ops.common.known import KnownSizes, is_symbolic
+from graphc.ops.common.known_integers import KnownSizes, is_symbolic
 from graphc.ops.common.padded_reads import as_int32, iota, is_known, moved, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 

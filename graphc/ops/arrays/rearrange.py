@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, views_of_inputs

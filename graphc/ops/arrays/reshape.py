@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ErrorKind, graph_error
-from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,

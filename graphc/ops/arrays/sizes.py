@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import (
     INPUT,
     as_size,

@@ -1,7 +1,7 @@
 """Sizes stated for an array, and checked at the call if they cannot be proved."""
 
 from graphc.errors import ErrorKind
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_size, as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.exceptions import DTypePromotionError
 
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most, require_equal

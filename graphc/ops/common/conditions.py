@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from graphc.errors import ErrorKind
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F

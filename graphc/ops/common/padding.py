@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.build import as_value, cast, literal_of
 from graphc.ir.graph.nodes import Guard, Node, Value

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import get_args
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 
 

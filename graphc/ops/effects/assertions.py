@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.errors import CallError, ErrorKind, graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_size, as_value, strong
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.op import (

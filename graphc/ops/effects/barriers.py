@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, Shared, op, views_of_inputs

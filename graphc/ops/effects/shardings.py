@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from graphc.errors import graph_error, shortened
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, type_error, views_of_inputs

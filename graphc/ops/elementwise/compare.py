@@ -10,7 +10,7 @@ from graphc.ir.graph.op import Emit, Printing
 from graphc.ir.sizes.dims import Size
 from graphc.ir.sizes.truths import at_most, below, differ, same
 from graphc.ir.types import JaxArray
-from graphc.ops.common.known import by_item
+from graphc.ops.common.known_integers import by_item
 from graphc.ops.elementwise.declare import elementwise
 
 _NO_GRADIENT = "its results are bools or integers"

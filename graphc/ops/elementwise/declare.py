@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import (
     CONSTANT,
     NUMBERS,
@@ -67,7 +67,7 @@ from graphc.ops.common.broadcasting import (
     promoted,
     weak_key,
 )
-from graphc.ops.common.known import KnownSizes, by_item
+from graphc.ops.common.known_integers import KnownSizes, by_item
 from graphc.ops.common.narrow_integers import converted_text
 from graphc.ops.common.padding import ELEMENTS
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, HasDLPack, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, HasDLPack, ShapeLike
 from graphc.ir.graph.build import as_value, default_dtype, no_device, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Printing, op, type_error

@@ -38,7 +38,13 @@ from graphc.ir.sizes.truths import (
 )
 from graphc.ir.types import JaxArray, TensorType, is_integer
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
-from graphc.ops.common.known import KnownSizes, by_item, by_numpy, maxima, minima
+from graphc.ops.common.known_integers import (
+    KnownSizes,
+    by_item,
+    by_numpy,
+    maxima,
+    minima,
+)
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
 from graphc.ops.elementwise.of_complex import OF_COMPLEX
 from graphc.ops.elementwise.powers import print_in_jax, print_in_numpy

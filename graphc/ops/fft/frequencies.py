@@ -6,7 +6,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike, AxesLike, DTypeLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, DTypeLike, SizeLike
 from graphc.ir.graph.build import (
     as_value,
     cast,

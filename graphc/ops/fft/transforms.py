@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.graph.accepted import ArrayLike, IndexLike
+from graphc.ir.graph.accepted_types import ArrayLike, IndexLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.operators import Operators

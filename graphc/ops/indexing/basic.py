@@ -11,7 +11,7 @@ from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched
-from graphc.ops.common.known import KnownSizes, is_symbolic
+from graphc.ops.common.known_integers import KnownSizes, is_symbolic
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
     BasicItem,

@@ -14,7 +14,7 @@ from graphc.ir.graph.op import Emit, Printing
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import same_size
-from graphc.ops.indexing.counted import (
+from graphc.ops.indexing.counting_indices import (
     axes_after,
     counting_distance,
     end_distance,

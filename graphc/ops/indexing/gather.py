@@ -17,7 +17,7 @@ from types import ModuleType
 
 import numpy as np
 
-from graphc.ir.graph.accepted import ArrayLike, IndexLike
+from graphc.ir.graph.accepted_types import ArrayLike, IndexLike
 from graphc.ir.graph.build import INPUT, as_size, as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.graph.op import (
@@ -43,10 +43,10 @@ from graphc.ir.types import (
 from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
-from graphc.ops.common.known import KnownSizes, as_numbers, gathered_sizes
+from graphc.ops.common.known_integers import KnownSizes, as_numbers, gathered_sizes
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.by_rows import print_by_rows
-from graphc.ops.indexing.counted import counters
+from graphc.ops.indexing.counting_indices import counters
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
     Index,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, less_equal

@@ -15,7 +15,7 @@ from graphc.ir.types import INT32, INT64, same_size
 from graphc.ops.common.padded_reads import as_int32, nonempty, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
-from graphc.ops.indexing.counted import is_counting, with_numbers
+from graphc.ops.indexing.counting_indices import is_counting, with_numbers
 from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
 from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, clip_down, slice_length
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeGuard
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, IndexLike
+from graphc.ir.graph.accepted_types import ArrayLike, IndexLike
 from graphc.ir.graph.build import as_size, as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import INPUT, as_value, cast, is_body_input, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, type_error
@@ -20,11 +20,11 @@ from graphc.ir.types import JaxArray, NDArray, TensorType, product
 from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.broadcasting import require_stretchable, summed_to
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
-from graphc.ops.common.known import KnownSizes, is_symbolic, scattered_sizes
+from graphc.ops.common.known_integers import KnownSizes, is_symbolic, scattered_sizes
 from graphc.ops.common.spread import nan_kept, target_text
 from graphc.ops.indexing.basic import BASIC_INDEX, after_batch, static_items, subscript
 from graphc.ops.indexing.by_rows import print_by_rows
-from graphc.ops.indexing.counted import counters
+from graphc.ops.indexing.counting_indices import counters
 from graphc.ops.indexing.gather import (
     GATHER,
     advanced_items,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, ShapeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_value,

@@ -8,7 +8,7 @@ from functools import partial
 from types import ModuleType
 from typing import NamedTuple
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op
 from graphc.ir.namespace import F, public

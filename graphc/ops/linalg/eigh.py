@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_size, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs

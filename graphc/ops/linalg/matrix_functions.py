@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Emit, Printing, op, require_equal, views_of_inputs

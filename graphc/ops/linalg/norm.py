@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, views_of_inputs

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal

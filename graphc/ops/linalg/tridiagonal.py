@@ -4,7 +4,7 @@ from types import ModuleType
 
 import numpy as np
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal
 from graphc.ir.namespace import F, public

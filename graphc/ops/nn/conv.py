@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, PadsLike, ShapeLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, PadsLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import as_size, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,

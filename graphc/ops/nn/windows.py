@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, PadsLike
+from graphc.ir.graph.accepted_types import ArrayLike, PadsLike
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Printing, require_at_most

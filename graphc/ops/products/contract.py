@@ -9,7 +9,7 @@ multiplied in float32.
 from collections.abc import Callable, Sequence
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error

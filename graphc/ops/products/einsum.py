@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
 from graphc.ir.graph.build import Shape, as_size, as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (

@@ -34,7 +34,7 @@ from collections.abc import Callable
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike
 from graphc.ir.graph.build import Shape, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op

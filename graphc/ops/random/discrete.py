@@ -4,7 +4,7 @@
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike
 from graphc.ir.graph.build import Shape, as_value, cast, literal_of
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op

@@ -3,7 +3,7 @@
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.types import NDArray
 
 

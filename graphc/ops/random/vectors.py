@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike
 from graphc.ir.graph.build import Shape, as_shape, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_equal, type_error

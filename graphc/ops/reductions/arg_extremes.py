@@ -1,6 +1,6 @@
 """The positions of the largest and the smallest elements."""
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, require_at_most

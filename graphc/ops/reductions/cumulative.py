@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, normal_axis, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
@@ -24,7 +24,7 @@ from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT32, DType, JaxArray, NDArray, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
-from graphc.ops.common.known import by_scan, maxima, minima
+from graphc.ops.common.known_integers import by_scan, maxima, minima
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import numpy_sum_dtype, same_dtype_text

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public

@@ -4,7 +4,7 @@ from math import prod
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public

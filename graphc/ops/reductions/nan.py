@@ -3,7 +3,7 @@
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public

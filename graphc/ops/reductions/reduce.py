@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, literal_of, normal_axes, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
@@ -25,7 +25,7 @@ from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.truths import both, either
 from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, with_batch
-from graphc.ops.common.known import by_fold, by_item, maxima, minima
+from graphc.ops.common.known_integers import by_fold, by_item, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
 from graphc.ops.common.padding import PaddedValue, Padding, kept
 from graphc.ops.common.spread import extreme_along

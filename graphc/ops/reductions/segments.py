@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
 from graphc.ir.graph.build import as_size, as_value, cast, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (

@@ -6,7 +6,7 @@ rest is compiled for it.
 
 from typing import Any, NamedTuple
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, type_error

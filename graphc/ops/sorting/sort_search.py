@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,
@@ -25,7 +25,7 @@ from graphc.ir.types import BOOL, INT64, NDArray, TensorType, is_integer, produc
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
-from graphc.ops.common.known import by_numpy
+from graphc.ops.common.known_integers import by_numpy
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt, last_number
 from graphc.ops.sorting.orders import print_order, print_search, print_sorted
 

@@ -7,7 +7,7 @@ of rounding (a relative one for K); functions of real order run on NumPy only.
 from collections.abc import Callable
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.integers import integer_or_none

@@ -23,7 +23,7 @@ from graphc.rewriting.match.pattern import (
     matches,
     may_fit,
 )
-from graphc.rewriting.match.traced import DTypes, InputShapes, Traced, traced
+from graphc.rewriting.match.traced_patterns import DTypes, InputShapes, Traced, traced
 
 USES = "uses"  # the parameter name of the function that counts uses
 KEPT = "is_kept"  # the parameter name of the function that knows the graph's outputs

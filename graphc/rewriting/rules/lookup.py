@@ -16,7 +16,7 @@ from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import INT32, INT64, DType, is_float, is_integer, same_size
-from graphc.ops.indexing.counted import is_counting
+from graphc.ops.indexing.counting_indices import is_counting
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.match.pattern import once, p, v
 from graphc.rewriting.match.sizes import (

@@ -36,7 +36,7 @@ from graphc.runtime.call.device_copies import DeviceCopy
 from graphc.runtime.call.plan import CallPlan, KnownShape
 from graphc.runtime.call.segment_call import SegmentCalls
 from graphc.runtime.driver.xla import EVENTS
-from graphc.transform.tied import KnownRooms
+from graphc.transform.tied_sizes import KnownRooms
 from graphc_serving.arguments import SMALL, copy
 
 _LARGE = 2**16  # bytes of a buffer from which XLA reads it where it lies

@@ -15,7 +15,7 @@ from graphc.ir.sizes.lines import line_of
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.storage import is_of_integers
 from graphc.transform.planning.plan import Plan
-from graphc.transform.tied import KnownRooms, chosen_capacities
+from graphc.transform.tied_sizes import KnownRooms, chosen_capacities
 
 KnownShape = tuple[int, ...]
 

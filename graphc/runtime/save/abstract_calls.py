@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
-from graphc.ir.graph.accepted import DTypeLike
+from graphc.ir.graph.accepted_types import DTypeLike
 from graphc.ir.graph.build import literal_of, variable
 from graphc.ir.graph.nodes import Graph, Node
 from graphc.ir.graph.op import rebuild
@@ -28,7 +28,7 @@ from graphc.transform.planning.forecast import SizesGiven, named_sizes
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
-from graphc.transform.tied import KnownRooms
+from graphc.transform.tied_sizes import KnownRooms
 from graphc_serving.loops import Loop, given_to
 from graphc_serving.steps import Row, Step, StepError, Walk, follow
 from graphc_serving.ufuncs import on_numbers

@@ -14,7 +14,7 @@ from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes
 from graphc.ir.sizes.lines import line_of, message_end, next_determining, quotient_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
-from graphc.ir.sizes.untold import UndeterminedAxes
+from graphc.ir.sizes.unsolvable_axes import UndeterminedAxes
 from graphc.ir.types import is_float
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.elementwise.declare import CONVERT
@@ -39,7 +39,7 @@ from graphc.transform.planning.plan import (
     Segment,
 )
 from graphc.transform.printed_sizes import printed_symbols
-from graphc.transform.tied import needed_alone
+from graphc.transform.tied_sizes import needed_alone
 from graphc_serving.loops import Loop
 from graphc_serving.steps import Formula, Step
 

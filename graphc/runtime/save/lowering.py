@@ -28,7 +28,7 @@ from graphc.transform.planning.driver import driver_of, is_direct
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Check, Plan
-from graphc.transform.tied import KnownRooms
+from graphc.transform.tied_sizes import KnownRooms
 from graphc.warning_kinds import AheadWarning
 
 

@@ -14,13 +14,13 @@ from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ops.effects.capacities import BUCKET
 from graphc.runtime.driver.log import Compilation
-from graphc.runtime.variants.seen import MANY, SeenSizes
+from graphc.runtime.variants.seen_sizes import MANY, SeenSizes
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.sharing import share_capacities
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
-from graphc.transform.tied import Tied
+from graphc.transform.tied_sizes import Tied
 
 MANY_IN_SEGMENTS = 4  # sizes, if segments without them are compiled anew
 

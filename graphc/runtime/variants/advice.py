@@ -8,7 +8,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import Symbol
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.adapt import Change
-from graphc.runtime.variants.seen import SeenSizes
+from graphc.runtime.variants.seen_sizes import SeenSizes
 from graphc.transform.planning.budget import Budget, Spending
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad, Policy, symbols_of

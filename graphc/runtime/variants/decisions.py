@@ -17,7 +17,7 @@ from graphc.ir.called_first import NotCalled
 from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.driver.log import in_number
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
-from graphc.transform.tied import Tied
+from graphc.transform.tied_sizes import Tied
 
 TITLE, FORMAT = "graphc decisions", 1
 LARGEST = 2**26  # bytes of a file that is read

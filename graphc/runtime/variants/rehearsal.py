@@ -11,7 +11,7 @@ from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.adapt import Adapter
 from graphc.transform.planning.forecast import Forecast, SizesGiven
 from graphc.transform.planning.plan import Plan
-from graphc.transform.tied import KnownRooms
+from graphc.transform.tied_sizes import KnownRooms
 
 SizesOfSegment = tuple[int, ...]
 SECONDS = 1.0  # assumed time of a compilation: more than padding costs in any call

@@ -24,7 +24,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import equal
 from graphc.ir.types import NDArray, is_inexact
 from graphc.ops.common.broadcasting import any_to, summed_to
-from graphc.transform.derivatives.recomputed import inputs_of_rule, stored_once
+from graphc.transform.derivatives.recomputed_values import inputs_of_rule, stored_once
 
 _MOST_NAMED = 12  # ops of a path that a message names
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphc.control.pytree import flatten, unflatten
 from graphc.errors import check_function, graph_error, shortened
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import INPUT, as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, op

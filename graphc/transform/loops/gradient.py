@@ -40,7 +40,7 @@ from graphc.ir.types import is_inexact
 from graphc.ops.indexing.row_access import read, readable
 from graphc.transform.derivatives.autodiff import pull
 from graphc.transform.derivatives.custom_vjp import with_gradient_rule
-from graphc.transform.loops.checkpointing.nested import has_chunks, scan_over_chunks
+from graphc.transform.loops.checkpointing.nesting import has_chunks, scan_over_chunks
 from graphc.transform.loops.checkpointing.segments import Chunks, Store
 from graphc.transform.loops.checkpointing.treeverse import Treeverse
 from graphc.transform.loops.inverse_writes import (

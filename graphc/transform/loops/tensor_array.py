@@ -11,7 +11,7 @@ from typing import Any
 from graphc.control.pytree import Compound
 from graphc.errors import graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike, SizeLike
+from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import as_size, as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public

@@ -14,7 +14,7 @@ from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ir.types import TensorType
 from graphc.transform.policies import Pad
-from graphc.transform.tied import RoundedSize, Tied
+from graphc.transform.tied_sizes import RoundedSize, Tied
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from graphc.ir.sizes.dims import Symbol, symbol_dim
 from graphc.transform.padding.inner_sizes import InnerSize
 from graphc.transform.padding.storage import is_of_integers
 from graphc.transform.policies import Pad, Policy
-from graphc.transform.tied import RoundedSize
+from graphc.transform.tied_sizes import RoundedSize
 
 
 @dataclass(frozen=True)

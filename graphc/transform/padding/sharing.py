@@ -10,7 +10,7 @@ from graphc.ops.effects.capacities import TiedCapacities
 from graphc.transform.padding.call_time import call_seconds
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.policies import Pad, Policy
-from graphc.transform.tied import Tied
+from graphc.transform.tied_sizes import Tied
 
 SMALL_PART = 1 / 256  # of a compilation: the time that a call may lose to longer axes
 LONGEST = 2**24  # elements of axes, up to which calls are estimated

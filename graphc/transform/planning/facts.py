@@ -17,7 +17,7 @@ from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.ir.types import is_float, is_integer
 from graphc.ops.effects.assertions import ASSERT
-from graphc.transform.planning.derived import derived_sizes
+from graphc.transform.planning.derived_sizes import derived_sizes
 from graphc.transform.planning.plan import Check
 from graphc.transform.printed_sizes import Keys
 

@@ -14,7 +14,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.policies import Pad
-from graphc.transform.tied import KnownRooms, chosen_capacities
+from graphc.transform.tied_sizes import KnownRooms, chosen_capacities
 
 SizeValues = Mapping[Symbol, int]
 SizesGiven = Sequence[int] | Mapping[int, int] | int

@@ -27,7 +27,7 @@ from graphc.transform.loops.doubling import ROWS
 from graphc.transform.loops.python_bodies import body_graph
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.storage import symbols_in
-from graphc.transform.planning.derived import in_terms_of_axes
+from graphc.transform.planning.derived_sizes import in_terms_of_axes
 from graphc.transform.planning.facts import NodeFacts, facts_of, sizes_needed
 from graphc.transform.planning.grouping import (
     UNDIVIDED,

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.transform.sharding.combined import PlaceOf
-from graphc.transform.sharding.joined import MATRICES
+from graphc.transform.sharding.combining import PlaceOf
+from graphc.transform.sharding.joining import MATRICES
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.neighbours import is_put_among_spread, is_shifted
-from graphc.transform.sharding.recomputed import passes_parts
+from graphc.transform.sharding.recomputed_values import passes_parts
 from graphc.transform.sharding.sent import Gathering
 
 PRODUCTS = OP.matmul, OP.tensordot, OP.einsum

@@ -20,17 +20,17 @@ from graphc.ir.types import is_float
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.again import PRODUCTS, Unpinned, nodes_perhaps_on_parts
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.combined import EXTREMES, Combined, combination, is_cut
-from graphc.transform.sharding.joined import (
+from graphc.transform.sharding.combining import EXTREMES, Combined, combination, is_cut
+from graphc.transform.sharding.joining import (
     AGREED,
     joined_names,
     parted_axes,
     shared_axis,
 )
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.moved import find_moves, is_crossed, is_summed_first
+from graphc.transform.sharding.moves import find_moves, is_crossed, is_summed_first
 from graphc.transform.sharding.neighbours import Shift, bytes_sent, is_resized, shift_of
-from graphc.transform.sharding.recomputed import (
+from graphc.transform.sharding.recomputed_values import (
     array_repeated_along,
     find_recomputed,
     masks_needed_twice,

@@ -24,7 +24,7 @@ from graphc.ir.sizes.dims import (
 )
 from graphc.ir.types import same_size
 from graphc.ops.indexing.basic import BASIC_INDEX
-from graphc.transform.sharding.combined import PlaceOf
+from graphc.transform.sharding.combining import PlaceOf
 from graphc.transform.sharding.layout import MeshLayout, comparable_size
 from graphc.transform.sharding.sent import Unforeseen
 

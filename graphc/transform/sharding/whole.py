@@ -13,7 +13,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Dim
-from graphc.ops.indexing.counted import gather_axes
+from graphc.ops.indexing.counting_indices import gather_axes
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.neighbours import shift_of

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.importers.jax.trace.captured import Snapshot
+from graphc.importers.jax.trace.captures import Snapshot
 from tests.importers.jax.comparing import same
 
 W = np.ones(3, "float32")

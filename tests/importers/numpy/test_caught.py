@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.importers.numpy.traced.raised import _error_of_numpy
+from graphc.importers.numpy.traced.numpy_errors import _error_of_numpy
 
 KINDS = {
     "reshape": (ValueError, lambda x: x.reshape(3, -1).sum(0)[:2]),

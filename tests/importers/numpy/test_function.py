@@ -16,7 +16,7 @@ from scipy.special import expit, logsumexp
 import graphc
 from graphc.importers.numpy.names import _functions_of_numpy, numpy_of_values
 from graphc.importers.numpy.traced.arrays import TracedArray
-from graphc.importers.reached import reachable_objects
+from graphc.importers.reachable import reachable_objects
 
 TABLE = np.arange(10.0)
 

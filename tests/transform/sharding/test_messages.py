@@ -2,7 +2,7 @@
 
 import graphc
 import graphc.tensor as gt
-from graphc.transform.planning.foreseen import foreseen_messages
+from graphc.transform.planning.foreseen_messages import foreseen_messages
 from tests.on_devices import on_devices
 
 

@@ -20,8 +20,8 @@ from jax.extend.core import Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
 
 from graphc.errors import GraphError
-from graphc.importers.jax.call.mistaken import is_worked_around, may_be_miscompiled
 from graphc.importers.jax.call.program import as_jax_results
+from graphc.importers.jax.call.xla_mistakes import is_worked_around, may_be_miscompiled
 from graphc.importers.jax.read.jaxprs import equations, is_array_type, words_of
 from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.trace.choices import Options

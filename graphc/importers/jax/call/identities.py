@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from types import CodeType, FunctionType
 
 from graphc.errors import SourceLocation, is_library
-from graphc.importers.reached import reachable_objects
+from graphc.importers.reachable import reachable_objects
 
 _COMPARING = "IS_OP", "COMPARE_OP", "CONTAINS_OP"
 _LOADING = "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"

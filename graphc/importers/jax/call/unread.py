@@ -17,7 +17,7 @@ import numpy as np
 from graphc.importers.jax.call.exact import Exact
 from graphc.importers.jax.call.program import JaxProgram
 from graphc.importers.jax.sizes.pattern import ShapesOfCall
-from graphc.importers.jax.trace.captured import Snapshot
+from graphc.importers.jax.trace.captures import Snapshot
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
 from graphc.ir.types import ConcreteArray

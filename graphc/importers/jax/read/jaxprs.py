@@ -9,7 +9,7 @@ import jax.dtypes
 import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn, jaxprs_in_params
 
-from graphc.ir.graph.accepted import DTypeLike
+from graphc.ir.graph.accepted_types import DTypeLike
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr

@@ -23,7 +23,7 @@ from graphc.importers.jax.read.recipe import Recipes
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import Unsupported, text_of_error
-from graphc.ir.graph.accepted import DTypeLike
+from graphc.ir.graph.accepted_types import DTypeLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.namespace import F

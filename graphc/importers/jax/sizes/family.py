@@ -13,7 +13,6 @@ import numpy as np
 
 from graphc.errors import GraphError, user_place
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.sizes.decided import known_pattern, schedules_for
 from graphc.importers.jax.sizes.pattern import (
     LEAST,
     ShapesOfCall,
@@ -27,13 +26,14 @@ from graphc.importers.jax.sizes.pattern import (
     with_small_axes,
 )
 from graphc.importers.jax.sizes.programs import ManySizes, OneSize
+from graphc.importers.jax.sizes.shared_decisions import known_pattern, schedules_for
 from graphc.importers.jax.sizes.words import (
     check_results,
     describes_results,
     pattern_of,
 )
 from graphc.importers.jax.trace.arguments import JaxCall
-from graphc.importers.jax.trace.captured import Snapshot
+from graphc.importers.jax.trace.captures import Snapshot
 from graphc.importers.jax.trace.choices import (
     CallersError,
     Options,

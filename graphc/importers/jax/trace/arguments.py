@@ -17,7 +17,7 @@ from graphc.importers.jax.read.jaxprs import is_key, words_of
 from graphc.importers.jax.read.settings import settings
 from graphc.importers.jax.trace.in_order import in_order, keywords_in_order
 from graphc.importers.jax.trace.tracing import Spec
-from graphc.importers.reached import MOST_WITHIN
+from graphc.importers.reachable import MOST_WITHIN
 from graphc.ir.types import ConcreteArray
 from graphc.runtime.call.arguments import ArgumentValues
 

@@ -22,7 +22,10 @@ from jax import lax
 from jax.extend.core import JaxprEqn, Literal, Var
 
 from graphc.importers.jax.read.jaxprs import is_array_type, is_key, open_jaxpr
-from graphc.importers.jax.trace.replaced import needs_same_steps, replace_in_jax
+from graphc.importers.jax.trace.replaced_functions import (
+    needs_same_steps,
+    replace_in_jax,
+)
 from graphc.ir.types import JaxArray
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from jax import lax
 from jax.extend.core.primitives import conv_general_dilated_p
 
 from graphc.importers.jax.trace.dimensions import DIMENSION
-from graphc.importers.jax.trace.replaced import replace_in_jax
+from graphc.importers.jax.trace.replaced_functions import replace_in_jax
 from graphc.ir.types import JaxArray
 
 _CANONICAL = tuple, type(None)  # precisions as derivatives pass them

@@ -15,7 +15,7 @@ from jax import lax
 from jax.extend.core.primitives import reduce_prod_p
 from jax.interpreters import ad
 
-from graphc.importers.jax.trace.replaced import needs_same_steps
+from graphc.importers.jax.trace.replaced_functions import needs_same_steps
 from graphc.ir.types import JaxArray
 
 ProductAndSlope = tuple[JaxArray, JaxArray]

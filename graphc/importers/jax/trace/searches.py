@@ -9,8 +9,11 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from graphc.importers.jax.trace.replaced import needs_same_steps, replace_in_jax
-from graphc.ir.graph.accepted import DTypeLike
+from graphc.importers.jax.trace.replaced_functions import (
+    needs_same_steps,
+    replace_in_jax,
+)
+from graphc.ir.graph.accepted_types import DTypeLike
 from graphc.ir.types import JaxArray
 from graphc_serving import private_jax
 

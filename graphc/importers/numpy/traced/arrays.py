@@ -13,14 +13,6 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.importers.asking import is_asked_in_user_file
-from graphc.importers.numpy.traced.asked import (
-    is_number,
-    number_by,
-    number_class,
-    number_of_items,
-    places_of_items,
-    refuse_number,
-)
 from graphc.importers.numpy.traced.memory import (
     Content,
     Memory,
@@ -34,6 +26,14 @@ from graphc.importers.numpy.traced.memory import (
     missing_attribute_error,
     require_real,
     require_room,
+)
+from graphc.importers.numpy.traced.refusals import (
+    is_number,
+    number_by,
+    number_class,
+    number_of_items,
+    places_of_items,
+    refuse_number,
 )
 from graphc.importers.numpy.traced.sharing import (
     FIXED,
@@ -50,7 +50,7 @@ from graphc.importers.numpy.traced.sharing import (
     rule_of_out,
     split_out,
 )
-from graphc.ir.graph.accepted import DTypeLike, ShapeLike
+from graphc.ir.graph.accepted_types import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.dispatch import (
     apply_function,

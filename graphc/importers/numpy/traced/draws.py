@@ -21,7 +21,7 @@ from graphc.errors import (
     user_place,
 )
 from graphc.importers.numpy.traced.memory import is_tracing
-from graphc.importers.reached import reachable_objects
+from graphc.importers.reachable import reachable_objects
 
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
 _PROBLEM = "random numbers would be drawn once, while the function is traced"

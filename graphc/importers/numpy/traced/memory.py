@@ -17,7 +17,7 @@ import numpy as np
 from graphc.errors import ErrorKind, graph_error, standing_at
 from graphc.importers.asking import is_asked_in_user_file
 from graphc.importers.lookups import looks_up, may_ask
-from graphc.importers.numpy.traced.asked import is_number, number_class
+from graphc.importers.numpy.traced.refusals import is_number, number_class
 from graphc.ir.graph.build import SIZE_OP, as_value, cast, shape_text
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F

@@ -19,7 +19,8 @@ from graphc.importers.numpy.traced.arrays import (
     compute_contents,
     content_of,
 )
-from graphc.importers.numpy.traced.asked import (
+from graphc.importers.numpy.traced.python_numbers import bit_length, rounded
+from graphc.importers.numpy.traced.refusals import (
     is_number,
     is_size,
     number_by,
@@ -29,9 +30,8 @@ from graphc.importers.numpy.traced.asked import (
     refuse_repeating,
     truth,
 )
-from graphc.importers.numpy.traced.python_numbers import bit_length, rounded
 from graphc.importers.numpy.traced.sharing import CastingRule, as_arrays
-from graphc.ir.graph.accepted import DTypeLike
+from graphc.ir.graph.accepted_types import DTypeLike
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.repeating import SEQUENCES
 

@@ -20,7 +20,7 @@ from graphc.importers.numpy.traced.arrays import (
     as_traced,
     content_of,
 )
-from graphc.importers.numpy.traced.asked import (
+from graphc.importers.numpy.traced.refusals import (
     is_number,
     number_class,
     number_if_settled,

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.importers.numpy.traced.sharing import CastingRule
-from graphc.ir.graph.accepted import ArrayLike, AxesLike, DTypeLike
+from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import METHODS as FUNCTIONS_OF
 from graphc.ir.graph.dispatch import apply_ufunc

@@ -21,7 +21,7 @@ from graphc.importers.numpy.traced.arrays import (
 from graphc.importers.numpy.traced.memory import Content, is_symbolic
 from graphc.importers.numpy.traced.reductions import METHODS, loop_dtypes
 from graphc.importers.numpy.traced.sharing import CastingRule, as_arrays, wrap_integers
-from graphc.ir.graph.accepted import DTypeLike
+from graphc.ir.graph.accepted_types import DTypeLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import apply_ufunc, check_options
 from graphc.ir.namespace import F

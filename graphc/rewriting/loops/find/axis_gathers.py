@@ -10,7 +10,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import INT64, product
-from graphc.ops.indexing.counted import (
+from graphc.ops.indexing.counting_indices import (
     axes_after,
     counting_distance,
     end_distance,

@@ -18,7 +18,7 @@ from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import product, same_size
 from graphc.ops.common.monoids import MONOIDS
-from graphc.ops.indexing.counted import gather_axes, scatter_axes
+from graphc.ops.indexing.counting_indices import gather_axes, scatter_axes
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.find.access import (
     Tile,

@@ -17,7 +17,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, maximum, symbol_dim
 from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
-from graphc.ops.indexing.counted import is_counting, unconverted
+from graphc.ops.indexing.counting_indices import is_counting, unconverted
 from graphc.rewriting.loops.find.affine_reads import FARTHEST, View
 from graphc.rewriting.loops.find.scan_view import Loop
 

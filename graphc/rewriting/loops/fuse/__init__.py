@@ -2,5 +2,5 @@
 
 In: consumers of stacked results, or of large temporaries.
 Out: carries with their first value, their step and their last form.
-Begin at `consumers`, then `streamed` and `folds`.
+Begin at `consumers`, then `streamed_values` and `folds`.
 """

@@ -14,7 +14,7 @@ from graphc.rewriting.loops.find.producers import PartPlace, UsersOf
 from graphc.rewriting.loops.find.scan_view import Loop
 from graphc.rewriting.loops.fuse.picks import fold_of_pick
 from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
-from graphc.rewriting.loops.fuse.streamed import Streamed
+from graphc.rewriting.loops.fuse.streamed_values import Streamed
 
 SHRINKING = {*REDUCTIONS, OP.argmax, OP.argmin}
 

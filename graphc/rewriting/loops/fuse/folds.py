@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Mapping
 import numpy as np
 
 from graphc.errors import standing_at
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive

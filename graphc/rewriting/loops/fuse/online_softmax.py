@@ -30,7 +30,7 @@ from graphc.rewriting.loops.find.contractions import (
     product_of_parts,
 )
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
-from graphc.rewriting.loops.fuse.rescaled import (
+from graphc.rewriting.loops.fuse.rescaled_sums import (
     Factor,
     Scaled,
     Stepwise,

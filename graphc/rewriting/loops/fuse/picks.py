@@ -11,7 +11,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, product
-from graphc.ops.indexing.counted import gather_axes
+from graphc.ops.indexing.counting_indices import gather_axes
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.rewriting.loops.find.access import (
     index_picked_row,

@@ -22,11 +22,11 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import INT32, product
-from graphc.ops.indexing.counted import unconverted
+from graphc.ops.indexing.counting_indices import unconverted
 from graphc.rewriting.loops.find.access import part_shape
 from graphc.rewriting.loops.find.affine_reads import Stream, View, operand_views
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
-from graphc.rewriting.loops.fuse.rescaled import (
+from graphc.rewriting.loops.fuse.rescaled_sums import (
     Factor,
     Scaled,
     Sums,

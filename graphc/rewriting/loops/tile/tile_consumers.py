@@ -17,7 +17,7 @@ from graphc.rewriting.loops.fuse.outer_products import (
     large_outer_products,
     whole_values,
 )
-from graphc.rewriting.loops.fuse.streamed import Streamed
+from graphc.rewriting.loops.fuse.streamed_values import Streamed
 
 MOVES = (OP.basic_index, OP.reshape, OP.gather, OP.scatter, OP.concatenate, OP.stack)
 FARTHEST = 50  # nodes to follow from one large value to the next

@@ -2,5 +2,5 @@
 
 In: a scan, and how many carries there is room for.
 Out: the carries before all steps, the last first.
-Begin at `segments`, then `treeverse` and `nested`.
+Begin at `segments`, then `treeverse` and `nesting`.
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims

@@ -13,8 +13,8 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim
 from graphc.transform.sharding.by_hand import MeshAxes, is_multiple
-from graphc.transform.sharding.combined import PlaceOf
-from graphc.transform.sharding.joined import joined_axes, parted_axes
+from graphc.transform.sharding.combining import PlaceOf
+from graphc.transform.sharding.joining import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout, comparable_size
 from graphc.transform.sharding.neighbours import shift_of
 

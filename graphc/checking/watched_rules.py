@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from graphc.checking.shown import Counterexample, expression
+from graphc.checking.counterexample import Counterexample, expression
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import equal
 from graphc.rewriting.engine.rule import IsKept, Rule

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.runtime.driver.log import Compilation
 from graphc.transform.policies import Pad, Policy
-from graphc.transform.tied import Tied
+from graphc.transform.tied_sizes import Tied
 
 # How many sizes suggest that more will come is a question of calls, not of devices.
 MANY = 2  # of one dim

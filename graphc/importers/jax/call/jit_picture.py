@@ -11,7 +11,7 @@ from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall
 from graphc.importers.jax.sizes.programs import ManySizes, OneSize
 from graphc.importers.jax.trace.decisions import Decisions
-from graphc.runtime.pictured import IN_USE
+from graphc.runtime.function_picture import IN_USE
 from graphc.show.collect import Predicate, ShownProgram
 from graphc.show.picture import Picture
 

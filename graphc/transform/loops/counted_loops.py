@@ -15,7 +15,7 @@ from graphc.control.pytree import unflatten
 from graphc.control.scan import run_scan
 from graphc.control.weak_carries import settle_types
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_size, as_value, set_lower_bound
 from graphc.ir.graph.nodes import Value, origins
@@ -26,7 +26,7 @@ from graphc.ir.sizes.dims import Size, bounds, maximum
 from graphc.ops.common.batching import Batched
 from graphc.ops.effects.host_calls import HOST_CALL
 from graphc.transform.derivatives.vectorize import vmap
-from graphc.transform.loops.checkpointing.nested import run_in_chunks
+from graphc.transform.loops.checkpointing.nesting import run_in_chunks
 from graphc.transform.loops.scan_api import length_of, scan
 
 

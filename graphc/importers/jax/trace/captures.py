@@ -12,7 +12,7 @@ from weakref import ref
 
 import numpy as np
 
-from graphc.importers.reached import parts_by_level, reachable_objects
+from graphc.importers.reachable import parts_by_level, reachable_objects
 from graphc.ir.types import NDArray
 
 _VALUES = bool, int, str, bytes, type(None)

@@ -27,8 +27,8 @@ from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
 from graphc.importers.jax.call.exact_export import ExportRequest
 from graphc.importers.jax.call.export import NamedSizes, export_request
+from graphc.importers.jax.call.jit_picture import picture_of
 from graphc.importers.jax.call.known_calls import KnownCalls
-from graphc.importers.jax.call.pictured import picture_of
 from graphc.importers.jax.call.ranges import AlikeSizes, TriedCalls, ways_of_plan
 from graphc.importers.jax.call.report import (
     JitCompilation,
@@ -37,7 +37,6 @@ from graphc.importers.jax.call.report import (
     source_of,
     stats_of,
 )
-from graphc.importers.jax.sizes.decided import decisions_in, name_of
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import (
     ShapesOfCall,
@@ -45,6 +44,7 @@ from graphc.importers.jax.sizes.pattern import (
     small_axes,
 )
 from graphc.importers.jax.sizes.programs import ManySizes
+from graphc.importers.jax.sizes.shared_decisions import decisions_in, name_of
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec

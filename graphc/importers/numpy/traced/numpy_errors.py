@@ -28,12 +28,12 @@ from graphc.importers.numpy.traced.arrays import (
     call_on_arrays,
     content_of,
 )
-from graphc.importers.numpy.traced.asked import attach_error
 from graphc.importers.numpy.traced.memory import (
     Content,
     count_computed,
     forget_computed,
 )
+from graphc.importers.numpy.traced.refusals import attach_error
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.dispatch import pass_by_position
 from graphc.ir.graph.nodes import Value

@@ -13,7 +13,7 @@ from graphc.ir.sizes.dims import Dim, Size, equal
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.ir.types import product, same_size
 from graphc.ops.common.monoids import MONOIDS
-from graphc.ops.indexing.counted import (
+from graphc.ops.indexing.counting_indices import (
     axes_after,
     counting_distance,
     end_distance,
@@ -21,7 +21,7 @@ from graphc.ops.indexing.counted import (
 )
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.rewriting.loops.find.axis_rules import operand_axes
-from graphc.transform.sharding.combined import PlaceOf
+from graphc.transform.sharding.combining import PlaceOf
 from graphc.transform.sharding.sent import Unforeseen
 
 OperandAxis = Sequence[int | None]

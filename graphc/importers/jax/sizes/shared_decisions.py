@@ -14,7 +14,7 @@ from graphc.runtime.variants.decisions import (
     DecidedProgram,
     SavedDecisions,
 )
-from graphc.runtime.variants.seen import MANY, SeenSizes
+from graphc.runtime.variants.seen_sizes import MANY, SeenSizes
 from graphc.transform.policies import Pad, Policy
 
 if TYPE_CHECKING:
