@@ -40,7 +40,7 @@ from graphc.ops.effects.capacities import (
     among,
     among_options,
     capacity_call,
-    leads_of,
+    doublings_ahead,
     tied_places,
     together,
 )
@@ -197,10 +197,10 @@ def _joint_capacities(
     body: PrintedBody, sizes: Sequence[str], capacities: Sequence[Capacities]
 ) -> str:
     """The expression for the capacities of sizes that are chosen together."""
-    leads, options = leads_of(capacities), among_options(capacities)
+    aheads, options = doublings_ahead(capacities), among_options(capacities)
     calls = list(map(capacity_call, capacities))
-    if leads:
-        how = leads, capacities[0].minimum, *(options or ())
+    if aheads:
+        how = aheads, capacities[0].minimum, *(options or ())
         needed = _helper_call(body, tuple_text(sizes), together, how)
     elif all(call == calls[0] for call in calls):
         needed = f"[{_helper_call(body, 'n', *calls[0])} for n in {tuple_text(sizes)}]"
@@ -209,7 +209,7 @@ def _joint_capacities(
         needed = f"[{', '.join([_helper_call(body, n, *call) for n, call in pairs])}]"
     if not options:
         return needed
-    arguments = (*options, *([leads] if any(leads) else []))
+    arguments = (*options, *([aheads] if any(aheads) else []))
     return _helper_call(body, f"ROOMS, {needed}", among, arguments)
 
 

@@ -87,6 +87,7 @@ Policies = dict[Symbol, Policy]
 
 config.check_dims_by(check_dims)
 Emitter = Callable[..., Source]  # it prints a plan
+_PlanAndLog = tuple[Plan, tuple[Application, ...]]  # the rules applied to it
 _EMIT: dict[tuple[str, bool], Emitter] = {
     ("numpy", False): emit_numpy,
     ("jax", True): emit_jax,
@@ -271,15 +272,11 @@ class Pipeline:
         """Return the plan under these policies."""
         return self._plan_by_policies(policies)[0]
 
-    def _plan_by_policies(
-        self, policies: Policies
-    ) -> tuple[Plan, tuple[Application, ...]]:
+    def _plan_by_policies(self, policies: Policies) -> _PlanAndLog:
         is_padded = policies or self.how.target.mesh is not None
         return self._plan_padded(self._padded(policies) if is_padded else None)
 
-    def _plan_padded(
-        self, pad: PaddedGraph | None
-    ) -> tuple[Plan, tuple[Application, ...]]:
+    def _plan_padded(self, pad: PaddedGraph | None) -> _PlanAndLog:
         graph = self.simplified.graph
         with naming_sizes(self.names), remembering_bounds():
             plan, log = _plan_graph(graph, pad, self._model, self.emit, self.how)
@@ -419,7 +416,7 @@ def _plan_graph(
     model: CostModel,
     emit: Emitter,
     how: CompileOptions,
-) -> tuple[Plan, tuple[Application, ...]]:
+) -> _PlanAndLog:
     """Plan a graph, or the padded one if given; also return the log of late rules."""
     mesh = how.target.mesh
     if pad is not None:

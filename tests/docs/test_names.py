@@ -9,7 +9,7 @@ from tests import parsed
 ROOT = pathlib.Path(graphc.__file__).parent.parent
 PACKAGES = ("graphc", "graphc_serving")
 NAMELESS = {"found", "given", "made", "own", "rest", "kept", "wanted"}
-LEFT = 5
+LEFT = 3
 SHOWN = 20
 # A function is a verb, or names its result: `ask_body`, `axes_behind`, `is_needed`.
 NAMELESS_FUNCTIONS = {

@@ -139,7 +139,7 @@ def test_too_many_axes():
         "function: 7 axes may be 1, which would be 128 programs\n"
         "  got: a0?, a1?, a2?, a3?, a4?, a5?, a6?\n"
         "  expected: at most 6\n"
-        "  hint: name those alike that are 1 together, without ? those that never are",
+        "  hint: give axes that are 1 together one name, and axes that never are no ?",
     )
     f = graphc.function(inputs[:6], sum(inputs[:6]), backend="numpy")
     given = [np.full(i % 2 * 2 + 1, i, "float32") for i in range(6)]

@@ -269,7 +269,11 @@ BAD = [
     ("0.5, 1.0", "True, 1.0", "line 4: cannot read the elements of float32[2]"),
     ("0.5, 1.0", '"00"', "line 4: cannot read the elements of float32[2]"),
     ("0.5, 1.0", '"zz"', "line 4: cannot read the elements of float32[2]"),
-    ("2](0.5, 1.0", '99999999999999](0.5', "line 4: cannot read the elements of float"),
+    (
+        "2](0.5, 1.0",
+        "99999999999999](0.5",
+        "line 4: cannot read the elements of float32[999",
+    ),
     ("2](0.5, 1.0", "n](0.5", "line 4: cannot read the elements of float32[n]"),
     ("return rows, c", "return rows c", "line 5: expected '}', not c"),
     ("return rows, c", "return later", "line 5: later is not defined yet"),

@@ -219,7 +219,7 @@ def rounded_up(
     tied = tied_places(capacities)
     if tied:
         chosen = [capacities[i] for i in tied]
-        aheads, shares = leads_of(chosen), among_options(chosen)
+        aheads, shares = doublings_ahead(chosen), among_options(chosen)
         shared = [rooms[i] for i in tied]
         if aheads:
             numbers = tuple(sizes[i] for i in tied)
@@ -240,7 +240,7 @@ def tied_places(capacities: Sequence[Capacities]) -> list[int]:
     return places if len(places) > 1 else []
 
 
-def leads_of(capacities: Sequence[Capacities]) -> tuple[int, ...]:
+def doublings_ahead(capacities: Sequence[Capacities]) -> tuple[int, ...]:
     """How far sizes that vary together are ahead of one another; () if they do not."""
     tied = [one for one in capacities if isinstance(one, TiedCapacities)]
     aheads = tuple([one.ahead for one in tied if one.ahead is not None])

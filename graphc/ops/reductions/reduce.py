@@ -43,10 +43,7 @@ def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Size, .
 
 
 def _print_reduction(function: str) -> Callable[[Printing], str]:
-    """Return a printer of `jnp.sum(x, axis=0)`, without axes where all are reduced.
-
-    A second input of the node becomes `initial`.
-    """
+    """Return a printer of calls such as `jnp.sum(x, axis=0, initial=y)`."""
 
     def printed(p: Printing) -> str:
         axes = p.node.params["axes"]

@@ -191,11 +191,12 @@ def _expanded_rule(op: str) -> Rule:
         rank, primitive = x.type.rank + len(new), y.node.primitive
         old = [a for a in range(rank) if a not in new]  # where the axes of x are
         within = tuple(i for i, a in enumerate(old) if a in axes)
-        reduced_ = primitive(x, axes=within, keepdims=False) if within else x
+        result = primitive(x, axes=within, keepdims=False) if within else x
         if keepdims:
-            return F.expand_dims(reduced_, tuple(sorted({*new, *axes})))
-        kept = [a for a in range(rank) if a not in axes]
-        return F.expand_dims(reduced_, tuple(i for i, a in enumerate(kept) if a in new))
+            return F.expand_dims(result, tuple(sorted({*new, *axes})))
+        remaining = (a for a in range(rank) if a not in axes)
+        inserted = tuple(i for i, a in enumerate(remaining) if a in new)
+        return F.expand_dims(result, inserted)
 
     return rule
 

@@ -99,7 +99,7 @@ class SeenSizes:
         """
         one, *others = axes
         pairs = {other: self.pairs_seen_together(one, other) for other in others}
-        ahead = {other: _mean_lead(sizes) for other, sizes in pairs.items() if sizes}
+        ahead = {other: _mean_gap(sizes) for other, sizes in pairs.items() if sizes}
         if not ahead:
             return {}
         first = min(0, *ahead.values())
@@ -116,7 +116,7 @@ class SeenSizes:
         return min(Pad().capacity(least), MOST_AT_FIRST)
 
 
-def _mean_lead(pairs: Sequence[tuple[int, int]]) -> int:
+def _mean_gap(pairs: Sequence[tuple[int, int]]) -> int:
     """Return by how many capacities the second of two sizes is ahead, on average."""
     places = [[Pad().capacity(n).bit_length() for n in pair] for pair in pairs]
     return int(sum(after - before for before, after in places) / len(places))

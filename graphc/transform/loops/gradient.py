@@ -59,7 +59,7 @@ def _(
     cotangents = list(g) if isinstance(g, tuple) else [g]
     if params["few"] or recomputes_steps(params["chunk"]):
         return _pull_with_checkpoints(values, needed, cotangents, params)
-    return _PullBack(values, needed, cotangents, params).run()
+    return _Pullback(values, needed, cotangents, params).run()
 
 
 def _pull_with_checkpoints(
@@ -70,10 +70,9 @@ def _pull_with_checkpoints(
 ) -> tuple[Value | None, ...]:
     """Differentiate a scan with bounded checkpoints.
 
-    The gradient of the result is that of a scan over chunks, or of the rule that keeps
-    all carries.
+    The gradient of the result is that of a scan over chunks, or keeps all carries.
     """
-    input_cotangents = _CheckpointedBackward(values, needed, cotangents, params).run()
+    input_cotangents = _CheckpointedPullback(values, needed, cotangents, params).run()
     outputs = [d for d in input_cotangents if d is not None]
     places = [i for i, d in enumerate(input_cotangents) if d is not None]
     size = len(values)
@@ -95,7 +94,7 @@ def _pull_with_checkpoints(
             gradients = pull(results, seeds, [first[i] for i in places])
         else:
             keeping_all = params_now | {"few": False, "chunk": 1}
-            back = _PullBack(first, needed, seeds, keeping_all).run()
+            back = _Pullback(first, needed, seeds, keeping_all).run()
             gradients = [back[i] for i in places]
         pairs = zip(gradients, slopes, strict=True)
         both = [(d, slope) for d, slope in pairs if d is not None]
@@ -117,7 +116,7 @@ def _on_arguments(
     return [None if v is None else next(answers) for v in values]
 
 
-class _PullBack:
+class _Pullback:
     """The backward scan of a scan, with the gradient of one step on its own variables.
 
     Integers number the inputs: carries first, then sequences, then the rest.
@@ -389,7 +388,7 @@ class _PullBack:
         return [by_value[v] for v in retained]
 
 
-class _CheckpointedBackward(_PullBack):
+class _CheckpointedPullback(_Pullback):
     """The backward scan with bounded checkpoints."""
 
     def _store(self) -> Store:

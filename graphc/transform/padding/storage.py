@@ -364,8 +364,7 @@ class Storage:
     ) -> Size | None:
         """The capacity of a part, up to `high`, that an integer cuts out of an array.
 
-        None where its policy is that of the array, or where the host does not know the
-        size.
+        None if its policy is that of the array, or if the host does not know the size.
         """
         policies = map(self.policies.get, ragged)
         narrow = next((p for p in policies if isinstance(p, Narrow)), None)

@@ -62,7 +62,7 @@ def axes_maybe_one(graph: Graph) -> dict[Symbol, list[InputAxis]]:
             op="function",
             got=named,
             expected=f"at most {MOST_MAYBE_ONE}",
-            hint="name those alike that are 1 together, without ? those that never are",
+            hint="give axes that are 1 together one name, and axes that never are no ?",
         )
     return axes
 

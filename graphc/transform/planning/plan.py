@@ -364,8 +364,8 @@ def names_in(
     """
     names = {**known, **_names_of_replacements(originals, padded, known)}
     sizes = sizes_of(graph)
-    own: dict[object, str] = {s: names[s] for s in sizes if s in names}
-    return {**names, **distinct_names(sizes, own)}
+    known_sizes: dict[object, str] = {s: names[s] for s in sizes if s in names}
+    return {**names, **distinct_names(sizes, known_sizes)}
 
 
 def _names_of_replacements(

@@ -268,11 +268,7 @@ class Follower:
         moves = self.find_moves(node)
         is_summed = is_summed_first(node, self.place, self.is_made)
         unpinned = Unpinned(
-            self.layout,
-            self.place,
-            self._local,
-            self._loose,
-            self._parted,
+            self.layout, self.place, self._local, self._loose, self._parted
         )
         is_free = not moves or node.primitive in PRODUCTS
         if is_summed or (is_free and unpinned.is_sent(node, self.masks_of_whole)):

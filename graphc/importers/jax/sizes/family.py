@@ -346,7 +346,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return self.has_same_captures(program)
 
     def has_same_captures(self, program: ManyT) -> bool:
-        """Whether what the function captures is unchanged since a program was made."""
+        """Whether the function captures the same as when a program was made."""
         return self.captured[id(program)].is_current()
 
     def snapshot(self) -> Snapshot:
