@@ -8,6 +8,7 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from functools import update_wrapper
 from inspect import signature
 from types import ModuleType
@@ -146,7 +147,7 @@ def options(jax: ModuleType) -> Mapping[str, Any]:
 
 
 def keep_entries_in(folder: object) -> bool:
-    """Have JAX's cache of executables, which is empty now, read and write in `folder`.
+    """Have JAX's cache of executables, which is closed now, read and write in `folder`.
 
     The cache uses `folder / name`, and its methods `exists`, `read_bytes` and
     `write_bytes`. Where the cache is gone, or deletes old entries, JAX writes in place;
@@ -155,7 +156,8 @@ def keep_entries_in(folder: object) -> bool:
     """
     try:
         module = importlib.import_module("jax._src.compilation_cache")
-        module._initialize_cache()
+        if not _opened(module):
+            return False
         cache = module._cache
         if cache.eviction_enabled or not cache.path:
             return False
@@ -163,6 +165,20 @@ def keep_entries_in(folder: object) -> bool:
     except AttributeError:
         return False
     return True
+
+
+def _opened(module: ModuleType) -> bool:
+    """Whether the cache is open in the directory that this thread's option names.
+
+    JAX closes a cache in two steps, and asserts that there is none when it opens one:
+    another thread may have opened one between those steps.
+    """
+    for _ in range(100):
+        with suppress(AssertionError):
+            module._initialize_cache()
+            return True
+        module.reset_cache()
+    return False
 
 
 def stable_targets() -> set[str]:

@@ -19,6 +19,7 @@ from jax.experimental.compilation_cache import compilation_cache
 import graphc
 import graphc.tensor as gt
 from graphc.runtime.cache import cache_room, program_cache
+from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.pipeline import Pipeline
 from tests.fuzz.generator import generate
 
@@ -329,6 +330,37 @@ def test_compilations_ahead_are_kept(kept):
     assert len(list(found)) == 2
 
 
+def test_threads_open_and_close_one_cache(kept):
+    """JAX closes its cache in two steps, between which another thread may open it."""
+    kept.parent.mkdir()
+    jitted, states = jax.jit(jnp.sin), jax._src.config.config_states
+    failures = []
+
+    def compile_some(times, context):
+        try:
+            for n in range(times):
+                with context():
+                    jitted.lower(jnp.ones(n + 1)).compile()
+        except AssertionError as error:
+            failures.append(error)
+
+    cases = [Executables(jax).kept] * 3
+    cases.append(lambda: states["jax_compilation_cache_dir"](str(kept.parent)))
+    threads = [threading.Thread(target=compile_some, args=(30, case)) for case in cases]
+    switched = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switched)
+    assert not failures
+    assert jax._src.compilation_cache._cache is None
+    assert list((kept.parent / "executables").glob("jit_sin-*"))
+
+
 def test_no_directory():
     for wrong in ("", 3, b"x"):
         with pytest.raises(graphc.GraphError) as told:
@@ -365,6 +397,7 @@ WRITING = """
 import sys
 from graphc.ir.graph.build import config
 from graphc.runtime.cache import cache_room, program_cache
+from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import ProgramFacts
 
 directory, name = sys.argv[1:]

@@ -2,10 +2,10 @@
 
 JAX has one such cache per process, in the directory that an option names. Here the
 option is set for one thread, from the start of tracing to the end of the compilation.
-Before and after, JAX is made to forget which directory it has opened, so that the
-user's settings hold for everything else that is compiled. JAX writes files in place;
-here it writes whole files, since it would neither read nor replace a file that a killed
-process has begun.
+Before the first of the threads that compile and after the last, JAX is made to forget
+which directory it has opened, so that the user's settings hold for everything else that
+is compiled. JAX writes files in place; here it writes whole files, since it would
+neither read nor replace a file that a killed process has begun.
 """
 
 import importlib
@@ -16,11 +16,13 @@ from pathlib import Path
 from types import ModuleType
 
 from graphc.ir.config import config
+from graphc.ir.forks import RenewedLock
 from graphc.runtime.cache.program_cache import EXECUTABLES, is_usable, make_room
 from graphc.runtime.cache.whole_files import write_whole
 from graphc_serving import private_jax
 
 _PUBLIC = "jax.experimental.compilation_cache.compilation_cache"
+_DIRECTORY = "jax_compilation_cache_dir"
 _ALL = {  # nothing is too small, or compiled too quickly
     "jax_persistent_cache_min_compile_time_secs": 0.0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
@@ -92,13 +94,44 @@ class _Entries:
 def _set_options(jax: ModuleType, path: Path) -> ExitStack:
     """Set options of JAX for this thread, except those that this JAX lacks."""
     stack = ExitStack()
-    reset = importlib.import_module(_PUBLIC).reset_cache
-    stack.callback(reset)
     states = private_jax.options(jax)
-    for name, value in ({"jax_compilation_cache_dir": str(path)} | _ALL).items():
+    for name, value in ({_DIRECTORY: str(path)} | _ALL).items():
         if name in states:
             stack.enter_context(states[name](value))
-    reset()
-    if "jax_compilation_cache_dir" in states:
-        private_jax.keep_entries_in(_Entries(path))
+    if _DIRECTORY in states:
+        _OPENED.enter(path)
+        stack.callback(_OPENED.leave)
     return stack
+
+
+class _OpenedCache:
+    """JAX's cache of executables, opened in graphc's directory for some threads."""
+
+    def __init__(self) -> None:
+        self._lock = RenewedLock()
+        self._threads = 0
+        self._path: Path | None = None
+
+    def enter(self, path: Path) -> None:
+        """Open the cache in `path`, the directory that this thread's option names."""
+        with self._lock:
+            self._threads += 1
+            if self._path != path:
+                self._path = path
+                _forget_cache()
+                private_jax.keep_entries_in(_Entries(path))
+
+    def leave(self) -> None:
+        """Close the cache after the last thread."""
+        with self._lock:
+            self._threads -= 1
+            if self._threads == 0:
+                self._path = None
+                _forget_cache()
+
+
+def _forget_cache() -> None:
+    importlib.import_module(_PUBLIC).reset_cache()
+
+
+_OPENED = _OpenedCache()
