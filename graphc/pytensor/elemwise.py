@@ -16,6 +16,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import BOOL, dtype_of, is_inexact, is_integer
 from graphc.pytensor.convert import converted
+from graphc.pytensor.log_sums import log
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
 from graphc.transform.derivatives.recomputed_values import stored_once
 
@@ -172,7 +173,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "RoundHalfAwayFromZero": _round_half_away,
     "Neg": lambda x: gt.negative(x),
     "Reciprocal": lambda x: gt.reciprocal(x),
-    "Log": lambda x: gt.log(x),
+    "Log": log,
     "Log2": lambda x: gt.log2(x),
     "Log10": lambda x: gt.log10(x),
     "Log1p": lambda x: gt.log1p(x),

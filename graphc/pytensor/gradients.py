@@ -11,9 +11,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.pytensor.convert import convert
 from graphc.pytensor.lazy import inner_graphs
 from graphc.pytensor.linker import mode
-from graphc.pytensor.log_sums import LOG_SUMS
 from graphc.pytensor.registry import RULES
-from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.transform.derivatives.gradients import grad
 
 if TYPE_CHECKING:
@@ -63,7 +61,7 @@ def value_and_grad(
             raise graph_error(problem, op="value_and_grad", got=str(v), hint=hint)
     rewrite = rewrite or mode().optimizer.rewrite
     places = [list(inputs).index(v) for v in listed]
-    graph = rewritten(convert(cost, inputs, rewrite), LOG_SUMS).graph
+    graph = convert(cost, inputs, rewrite)
     outputs = _with_gradient(graph, [graph.inputs[i] for i in places], cost)
     if outputs is None:
         theirs = pytensor.grad(

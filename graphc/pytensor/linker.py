@@ -15,6 +15,7 @@ from graphc.errors import CallError, NoCompileError, graph_error, shortened
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.namespace import misspelled
 from graphc.ir.types import ConcreteArray
+from graphc.pytensor import log_sums
 from graphc.pytensor.forked_process import numpy_options, warn_of_numpy
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
 from graphc.runtime.compile import check_named_options
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 # PyTensor's rewriting takes most of the time of a compilation. Its specialisation pays
 # off in calls: it moves signs and factors out of sums, which then are fewer kernels.
 REWRITES = RewriteDatabaseQuery(
-    include=["fast_run"], exclude=["fusion", "uncanonicalize"]
+    include=["fast_run"],
+    exclude=["fusion", "uncanonicalize", log_sums.PYTENSOR_REWRITE],
 )
 # Samplers call small functions millions of times, on data of few sizes.
 CALLED_OFTEN = {"jit": "fewest"}

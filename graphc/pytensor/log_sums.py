@@ -1,47 +1,44 @@
-"""Rules for logarithms of sums of exponentials from PyTensor, applied before gradients.
+"""Logarithms of sums of exponentials, converted so that nothing overflows.
 
-PyTensor takes the largest exponent out of a sum, so that nothing overflows. The result
-is the same whichever number is taken out, so its derivative in that number is 0. Found
-term by term, this 0 is a sum over all elements: it leaves rounding errors, and ties
-must be known.
+PyTensor itself takes the largest exponent out of such a sum when it compiles. Its
+rewrite is left out: a sum of no elements has no largest exponent, and the derivative in
+the number taken out, which is 0, would be found term by term, with rounding errors.
 """
 
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
-from graphc.rewriting.engine.rule import Rules, rewrite
-from graphc.rewriting.match.pattern import p, v
-from graphc.rewriting.match.sizes import Axes
+from graphc.rewriting.rules.stability import is_shifted
 
-_TERMS = p.where(p.isinf(v.peak), p.exp(v.peak), p.exp(p.subtract(v.x, v.peak)))
-_SUM = p.sum(_TERMS, axes=v.axes, keepdims=False)
+PYTENSOR_REWRITE = "local_log_sum_exp"
 
 
-@rewrite(p.add(v.largest, p.log(_SUM)), exact=False)
-def log_sum(x: Value, largest: Value, peak: Value, axes: Axes) -> Value | None:
-    """Replace max(x) + log(sum(exp(x - max(x)))) by `logsumexp`."""
-    if _largest(x, peak, axes) is not largest:
+def log(x: Value) -> Value:
+    """log(x); `logsumexp` of the exponents where `x` is a sum of exponentials.
+
+    As in PyTensor, it does not matter what else the exponentials are used for.
+    """
+    has_new_axes = x.node.primitive is OP.expand_dims  # they were summed over
+    total = _before_cast(x.node.inputs[0] if has_new_axes else x)
+    exponents = _summed_exponents(total)
+    if exponents is None or is_shifted(exponents):
+        return F.log(x)
+    axes = total.node.params["axes"]
+    result = F.nn.logsumexp(F.astype(exponents, total.dtype), axis=axes)
+    result = F.astype(result, x.dtype)
+    return F.expand_dims(result, x.node.params["axes"]) if has_new_axes else result
+
+
+def _summed_exponents(total: Value) -> Value | None:
+    """The `x` of sum(exp(x)), or None."""
+    if total.node.primitive is not OP.sum or not is_float(total.dtype):
         return None
-    return F.nn.logsumexp(x, axis=axes)
+    terms = _before_cast(total.node.inputs[0])
+    is_exp = terms.node.primitive is OP.exp and is_float(terms.dtype)
+    return terms.node.inputs[0] if is_exp else None
 
 
-@rewrite(p.add(v.peak, p.log(p.expand_dims(_SUM, axes=v.axes))), exact=False)
-def log_sum_with_axes(x: Value, peak: Value, axes: Axes) -> Value | None:
-    """Replace the sum of `log_sum` where the axes summed over are kept with size 1."""
-    if _largest(x, peak, axes) is None:
-        return None
-    return F.nn.logsumexp(x, axis=axes, keepdims=True)
-
-
-def _largest(x: Value, peak: Value, axes: Axes) -> Value | None:
-    """The largest elements along `axes`, if `peak` is them with axes added, or None."""
-    if not is_float(x.dtype) or peak.node.primitive is not OP.expand_dims:
-        return None
-    largest = peak.node.inputs[0]
-    node = largest.node
-    same = node.primitive is OP.max and node.inputs == (x,)
-    return largest if same and node.params["axes"] == axes else None
-
-
-LOG_SUMS = Rules((log_sum, log_sum_with_axes))
+def _before_cast(x: Value) -> Value:
+    """The operand of a cast: PyTensor adds numbers of 32 bits up in 64 bits."""
+    return x.node.inputs[0] if x.node.primitive is OP.convert else x

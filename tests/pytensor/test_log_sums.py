@@ -44,6 +44,37 @@ def test_gradients_are_shares_and_compare_nothing(axis, keepdims):
             np.testing.assert_allclose(a, b, rtol=1e-12, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_values_are_those_of_scipy(dtype):
+    """Of no elements too; and whatever else the exponentials are used for."""
+    x = pt.matrix("x", dtype=dtype)
+    terms = pt.exp(x)
+    columns = pt.log(pt.sum(terms, axis=0, keepdims=True))
+    of_all = pt.log(pt.sum(terms))
+    f = pytensor.function([x], [columns, of_all, terms], mode="GRAPHC")
+    empty = [np.zeros((0, 3)), np.zeros((2, 0))]
+    for values in [*SPECIAL, *empty, np.full((2, 2), np.inf)]:
+        numbers = values.astype(dtype)
+        with np.errstate(all="ignore"):
+            sums, total, exponentials = f(numbers)
+            expected = scipy.special.logsumexp(numbers, axis=0, keepdims=True)
+            whole = scipy.special.logsumexp(numbers) if numbers.size else -np.inf
+            powers = np.exp(numbers)
+        np.testing.assert_allclose(sums, expected, rtol=1e-6)
+        np.testing.assert_allclose(total, whole, rtol=1e-6)
+        np.testing.assert_allclose(exponentials, powers, rtol=1e-6)
+        assert sums.dtype == total.dtype == dtype
+
+
+def test_a_sum_that_is_shifted_by_hand_is_not_shifted_again():
+    x = pt.dmatrix("x")
+    peak = pt.max(x, axis=1, keepdims=True)
+    y = peak + pt.log(pt.sum(pt.exp(x - peak), axis=1, keepdims=True))
+    graph = graphc.pytensor.convert(y, [x], graphc.pytensor.mode().optimizer.rewrite)
+    largest = [n for n in ancestors(graph.outputs) if n.primitive.name == "max"]
+    assert len(largest) == 1
+
+
 def test_sums_from_which_something_else_is_taken_stay():
     x, z = pt.dmatrix("x"), pt.dmatrix("z")
     peak = pt.max(z, axis=1, keepdims=True)

@@ -174,7 +174,7 @@ def _count_each(x: object, weights: object = None, minlength: object = 0) -> obj
     if weights is not None and less_equal(count, 0):
         weights = None
     elif weights is not None and not less_equal(1, count):
-        message = "bincount: of nothing, NumPy gives integers in place of sums"
+        message = "bincount: for an empty array, NumPy gives integers in place of sums"
         require(as_value(count) > 0, message)
     return results_of(np.bincount, (x, weights, minlength), {})
 
