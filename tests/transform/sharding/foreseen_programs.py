@@ -302,7 +302,8 @@ PROGRAMS = (
 )
 
 
-if __name__ == "__main__":
+def compare_all():
+    """Compare all programs, those that no rule is known for among them."""
     for program in PROGRAMS[:-1]:
         compared(compiled(program))
     compared(compiled(windows), batch=29)

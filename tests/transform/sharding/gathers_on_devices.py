@@ -1,4 +1,4 @@
-"""Ops that need all of a sharded size, reported and refused: run on four devices."""
+"""Ops that need all of a sharded size, and messages foreseen: run on eight devices."""
 
 import pytest
 
@@ -9,6 +9,10 @@ from tests.transform.sharding import foreseen_programs
 
 FOUR = DeviceMesh(("data",), (4,), (0, 1, 2, 3))
 REFUSING = {"batch": graphc.Shard("data", gather="refuse")}
+
+
+def test_bytes_are_those_that_xla_sends():
+    foreseen_programs.compare_all()
 
 
 def planned(inputs, outputs, dims=REFUSING):

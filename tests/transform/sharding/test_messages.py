@@ -1,4 +1,4 @@
-"""Messages between devices, as rules foresee them."""
+"""Messages between devices, as rules foresee them, and gathers that are refused."""
 
 import graphc
 import graphc.tensor as gt
@@ -6,8 +6,9 @@ from graphc.transform.planning.foreseen_messages import foreseen_messages
 from tests.on_devices import on_devices
 
 
-def test_bytes_are_those_that_xla_sends():
-    on_devices(8, "-m", "tests.transform.sharding.foreseen_programs")
+def test_bytes_are_those_that_xla_sends_and_gathers_are_told_and_refused():
+    file = "tests/transform/sharding/gathers_on_devices.py"
+    on_devices(8, "-m", "pytest", "-q", "-W", "ignore", file)
 
 
 def test_one_device_sends_nothing():
