@@ -1,4 +1,4 @@
-"""Shardings chosen by hand, compared with one device: run on eight devices."""
+"""Shardings chosen by hand, compared with NumPy: run on eight devices."""
 
 import pickle
 from functools import cache
@@ -61,7 +61,7 @@ def moved():
 def compared(program, dims, sizes):
     inputs, outputs = program()
     sharded = graphc.function(inputs, outputs, dims=dims, mesh=mesh_of_all())
-    one = graphc.function(inputs, outputs)
+    one = graphc.function(inputs, outputs, backend="numpy")
     for batch in sizes:
         rng = np.random.default_rng(batch)
         shapes = [[n if isinstance(n, int) else batch for n in v.type.shape]

@@ -21,6 +21,12 @@ from tests.transform.sharding import sharded_programs
 AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
 HERE = "tests.transform.sharding"
 OPS = sorted(FAMILIES)
+IN_TURN = """
+import runpy, sys
+for module, arguments in commands.items():
+    sys.argv[1:] = arguments
+    runpy.run_module(module, run_name="__main__")
+"""
 
 
 @pytest.mark.parametrize("start", range(2))
@@ -38,14 +44,15 @@ def test_each_op_equals_numpy_or_is_refused(families):
     on_devices(4, "-m", f"{HERE}.sharded_ops", *share, *families)
 
 
-def test_generated_programs():
-    first, count = (0, 200) if AT_LENGTH else (1002, 2)
-    on_devices(8, "-m", f"{HERE}.generated_programs", str(first), str(count))
-
-
-def test_programs_of_examples():
-    few = ("2", "series_likelihood", "penguins_rule", "penguins")
-    on_devices(8, "-m", f"{HERE}.sharded_examples", *(("all",) if AT_LENGTH else few))
+def test_generated_programs_and_those_of_examples():
+    """They share a start."""
+    first, count = ("0", "200") if AT_LENGTH else ("1002", "2")
+    few = ["2", "series_likelihood", "penguins_rule", "penguins"]
+    commands = {
+        f"{HERE}.generated_programs": [first, count],
+        f"{HERE}.sharded_examples": ["all"] if AT_LENGTH else few,
+    }
+    on_devices(8, "-c", f"commands = {commands}{IN_TURN}")
 
 
 def graph():
@@ -77,27 +84,6 @@ def test_the_text_has_the_mesh_and_the_shardings():
         "    out_shardings=(on_mesh('data'), on_mesh()),",
         ")",
     ]
-
-
-def test_the_saved_text_runs_alone(tmp_path):
-    path = tmp_path / "model.py"
-    x, w = arrays(5)
-    four = f"""
-import graphc, numpy as np
-from {HERE}.test_sharding import sharded
-sharded(mesh=graphc.mesh(data=4)).save({str(path)!r})
-"""
-    on_devices(4, "-c", four)
-    np.savez(tmp_path / "arrays.npz", x=x, w=w, y=np.tanh(x @ w))
-    alone = f"""
-import runpy, sys, numpy as np
-program = runpy.run_path({str(path)!r})["program"]
-arrays = np.load({str(tmp_path / "arrays.npz")!r})
-y, total = program(arrays["x"], arrays["w"])
-np.testing.assert_allclose(y, arrays["y"], rtol=1e-5)
-assert len(y.sharding.device_set) == 4 and "graphc" not in sys.modules
-"""
-    on_devices(4, "-c", alone)
 
 
 def test_explain_tells_where_arrays_lie():
@@ -390,13 +376,30 @@ else:
 """
 
 
-def test_collectives_meshes_and_arrays_that_were_given_away():
-    """All run in one start, which takes as long as each of them.
+SAVED = """
+sharded(mesh=graphc.mesh(data=4)).save(path)
+"""
+ALONE = """
+import runpy, sys, numpy as np
+x, w, y = np.load(values).values()
+ours, total = runpy.run_path(path)["program"](x, w)
+np.testing.assert_allclose(ours, y, rtol=1e-5)
+assert len(ours.sharding.device_set) == 4 and "graphc" not in sys.modules
+"""
+
+
+def test_collectives_meshes_given_arrays_and_a_saved_text_that_runs_alone(tmp_path):
+    """All but the saved text run in one start, which takes as long as each of them.
 
     JAX ends the process if a function takes an array that is gone from one of several
     devices.
     """
-    on_devices(4, "-c", COLLECTIVES + SPECTRA + MESHES + GIVEN_AWAY)
+    values = tmp_path / "values.npz"
+    paths = f"path, values = {str(tmp_path / 'model.py')!r}, {str(values)!r}\n"
+    on_devices(4, "-c", paths + COLLECTIVES + SPECTRA + MESHES + SAVED + GIVEN_AWAY)
+    x, w = arrays(5)
+    np.savez(values, x=x, w=w, y=np.tanh(x @ w))
+    on_devices(4, "-c", paths + ALONE)
 
 
 def test_a_mesh_for_nothing():
