@@ -184,21 +184,24 @@ def expected(case, reverse, n):
 
 LENGTHS = {("numpy", False): (0, 1, 2, 7), ("numpy", True): (0, 1, 7)}
 FEW = ("several", "written")  # with any carry, and read in steps
-ON_JAX = [(c, False, "jax") for c in CASES] + [(c, True, "jax") for c in FEW]
+
+
+def backends(case):
+    """Both for a few cases only, as JAX compiles for long."""
+    return BACKENDS if case in FEW else ("numpy",)
 
 
 @pytest.mark.usefixtures("compiled_quickly")
-@pytest.mark.parametrize(
-    ("case", "reverse", "backend"),
-    [(c, r, "numpy") for c in CASES for r in (False, True)] + ON_JAX,
-)
-def test_scans_and_their_gradients(case, reverse, backend):
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_scans_and_their_gradients(case, reverse):
     ours = Scan(case, reverse)
     gradient = graphc.grad(cost_of(ours.found, gt), ours.wrt, disconnected="zero")
     outputs = [*leaves(ours.found), *gradient]
-    f = graphc.function(ours.inputs, outputs, backend=backend)
-    for n in LENGTHS.get((backend, reverse), (7,)):
-        alike(f(*ours.arguments(n)), expected(case, reverse, n))
+    for backend in backends(case) if reverse else BACKENDS:
+        f = graphc.function(ours.inputs, outputs, backend=backend)
+        for n in LENGTHS.get((backend, reverse), (7,)):
+            alike(f(*ours.arguments(n)), expected(case, reverse, n))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -210,13 +213,12 @@ def test_scans_of_a_length_that_is_a_number(case):
     alike(found, expected(case, False, 2))
 
 
-FEW_ON_JAX = [(c, "jax") for c in FEW]  # JAX compiles them for long
-REAL = [(c, "numpy") for c in CASES if c not in ("complex", "unused")]
+REAL = [c for c in CASES if c not in ("complex", "unused")]
 
 
 @pytest.mark.usefixtures("compiled_quickly")
-@pytest.mark.parametrize(("case", "backend"), REAL + FEW_ON_JAX)
-def test_second_derivatives(case, backend):
+@pytest.mark.parametrize("case", REAL)
+def test_second_derivatives(case):
     ours = Scan(case)
     cost = cost_of(ours.found, gt)
     arguments = ours.arguments(5)
@@ -239,8 +241,9 @@ def test_second_derivatives(case, backend):
         return jax.jvp(of_smooth, at, along)[1], *jax.jvp(gradient, at, along)[1]
 
     given = dict(zip(ours.inputs, arguments, strict=True))
-    found = values([slope, *curvature], given, backend)
-    alike(found, jax.jit(both)(at, tuple(along)), 1e-8, 1e-10)
+    known = jax.jit(both)(at, tuple(along))
+    for backend in backends(case):
+        alike(values([slope, *curvature], given, backend), known, 1e-8, 1e-10)
 
 
 @pytest.mark.parametrize("loop", ["scan", "while", "few"])
@@ -272,10 +275,8 @@ def test_jacobians_of_recomputed_parts():
 
 
 @pytest.mark.usefixtures("compiled_quickly")
-@pytest.mark.parametrize(
-    ("case", "backend"), [(c, "numpy") for c in CASES] + FEW_ON_JAX
-)
-def test_vmap_of_scans(case, backend):
+@pytest.mark.parametrize("case", CASES)
+def test_vmap_of_scans(case):
     """Only the sequences are mapped; all examples share the init."""
     body, init, shapes = CASES[case]
     ours = Scan(case)
@@ -301,8 +302,9 @@ def test_vmap_of_scans(case, backend):
 
     inputs = [*ours.inputs[:count], *many]
     arguments = dict(zip(inputs, [*given[:count], *stacked], strict=True))
-    found = values([*found, *gradient], arguments, backend)
-    alike(found, with_slopes(*stacked))
+    known = with_slopes(*stacked)
+    for backend in backends(case):
+        alike(values([*found, *gradient], arguments, backend), known)
 
 
 def test_vmap_leaves_what_is_the_same_for_all_examples():

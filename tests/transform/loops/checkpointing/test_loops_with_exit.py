@@ -48,9 +48,12 @@ def by_jax(n, k):
 
 
 KEPT = (None, 1, 2, 4, "log", "all")
-# The backend does not affect which carries are kept: on JAX, policies take turns.
-WAYS = [(kept, "numpy", dims) for kept in KEPT for dims in (None, "pad")]
-WAYS += [(kept, "jax", (None, "pad")[i % 2]) for i, kept in enumerate(KEPT)]
+# The backend does not affect which carries are kept: policies take turns on both.
+WAYS = [
+    (kept, backend, (None, "pad")[(i + j) % 2])
+    for i, kept in enumerate(KEPT)
+    for j, backend in enumerate(("jax", "numpy"))
+]
 
 
 @pytest.mark.parametrize(("checkpoint", "backend", "dims"), WAYS)
