@@ -281,7 +281,7 @@ def test_auto_counts_the_sizes_that_were_compiled():
 EVERYDAY = [i for i in PROGRAMS if CASES[i].check != "shape"]
 
 
-@pytest.mark.parametrize("id", share(EVERYDAY, turn=0))
+@pytest.mark.parametrize("id", share(share(EVERYDAY, turn=0), turn=0))
 def test_everyday_programs(id, second_is_compiled):
     case = CASES[id]
     inputs = [gt.tensor(*declared) for declared in case.inputs]
