@@ -15,14 +15,10 @@ rows = gt.tensor("rows", "float64", ("m", 2))
 k = gt.iscalar("k")
 
 PROGRAMS = {
-    "sum": lambda: gt.sum(x[:k]),
-    "mean": lambda: gt.mean(x[:k]),
+    "sums": lambda: [gt.sum(x[:k]), gt.mean(x[:k]), gt.linalg.norm(x[:k])],
     "product": lambda: gt.prod(x[:k]),
-    "largest": lambda: gt.max(x[:k], initial=-9.0),
-    "logsumexp": lambda: gt.nn.logsumexp(x[:k]),
-    "norm": lambda: gt.linalg.norm(x[:k]),
-    "any": lambda: gt.any(x[:k] > 2),
-    "all": lambda: gt.all(x[:k] < 2),
+    "largest": lambda: [gt.max(x[:k], initial=-9.0), gt.nn.logsumexp(x[:k])],
+    "any and all": lambda: [gt.any(x[:k] > 2), gt.all(x[:k] < 2)],
     "dot": lambda: gt.dot(x[:k], w[:k]),
     "the last ones": lambda: gt.sum(x[-k:]),
     "some of the middle": lambda: gt.sum(x[3 : 3 + k]),
@@ -36,7 +32,7 @@ PROGRAMS = {
     "gradient of a logsumexp": lambda: graphc.grad(gt.nn.logsumexp(x[:k]), x),
     "gradient of a dot": lambda: graphc.grad(gt.dot(x[:k], gt.tanh(w[:k])), w),
 }
-KS = 3, 40, 3, 200, 1, 0, -1, -LONG, LONG - 5, LONG + 7, -LONG - 1, 1000
+KS = 3, 40, 3, 1, 0, -1, -LONG, LONG - 5, LONG + 7, -LONG - 1
 
 
 def compiled(output, **options):
