@@ -73,6 +73,14 @@ def size_of(xp, vector):
     return abs(vector[-1]) % 9
 
 
+def check_plan(steps):
+    x = gt.tensor("x", "float32", ("n", "m"))
+    vector = composed(gt, gt.stack(x.shape), steps)
+    f = graphc.function([x], [gt.sum(x) + gt.zeros(size_of(gt, vector)), vector])
+    assert len(f.plan.steps) == 1, f"{steps}\n{f.explain(full=True)}"
+    assert not f.plan.segments[0].statics
+
+
 def check_one_segment(steps, backend="jax"):
     x = gt.tensor("x", "float32", ("n", "m"))
     vector = composed(gt, gt.stack(x.shape), steps)
@@ -90,7 +98,20 @@ def check_one_segment(steps, backend="jax"):
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_what_moves_or_compares_sizes_never_splits(name):
-    check_one_segment([(name, 0)])
+    check_plan([(name, 0)])
+    check_one_segment([(name, 0)], "numpy")
+
+
+def test_numbers_of_all_operations_on_jax():
+    x = gt.tensor("x", "float32", ("n", "m"))
+    steps = [[(name, 0)] for name in OPERATIONS]
+    vectors = [composed(gt, gt.stack(x.shape), one) for one in steps]
+    f = graphc.function([x], [gt.sum(x), *vectors])
+    _, *results = f(np.ones(SHAPE, "float32"))
+    for one, numbers in zip(steps, results, strict=True):
+        expected = composed(np, np.array(SHAPE), one)
+        assert numbers.dtype == expected.dtype
+        np.testing.assert_array_equal(numbers, expected, err_msg=str(one))
 
 
 def test_numbers_out_of_a_shape_are_sizes_at_once():
