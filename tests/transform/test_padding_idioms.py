@@ -102,10 +102,14 @@ def arguments(sizes):
     ]
 
 
-def compared(outputs, backend, calls, rtol=1e-9):
-    """The padded program, after comparing its results and errors with true sizes."""
+def compared(outputs, backend, calls, rtol=1e-9, reference=None):
+    """The padded program, after comparing its results and errors with true sizes.
+
+    These run on `reference`, or else on the same backend.
+    """
     how = {"backend": backend, "unused": "ignore"}
     padded = dirty_function(INPUTS, outputs, **how)
+    how["backend"] = reference or backend
     exact = graphc.function(INPUTS, outputs, dims="specialize", **how)
     for sizes in calls:
         try:
@@ -143,7 +147,8 @@ ON_JAX = {
 @pytest.mark.parametrize("group", ON_JAX)
 def test_one_segment_on_jax(group):
     outputs = [EACH[name]() for name in ON_JAX[group]]
-    padded = compared(outputs, "jax", SIZES[:1])
+    alike = group in ("copies", "transforms")  # draws differ on NumPy
+    padded = compared(outputs, "jax", SIZES[:1], reference=alike and "numpy")
     assert len(padded.plan.segments) == len(padded.stats().compilations) == 1
 
 
