@@ -156,23 +156,23 @@ def test_text_imports_jax_and_numpy_only(model):
 def test_saved_programs_run_where_graphc_is_not(model, tmp_path):
     x = np.arange(12, dtype="float32").reshape(4, 3) - 6
     w = np.eye(3, dtype="float32")
-    for backend in ("jax", "numpy"):
-        f = as_written(model, backend)
-        f.save(tmp_path / f"{backend}_model.py")
-        script = (
-            "import sys; sys.modules['graphc'] = None\n"
-            f"import numpy as np, {backend}_model as m\n"
-            "x = np.arange(12, dtype='float32').reshape(4, 3) - 6\n"
-            "print(np.asarray(m.program(x, np.eye(3, dtype='float32'))).tolist())"
-        )
-        run = subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        np.testing.assert_allclose(ast.literal_eval(run.stdout), f(x, w), rtol=1e-6)
+    programs = [as_written(model, backend) for backend in ("numpy", "jax")]
+    for i, f in enumerate(programs):
+        f.save(tmp_path / f"model_{i}.py")
+    script = (
+        "import sys; sys.modules['graphc'] = None\n"
+        "import numpy as np, model_0\n"
+        "assert 'jax' not in sys.modules\n"
+        "import model_1\n"
+        "x = np.arange(12, dtype='float32').reshape(4, 3) - 6\n"
+        "for m in (model_0, model_1):\n"
+        "    print(np.asarray(m.program(x, np.eye(3, dtype='float32'))).tolist())"
+    )
+    command = [sys.executable, "-c", script]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    for f, line in zip(programs, run.stdout.splitlines(), strict=True):
+        np.testing.assert_allclose(ast.literal_eval(line), f(x, w), rtol=1e-6)
 
 
 def test_one_name_per_value_and_the_users_own():
