@@ -1,6 +1,7 @@
 """Variables are named for their role, and functions for what they do or return."""
 
 import ast
+import functools
 import pathlib
 
 import graphc
@@ -28,6 +29,12 @@ def modules():
             yield path, parsed.tree(path)
 
 
+@functools.cache
+def helpers():
+    """The names of all functions that are printed into programs."""
+    return {name for _, tree in modules() for name in names_of_helpers(tree)}
+
+
 def names_of_helpers(tree):
     """Yield the names of functions that are printed into programs.
 
@@ -37,7 +44,7 @@ def names_of_helpers(tree):
         if isinstance(node, FUNCTIONS):
             if (ast.get_docstring(node) or "").startswith("Printed into"):
                 yield node.name
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".helper"):
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "helper":
             parts = [part for operand in node.args for part in ast.walk(operand)]
             yield from (part.id for part in parts if isinstance(part, ast.Name))
 
@@ -75,11 +82,9 @@ def test_variables_say_what_they_are():
 
     A variable that is hard to name is a sign that the function does two things.
     """
-    trees = list(modules())
-    helpers = {name for _, tree in trees for name in names_of_helpers(tree)}
     places = []
-    for path, tree in trees:
-        for name, scope in scopes(tree, helpers):
+    for path, tree in modules():
+        for name, scope in scopes(tree, helpers()):
             place = f"{path.relative_to(ROOT)}: {name or 'lambda'}"
             words = NAMELESS.intersection(variables(scope))
             places += [(path.stat().st_mtime, f"{place}: {w}") for w in sorted(words)]
@@ -89,13 +94,11 @@ def test_variables_say_what_they_are():
 
 
 def test_functions_say_what_they_do():
-    trees = list(modules())
-    helpers = {name for _, tree in trees for name in names_of_helpers(tree)}
     places = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
-        for path, tree in trees
+        for path, tree in modules()
         for node in ast.walk(tree)
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.name not in helpers
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.name not in helpers()
         if node.name.strip("_").lower() in NAMELESS_FUNCTIONS
     ]
     head = f"{len(places)} nameless functions and classes, at most {FUNCTIONS_LEFT}:"
