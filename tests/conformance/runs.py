@@ -15,7 +15,7 @@ from .cases import CASES, Case
 from .programs import PROGRAMS
 
 CHECKED = {"check_oob_take", "check_cholesky_not_pd"}  # compiled with check=True
-SEEDS = range(1, 4)  # seeds of further data for programs whose counts depend on data
+SEEDS = range(1, 3)  # seeds of further data for programs whose counts depend on data
 Arguments = tuple[Any, ...]
 
 
