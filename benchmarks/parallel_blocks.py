@@ -30,15 +30,15 @@ from benchmarks.harness import (
     same,
     seconds,
     setting,
-    some,
     time_text,
 )
 
 KIND = blocks.KINDS["transformer"]
 BLOCKS = setting((24, 100), (2,))
-TERMS = ((20, 5), (200, 5), (200, 1000), (20, 10_000))  # how many terms, data of each
-HEADS = ((4, 64, 16), (8, 256, 32), (16, 1024, 32))  # how many heads, rows, width
-MEMBERS = ((8, 64, 32), (32, 256, 32))
+# How many terms, and data of each; how many heads or members, rows, width.
+TERMS = setting(((20, 5), (200, 5), (200, 1000), (20, 10_000)), ((6, 5),))
+HEADS = setting(((4, 64, 16), (8, 256, 32), (16, 1024, 32)), ((3, 8, 4),))
+MEMBERS = setting(((8, 64, 32), (32, 256, 32)), ((3, 8, 4),))
 Update = Callable[..., list[Any]]
 
 
@@ -194,17 +194,17 @@ def side_by_side() -> list[Row]:
     """Measure terms, heads and members, value and gradient."""
     rng = np.random.default_rng(0)
     rows: list[Row] = []
-    for count, size in some(TERMS):
+    for count, size in TERMS:
         data = [drawn((size,), rng) for _ in range(count)]
         own = [drawn((), rng) for _ in range(2 * count)]
         what = f"{count} terms of {size}"
         rows += both_ways(what, terms, *data, *own, parameters=2 * count)
-    for count, length, width in some(HEADS):
+    for count, length, width in HEADS:
         x = drawn((length, 4 * width), rng)
         ws = [drawn((4 * width, width), rng) for _ in range(3 * count)]
         what = f"{count} heads, {length} rows"
         rows += both_ways(what, heads, x, *ws, parameters=3 * count)
-    for count, length, width in some(MEMBERS):
+    for count, length, width in MEMBERS:
         shapes = (width, 4 * width), (4 * width,), (4 * width, 1)
         ws = [drawn(shape, rng) for _ in range(count) for shape in shapes]
         x = drawn((length, width), rng)
