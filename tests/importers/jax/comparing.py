@@ -11,6 +11,7 @@ import graphc
 
 SIZES = (4, 3, 5)
 MANY_SIZES = (5, 6, 9, 12, 7, 16, 17, 8, 20, 3, 2, 1, 0, 24, 33, 12, 6)
+SEVERAL_SIZES = (5, 6, 9, 12, 7, 16, 17, 8, 20, 1, 0, 6)
 KINDS = {
     "": lambda rng, shape: rng.normal(size=shape).astype("float32"),
     "p": lambda rng, shape: rng.uniform(0.5, 3, size=shape).astype("float32"),
@@ -148,7 +149,7 @@ def vector(n):
     return np.arange(n, dtype="float32") / 8 + 0.5
 
 
-def agrees(function, sizes=MANY_SIZES, **options):
+def agrees(function, sizes=SEVERAL_SIZES, **options):
     """Compile a function, require JAX's result at each size, and return it."""
     ours, calls = graphc.jit(function, **options), {n: (vector(n),) for n in sizes}
     results = [(n, ours(*calls[n])) for n in sizes]

@@ -10,7 +10,7 @@ import numpy as np
 import graphc
 
 ROWS = {"batch": graphc.Shard("data")}
-SIZES = (0, 1, 3, 4, 13, 16, 40)  # some below the device count, some multiples of it
+SIZES = (0, 1, 3, 4, 13, 16)  # some below the device count, some multiples of it
 FEW = (0, 3, 13, 16)  # each compiled exactly, or all at one capacity
 warnings.simplefilter("error", graphc.FallbackWarning)
 

@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 import graphc
-from tests.importers.jax.comparing import arguments
+from tests.importers.jax.comparing import arguments, outcomes_by_jax
 from tests.importers.jax.table import ROWS
 from tests.importers.jax.test_founding import arrays, founding
 
@@ -76,7 +76,7 @@ def test_jacobians_and_hessians_have_the_structure_of_jax(argnums):
             args = {"x": x}, np.cos(x[:-1])
             close(compiled(*args), wanted(*args))
         if argnums == 0:  # without jit, each op is compiled
-            close(ours(*args), theirs(*args))
+            close(ours(*args), wanted(*args))
         assert compiled.stats().fallbacks == []
 
 
@@ -91,8 +91,7 @@ def test_vmap_and_checkpoint_take_functions_of_jax():
     assert "remat" in str(jax.make_jaxpr(slope)(x[0]))
 
 
-@pytest.mark.parametrize("name", ["grad", "value_and_grad"])
-@pytest.mark.parametrize("argnums", [0, (1, 0)])
+@pytest.mark.parametrize(("name", "argnums"), [("grad", (1, 0)), ("value_and_grad", 0)])
 def test_gradients_keep_structures_aux_and_rules_of_functions(name, argnums):
     told = {"argnums": argnums, "has_aux": True}
     ours = graphc.jit(getattr(graphc, name)(cost, **told), static_argnames="power")
@@ -163,9 +162,9 @@ LOOKUPS = {  # some of them out of bounds for 4 elements
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_slopes_at_indices_outside_go_where_jax_lets_them_go(name):
     function, i = LOOKUPS[name], np.array([2, 0, 4, 0, -1, -9])
+    calls = {n: (np.arange(1.0, n + 1, dtype="float32"), i) for n in (4, 5, 7)}
+    expected = outcomes_by_jax(jax.grad(function), calls)
     for backend in ("jax", "numpy"):
         slope = graphc.jit(graphc.grad(function), backend=backend)
-        for n in (4, 5, 7):
-            x = np.arange(1.0, n + 1, dtype="float32")
-            wanted = jax.grad(function)(x, i)
-            np.testing.assert_allclose(slope(x, i), wanted, rtol=1e-5, atol=1e-6)
+        for n, args in calls.items():
+            np.testing.assert_allclose(slope(*args), expected[n], rtol=1e-5, atol=1e-6)

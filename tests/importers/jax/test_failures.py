@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import graphc
+from tests.importers.jax.comparing import by_turns, outcomes_by_jax
 
 WAYS = {
     "auto": {},
@@ -120,19 +121,17 @@ NARROW = {
 }
 
 
-@pytest.mark.parametrize("name", NARROW)
-@pytest.mark.parametrize("dims", ["auto", "pad"])
+@pytest.mark.parametrize(("name", "dims"), by_turns(NARROW))
 def test_sizes_must_fit_where_jax_says_so(name, dims):
     def function(x):
         return x[0] + NARROW[name](x.shape[0])
 
     compiled = graphc.jit(function, dims=dims)
-    for n in (6, 5, 8, 4, 7, 3):
-        x = jnp.ones(n)
-        try:
-            expected = jax.jit(function)(x)
-        except OverflowError as error:
-            with pytest.raises(OverflowError, match=str(error)):
-                compiled(x)
+    calls = {n: (jnp.ones(n),) for n in (6, 5, 8, 4, 7, 3)}
+    expected = outcomes_by_jax(function, calls)
+    for n, args in calls.items():
+        if isinstance(expected[n], OverflowError):
+            with pytest.raises(OverflowError, match=str(expected[n])):
+                compiled(*args)
         else:
-            np.testing.assert_array_equal(compiled(x), expected)
+            np.testing.assert_array_equal(compiled(*args), expected[n])

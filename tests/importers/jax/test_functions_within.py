@@ -12,7 +12,7 @@ from jax import lax
 import graphc
 from tests.importers.jax.comparing import by_turns
 
-SIZES = 3, 5, 8, 3
+SIZES = 3, 5, 3
 POLICIES = jax.checkpoint_policies
 
 

@@ -20,7 +20,7 @@ from tests.importers.jax.steps_of_params import STEPS_OF_PARAMS
 AT_LENGTH = int(os.environ.get("GRAPHC_EXAMPLES", "0"))
 FUNCTIONS = 25 * AT_LENGTH or 6
 OF_PARAMS = 5 * AT_LENGTH or 3
-CALLS = 60 if AT_LENGTH else 12
+CALLS = 60 if AT_LENGTH else 9
 WAYS = {"auto": {}, "pad": {"dims": "pad"}, "shapes": {"shapes": "n, m"}}
 
 
