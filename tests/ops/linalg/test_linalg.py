@@ -52,12 +52,9 @@ def same(function):
 
 
 def close(cases, *arrays, symbolic=True, static=True, backends=BACKENDS):
-    """Check as `agree` does, but static shapes on NumPy only: JAX compiles too long."""
-    if symbolic:
-        agree(cases, *arrays, rounding=ROUNDING, symbolic=(True,), backends=backends)
-    if static:
-        on = backends if not symbolic else ("numpy",)
-        agree(cases, *arrays, rounding=ROUNDING, symbolic=(False,), backends=on)
+    """Check as `agree` does, with the rounding of decompositions."""
+    kinds = (False,) * static + (True,) * symbolic
+    agree(cases, *arrays, rounding=ROUNDING, symbolic=kinds, backends=backends)
 
 
 def scaled(g, columns, values):
