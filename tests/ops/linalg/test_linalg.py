@@ -526,9 +526,20 @@ def norm_cases(shape):
         yield f"matrix {o}", "matrix_norm", {"ord": o, "keepdims": o == 1}
 
 
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 4), (0,), (0, 3), (1, 1), ()])
+DTYPES_OF_NORMS = {  # each with vectors, matrices, none and one element
+    (4,): ("float64", "complex64"),
+    (3, 4): ("float64", "complex64", "int16"),
+    (2, 3, 4): ("complex64", "int16"),
+    (0,): ("float64", "int16"),
+    (0, 3): ("float64", "complex64"),
+    (1, 1): ("int16",),
+    (): ("float64", "complex64"),
+}
+
+
+@pytest.mark.parametrize("shape", DTYPES_OF_NORMS)
 def test_norms_are_those_of_numpy(shape):
-    for dtype in ("float64", "complex64", "int16"):
+    for dtype in DTYPES_OF_NORMS[shape]:
         x = array(*shape, dtype=dtype) if dtype != "int16" else np.ones(shape, dtype)
         cases = {}
         for name, function, how in norm_cases(shape):
