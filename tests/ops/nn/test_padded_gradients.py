@@ -12,7 +12,7 @@ import graphc.tensor as gt
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 RNG = np.random.default_rng(5)
-SIZES = (7, 5), (9, 6), (6, 8), (12, 3), (1, 1), (5, 17), (2, 2), (4, 1)
+SIZES = (7, 5), (6, 8), (12, 3), (1, 1), (5, 17)
 PADDINGS = ["SAME", "SAME_LOWER", "VALID", ((1, 2), (0, 1))]
 WINDOWS = [  # with strides and dilations
     {"window": (3, 2), "stride": (2, 1)},
@@ -32,21 +32,26 @@ def of_ties(shape, worst):
     yield x
 
 
-@pytest.mark.parametrize("how", WORST)
+def gradient_of_pool(x, how, padding, named):
+    y = getattr(gt.nn, f"{how}_pool")(x, padding=padding, **named)
+    weights = gt.cos(gt.arange(y.size)).reshape(y.shape).astype("float32")
+    return graphc.grad((y * weights).sum(), x)
+
+
 @pytest.mark.parametrize("padding", PADDINGS, ids=str)
-def test_positions_are_those_at_true_sizes(how, padding):
-    pool = getattr(gt.nn, f"{how}_pool")
+def test_positions_are_those_at_true_sizes(padding):
+    """Maxima and minima take turns, so that each meets all windows and paddings."""
     x = gt.tensor("x", "float32", ("n", "m"))
-    for named in WINDOWS:
-        y = pool(x, padding=padding, **named)
-        weights = gt.cos(gt.arange(y.size)).reshape(y.shape).astype("float32")
-        gradient = graphc.grad((y * weights).sum(), x)
-        padded = graphc.function([x], gradient, dims="pad")
-        plain = graphc.function([x], gradient, backend="numpy")
-        for shape in SIZES:
-            for array in of_ties(shape, WORST[how]):
-                np.testing.assert_allclose(padded(array), plain(array), rtol=1e-5)
-        assert len(padded.plan.segments) == 1
+    hows = list(WORST) if PADDINGS.index(padding) % 2 else list(WORST)[::-1]
+    cases = zip([*hows, hows[0]], WINDOWS, strict=True)
+    gradients = [gradient_of_pool(x, how, padding, named) for how, named in cases]
+    padded = graphc.function([x], gradients, dims="pad")
+    plain = graphc.function([x], gradients, backend="numpy")
+    for shape in SIZES:
+        for array in [a for worst in WORST.values() for a in of_ties(shape, worst)]:
+            for ours, exact in zip(padded(array), plain(array), strict=True):
+                np.testing.assert_allclose(ours, exact, rtol=1e-5)
+    assert len(padded.plan.segments) == 1
 
 
 CONVOLVED = [  # channels, results, options of the convolution
@@ -69,7 +74,7 @@ def test_convolutions_of_more_or_fewer_examples(channels, results, named):
     outputs = [y, *graphc.grad((y * weights).sum(), [x, kernel])]
     padded = graphc.function([x, kernel], outputs, dims="pad")
     plain = graphc.function([x, kernel], outputs, backend="numpy")
-    for b, n in ((1, 9), (3, 12), (5, 7), (17, 20), (2, 33), (0, 8)):
+    for b, n in ((1, 9), (5, 7), (17, 20), (0, 8)):
         arrays = RNG.normal(size=(b, channels, n)), RNG.normal(size=shape)
         arrays = [a.astype("float32") for a in arrays]
         pairs = zip(padded(*arrays), plain(*arrays), strict=True)
