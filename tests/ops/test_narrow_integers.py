@@ -38,10 +38,11 @@ def test_arithmetic_of_bytes_wraps(dtype, reader):
     results = [READERS[reader](f(x, y)) for f in ARITHMETIC.values()]
     options = {"unused": "ignore"}
     expected = graphc.function([x, y], results, backend="numpy", **options)(*arrays)
-    for dims in ("specialize", "pad"):
-        actual = graphc.function([x, y], results, dims=dims, **options)(*arrays)
-        for name, a, b in zip(ARITHMETIC, actual, expected, strict=True):
-            np.testing.assert_allclose(a, b, 1e-6, err_msg=f"{dims}, {name}")
+    turn = list(READERS).index(reader) + (dtype == "int8")
+    dims = ("specialize", "pad")[turn % 2]  # each of them with each reader and dtype
+    actual = graphc.function([x, y], results, dims=dims, **options)(*arrays)
+    for name, a, b in zip(ARITHMETIC, actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, 1e-6, err_msg=f"{dims}, {name}")
 
 
 @pytest.mark.parametrize(
