@@ -20,7 +20,7 @@ import graphc.pytensor
 from graphc.pytensor.steps import Performed
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "python_only")
-COUNT = int(os.environ.get("GRAPHC_FUZZ", "3"))
+COUNT = int(os.environ.get("GRAPHC_FUZZ", "2"))
 PLAIN = pytensor.Mode("py", "minimum_compile")
 SETTLED = pytensor.Mode("py", "fast_run")
 FUNCTIONS = [
