@@ -19,13 +19,13 @@ def log(x: Value) -> Value:
 
     As in PyTensor, it does not matter what else the exponentials are used for.
     """
-    has_new_axes = x.node.primitive is OP.expand_dims  # they were summed over
+    has_new_axes = x.node.primitive is OP.expand_dims  # as those summed over return
     total = _before_cast(x.node.inputs[0] if has_new_axes else x)
     exponents = _summed_exponents(total)
     if exponents is None or is_shifted(exponents):
         return F.log(x)
-    axes = total.node.params["axes"]
-    result = F.nn.logsumexp(F.astype(exponents, total.dtype), axis=axes)
+    axes, keepdims = total.node.params["axes"], total.node.params["keepdims"]
+    result = F.nn.logsumexp(F.astype(exponents, total.dtype), axes, keepdims=keepdims)
     result = F.astype(result, x.dtype)
     return F.expand_dims(result, x.node.params["axes"]) if has_new_axes else result
 

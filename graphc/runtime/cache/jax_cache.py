@@ -93,15 +93,15 @@ class _Entries:
 
 def _set_options(jax: ModuleType, path: Path) -> ExitStack:
     """Set options of JAX for this thread, except those that this JAX lacks."""
-    stack = ExitStack()
     states = private_jax.options(jax)
-    for name, value in ({_DIRECTORY: str(path)} | _ALL).items():
-        if name in states:
-            stack.enter_context(states[name](value))
-    if _DIRECTORY in states:
-        _OPENED.enter(path)
-        stack.callback(_OPENED.leave)
-    return stack
+    with ExitStack() as stack:
+        for name, value in ({_DIRECTORY: str(path)} | _ALL).items():
+            if name in states:
+                stack.enter_context(states[name](value))
+        if _DIRECTORY in states:
+            _OPENED.enter(path)
+            stack.callback(_OPENED.leave)
+        return stack.pop_all()
 
 
 class _OpenedCache:
@@ -115,11 +115,11 @@ class _OpenedCache:
     def enter(self, path: Path) -> None:
         """Open the cache in `path`, the directory that this thread's option names."""
         with self._lock:
-            self._threads += 1
             if self._path != path:
-                self._path = path
                 _forget_cache()
                 private_jax.keep_entries_in(_Entries(path))
+                self._path = path
+            self._threads += 1
 
     def leave(self) -> None:
         """Close the cache after the last thread."""
