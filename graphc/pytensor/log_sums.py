@@ -19,7 +19,7 @@ def log(x: Value) -> Value:
 
     As in PyTensor, it does not matter what else the exponentials are used for.
     """
-    has_new_axes = x.node.primitive is OP.expand_dims  # as those summed over return
+    has_new_axes = x.node.primitive is OP.expand_dims  # those summed over, or others
     total = _before_cast(x.node.inputs[0] if has_new_axes else x)
     exponents = _summed_exponents(total)
     if exponents is None or is_shifted(exponents):
