@@ -9,7 +9,6 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
-from graphc.rewriting.rules.stability import is_shifted
 
 PYTENSOR_REWRITE = "local_log_sum_exp"
 
@@ -22,9 +21,11 @@ def log(x: Value) -> Value:
     has_new_axes = x.node.primitive is OP.expand_dims  # those summed over, or others
     total = _before_cast(x.node.inputs[0] if has_new_axes else x)
     exponents = _summed_exponents(total)
-    if exponents is None or is_shifted(exponents):
+    if exponents is None:
         return F.log(x)
     axes, keepdims = total.node.params["axes"], total.node.params["keepdims"]
+    if _is_shifted(exponents, axes):
+        return F.log(x)
     result = F.nn.logsumexp(F.astype(exponents, total.dtype), axes, keepdims=keepdims)
     result = F.astype(result, x.dtype)
     return F.expand_dims(result, x.node.params["axes"]) if has_new_axes else result
@@ -37,6 +38,22 @@ def _summed_exponents(total: Value) -> Value | None:
     terms = _before_cast(total.node.inputs[0])
     is_exp = terms.node.primitive is OP.exp and is_float(terms.dtype)
     return terms.node.inputs[0] if is_exp else None
+
+
+def _is_shifted(exponents: Value, axes: object) -> bool:
+    """Whether the largest exponent of each sum has been taken out by hand.
+
+    The largest of another array, or along other axes, may be far from the exponents.
+    """
+    if exponents.node.primitive is not OP.subtract:
+        return False
+    numbers, peak = exponents.node.inputs
+    if peak.node.primitive is not OP.expand_dims or peak.node.params["axes"] != axes:
+        return False
+    largest = peak.node.inputs[0].node
+    if largest.primitive is not OP.max or largest.params["axes"] != axes:
+        return False
+    return largest.inputs[0] is numbers
 
 
 def _before_cast(x: Value) -> Value:

@@ -75,6 +75,24 @@ def test_a_sum_that_is_shifted_by_hand_is_not_shifted_again():
     assert len(largest) == 1
 
 
+def test_a_number_taken_out_that_is_far_from_the_exponents_does_no_harm():
+    """It may be the largest of another array, of other elements, or of another row."""
+    x, z = pt.dmatrices("xz")
+    largest = [
+        pt.max(z, axis=1, keepdims=True),
+        pt.max(x),
+        pt.max(x, axis=0, keepdims=True),
+        pt.max(x, axis=1),
+    ]
+    sums = [pt.log(pt.sum(pt.exp(x - peak), axis=1)) for peak in largest]
+    f = pytensor.function([x, z], sums, mode="GRAPHC")
+    far = np.array([[2000.0, 0.0], [-3000.0, -3001.0]])
+    peaks = [0.0, far.max(), far.max(axis=0), far.max(axis=1)]
+    for result, peak in zip(f(far, np.zeros((2, 2))), peaks, strict=True):
+        expected = scipy.special.logsumexp(far - peak, axis=1)
+        np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
 def test_sums_from_which_something_else_is_taken_stay():
     x, z = pt.dmatrix("x"), pt.dmatrix("z")
     peak = pt.max(z, axis=1, keepdims=True)

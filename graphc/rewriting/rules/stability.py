@@ -74,7 +74,7 @@ def one_minus_sigmoid(x: Value, y: Value) -> Value | None:
 )
 def log_of_sum_of_exp(x: Value, axes: Axes, keepdims: bool) -> Value | None:
     """log(sum(exp(x))) where exp(x) overflows, or all of it underflows."""
-    if not is_float(x.dtype) or not axes or is_shifted(x):
+    if not is_float(x.dtype) or not axes or _is_shifted(x):
         return None
     return F.nn.logsumexp(x, axis=axes, keepdims=keepdims)
 
@@ -102,10 +102,10 @@ def written_softmax(
     whole = len(axes) == x.type.rank  # a number stretches without kept axes
     if not is_float(x.dtype) or not axes or not (keepdims or whole):
         return None
-    return None if is_shifted(x) else F.nn.softmax(x, axis=axes)
+    return None if _is_shifted(x) else F.nn.softmax(x, axis=axes)
 
 
-def is_shifted(x: Value) -> bool:
+def _is_shifted(x: Value) -> bool:
     """Whether the largest element has been subtracted, as stable forms do."""
     if x.node.primitive is not OP.subtract:
         return False
