@@ -105,3 +105,16 @@ def test_errors_about_paddings_are_those_of_jax(padding):
         graphc.jit(lambda x: lax.conv_general_dilated(x, kernel, (1,), padding))(x)
     with pytest.raises((ValueError, RuntimeError), match="(?i)padding"):
         lax.conv_general_dilated(x, kernel, (1,), padding)
+
+
+def test_a_size_that_jax_treats_alone_leaves_one_program_for_the_others():
+    """JAX leaves an image as it is if half of its size and 1 is its size."""
+
+    def halved(x):
+        return jax.image.resize(x, (x.shape[0] // 2 + 1, 2), "linear")
+
+    function = graphc.jit(halved, dims="pad")
+    for size in (3, 2, 5, 9, 12, 7, 15):
+        x = np.cos(np.arange(2.0 * size, dtype="float32")).reshape(size, 2)
+        np.testing.assert_allclose(function(x), halved(x), atol=1e-6)
+    assert len(function.stats().compilations) <= MOST

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graphc.errors import GraphError, SourceLocation
-from graphc.ir.sizes.dims import Dim, Size, evaluate, substitute, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, equal, evaluate, substitute, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol, calls_in, polynomial
 from graphc.ir.sizes.text import expression
 
@@ -125,7 +125,7 @@ class Decisions:
             difference = substitute(fact.left - fact.right, implied)
             for symbol, multiple in _multiples(difference):
                 new = {symbol: multiple}
-                if substitute(difference, new) == 0:
+                if equal(substitute(difference, new), 0) is True:
                     implied = {s: substitute(n, new) for s, n in implied.items()}
                     break
         return {name: implied[symbol] for name, symbol in self.symbols.items()}
