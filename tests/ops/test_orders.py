@@ -235,6 +235,20 @@ def test_of_nothing(backend):
 
 
 @pytest.mark.parametrize("dims", ["specialize", PAD], ids=["exact", "padded"])
+def test_places_may_depend_on_sizes_and_data(dims):
+    x, k = gt.vector("x"), gt.iscalar("k")
+    middle = x.shape[0] // 2
+    outputs = gt.partition(x, [k, middle])[middle], x[gt.argpartition(-x, k)[:k]]
+    f = graphc.function([x, k], outputs, dims=dims)
+    for n in (5, 2, 9, 1):
+        numbers = np.arange(n, dtype="float32")[::-1]
+        middle_one, largest = f(numbers, 1)
+        assert (middle_one, *largest) == (n // 2, n - 1)
+    with pytest.raises(graphc.GraphError, match="kth must be integers"):
+        gt.partition(x, x[0])
+
+
+@pytest.mark.parametrize("dims", ["specialize", PAD], ids=["exact", "padded"])
 def test_places_that_are_not_there(dims):
     """As in NumPy, `kth` must be in bounds, counted from the start or from the end."""
     x = gt.vector("x")

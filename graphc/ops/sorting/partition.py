@@ -21,7 +21,15 @@ from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, minimum
-from graphc.ir.types import DTYPES, INT64, DType, NDArray, TensorType, is_float
+from graphc.ir.types import (
+    DTYPES,
+    INT64,
+    DType,
+    NDArray,
+    TensorType,
+    is_float,
+    is_integer,
+)
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.monoids import Element, least
 from graphc.ops.common.padding import PaddedValue, Padding, last_number
@@ -134,17 +142,28 @@ def _apply_partition(
         value, axis = F.ravel(value), 0
     listed = kth.tolist() if isinstance(kth, np.ndarray) else kth
     places = listed if isinstance(listed, (tuple, list)) else (listed,)
-    problem = "kth must be integers"
-    numbers = tuple(as_integer(k, problem, primitive.name) for k in places)
+    numbers = [_place_number(k, primitive.name) for k in places]
     chosen = normal_axis(axis, value.type.rank, primitive.name)
-    return primitive(value, kth=numbers, axis=chosen)
+    known = tuple(k for k in numbers if k is not None)
+    return primitive(value, kth=known, axis=chosen)
+
+
+def _place_number(k: object, name: str) -> int | None:
+    """A position as an integer; None if it is symbolic: all is sorted for any."""
+    problem = "kth must be integers"
+    if not isinstance(k, Value):
+        return as_integer(k, problem, name)
+    if not is_integer(k.dtype):
+        raise graph_error(problem, op=name, got=str(k.type))
+    return None
 
 
 @public(method=True)
 def partition(x: ArrayLike, kth: ArrayLike, axis: int | None = -1) -> Value:
     """`x` with smaller elements before position `kth` and larger ones after it.
 
-    `numpy.partition` leaves the order on either side open; here all is sorted.
+    `numpy.partition` leaves the order on either side open; here all is sorted, so that
+    `kth` may be symbolic.
     """
     return _apply_partition(_partition, x, kth, axis)
 

@@ -126,6 +126,8 @@ OUTSIDE = {
     "insert one": (lambda x, i: np.insert(x, i.sum(), 9.0), [[7], [-7]]),
     "delete": (lambda x, i: np.delete(x, i), [[6], [-7], [0, -7]]),
     "delete one": (lambda x, i: np.delete(x, i.sum()), [[6], [-7]]),
+    "partition": (lambda x, i: np.partition(x, i)[i], [[6], [-7], [0, -7]]),
+    "argpartition": (lambda x, i: np.argpartition(x, i.sum())[i], [[6], [-7]]),
     "fweights": (lambda x, w: np.cov(x, fweights=w), [X + 0.5, -X]),
     "aweights": (lambda x, w: np.cov(x, aweights=w), [-X]),
 }

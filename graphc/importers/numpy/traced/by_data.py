@@ -18,7 +18,7 @@ from graphc.importers.numpy.traced.arrays import (
     holds_arrays,
     results_of,
 )
-from graphc.importers.numpy.traced.memory import require
+from graphc.importers.numpy.traced.memory import is_symbolic, require
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import less_equal
@@ -220,6 +220,24 @@ def _average(
     return results_of(np.average, (a, axis, weights, *args), options)
 
 
+def _partition_function(function: Callable[..., object]) -> Callable[..., object]:
+    """`partition` or `argpartition`, requiring positions that the axis has."""
+
+    def partition(
+        a: object, kth: object, axis: int | None = -1, **options: object
+    ) -> object:
+        x, places = as_value(content_of(a)), content_of(kth)
+        if x.ndim and is_symbolic(places):
+            at = F.asarray(places)
+            n = x.size if axis is None else x.shape[axis]
+            is_there = F.all(F.logical_and(-n <= at, at < n))
+            is_there = F.logical_or(x.size == 0, is_there)
+            require(is_there, f"{function.__name__}: kth is out of bounds")
+        return results_of(function, (a, kth, axis), options)
+
+    return partition
+
+
 def require_weights(fweights: object, aweights: object) -> None:
     """Make calls raise for weights that `np.cov` does not accept."""
     for name, content in ("fweights", fweights), ("aweights", aweights):
@@ -232,6 +250,7 @@ def require_weights(fweights: object, aweights: object) -> None:
 
 
 OWN |= {
+    "argpartition": _partition_function(np.argpartition),
     "average": _average,
     "bincount": _count_each,
     "digitize": _digitize,
@@ -247,6 +266,7 @@ OWN |= {
     "nanargmin": _position_function(np.nanargmin),
     "nanpercentile": _quantile_function(np.nanpercentile, 100),
     "nanquantile": _quantile_function(np.nanquantile, 1),
+    "partition": _partition_function(np.partition),
     "percentile": _quantile_function(np.percentile, 100),
     "polyfit": _polyfit,
     "quantile": _quantile_function(np.quantile, 1),
