@@ -316,7 +316,8 @@ def _accepting_points(function: Callable[..., object]) -> Callable[..., object]:
     def asked(n: object, *args: object, **options: object) -> object:
         if _TRACING.depth and is_symbolic(content_of([n])) and n == 0:
             raise ZeroDivisionError("float division by zero")
-        return frequencies(n, *args, **options)
+        result = frequencies(n, *args, **options)
+        return _as_writeable(result) if called_by_user() else result
 
     return asked
 
