@@ -60,6 +60,7 @@ N = "weak int64[], the size n"
     (lambda: int(k), number("int", K, "use the symbolic integer itself")),
     (lambda: [1, 2][k], number("index", K, LISTED)),
     (lambda: float(s), number("float", S, FLOAT)),
+    (lambda: float(s) if k is not s else 0, number("float", S, FLOAT)),
     (
         lambda: range(k),
         number(
@@ -121,6 +122,12 @@ def test_statements(function, word, hint):
     assert str(caught.value).startswith(
         f"{number(word, 'bool[]', hint)}\n  at {__file__}:"
     )
+
+
+def test_a_write_into_an_array_is_told_apart_from_a_read():
+    y = np.zeros(2)
+    with pytest.raises(graphc.GraphError, match=r"hint: .*y\.at\[i\]\.set\(a\)"):
+        y[k] = 1
 
 
 def test_without_the_source_all_is_told():

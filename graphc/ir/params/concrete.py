@@ -64,6 +64,9 @@ _OF_GRAPHC = re.compile(r"gt\.(?!asarray)((?:\w+\.)*\w+)")
 _SPACE = {True: "np", False: "gt"}
 _INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
 _OF_LIST = "for a list, a tuple or an array of NumPy, write gt.asarray(a)[i]"
+_STORED = "make a value of it first, y = gt.asarray(y), then y = y.at[i].set(a)"
+_STORED_BY_NUMPY = "make an array of the function's own first: y = np.array(y)"
+_TESTING = (ast.If, ast.IfExp, ast.While, ast.Assert)
 _SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -118,7 +121,7 @@ def no_number_error(value: "Value", op: str, hint: str = "") -> GraphError:
     word, hint_of_line = _asking_syntax(path)
     if path and isinstance(path[-1], ast.Subscript):
         word, hint_of_line = {
-            "numpy.asarray": ("index", _INDEX),
+            "numpy.asarray": ("index", _hint_at_array(path[-1])),
             "int": ("index", _OF_LIST),
         }.get(op, (word, hint_of_line))
     if function in _BUILTINS:
@@ -129,6 +132,13 @@ def no_number_error(value: "Value", op: str, hint: str = "") -> GraphError:
     return graph_error(
         NO_NUMBER, op=word or op, got=described_value(value), hint=hint, entry="number"
     )
+
+
+def _hint_at_array(subscript: ast.Subscript) -> str:
+    """The hint at how to read an array of NumPy, or how to write into one."""
+    if isinstance(subscript.ctx, ast.Load):
+        return _INDEX
+    return _STORED_BY_NUMPY if _WORDS.of_numpy else _STORED
 
 
 def no_items_error(value: "Value", problem: str, op: str, hint: str) -> GraphError:
@@ -208,8 +218,10 @@ def _called_name(path: list[ast.AST]) -> str:
 
 def _asking_syntax(path: list[ast.AST]) -> tuple[str, str]:
     """The syntax that asks for a bool or a text, and a hint; empty if there is none."""
-    for node in reversed(path):
+    for node, inner in zip(reversed(path), [None, *reversed(path)], strict=False):
         key: ast.AST = node
+        if isinstance(node, _TESTING) and inner not in (None, node.test):
+            continue  # its branches do not ask
         if isinstance(node, (ast.BoolOp, ast.UnaryOp)):
             key = node.op
         if isinstance(node, ast.Compare):
