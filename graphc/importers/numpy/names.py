@@ -90,7 +90,9 @@ class _WatchedModule(ModuleType):
     """
 
     def __getattribute__(self, name: str) -> object:
-        plain = super().__getattribute__(name)
+        # `super()` would fail if another thread ends its trace just now: NumPy is then
+        # a plain module again.
+        plain = ModuleType.__getattribute__(self, name)
         if not _TRACING.depth or name not in _replaced:
             return plain
         asking = sys._getframe(1)

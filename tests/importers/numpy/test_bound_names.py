@@ -12,6 +12,7 @@ from numpy import mean as average
 from numpy import random as draws
 
 import graphc
+from graphc.importers.numpy.names import numpy_of_values
 from tests.importers.numpy.test_function import same, some
 
 TABLE = {"zeros": np.zeros, "mean": np.mean, np.zeros: 2.0, np.exp: 3.0}
@@ -122,6 +123,13 @@ def test_other_threads_have_functions_of_numpy():
 
     same(graphc.jit(asks, frontend="numpy")(some(3)), np.zeros(2) + some(3)[0])
     assert kinds == [np.ndarray]
+
+
+def test_a_lookup_that_lasts_longer_than_a_trace_finds_the_function_of_numpy():
+    """A thread may look a name up while another ends its trace."""
+    with numpy_of_values():
+        look_up = type(np).__getattribute__
+    assert look_up(np, "zeros") is np.zeros
 
 
 def test_draws_by_another_name_are_refused():
