@@ -308,6 +308,8 @@ class AheadOfCalls:
         if newest.segment is None:
             problem = "the program is more than one jitted function"
             got = f"{facts.segments} segments on {self.backend}"
+            if facts.segments == 1:
+                got = "1 segment, and steps of Python beside it"
             hint = 'explain() says what splits it; jit="fewest" keeps more in one'
             raise graph_error(problem, op=op, got=got, hint=hint)
         if facts.padded:

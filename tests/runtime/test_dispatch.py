@@ -336,7 +336,8 @@ def test_a_program_of_axes_that_may_be_one_ahead():
 def test_there_is_nothing_to_compile_ahead():
     padded = graphc.function([X], X * 2, dims="pad")
     several, host = exact([X], X[X > 0]), graphc.function([X], X, backend="numpy")
-    f = exact([X, Y], X + Y)
+    f, k = exact([X, Y], X + Y), gt.iscalar("k")
+    computed = exact([k], gt.ones(k * k))
     cases = {
         "compiled: the program is padded: nothing is compiled for true sizes\n"
         '  hint: compile(sizes) takes it as it is; or pass dims="specialize"\n'
@@ -345,6 +346,8 @@ def test_there_is_nothing_to_compile_ahead():
         "  got: 2 segments on jax\n"
         '  hint: explain() says what splits it; jit="fewest" keeps more in one\n'
         "  at ": lambda: several.compiled((3,)),
+        "compiled: the program is more than one jitted function\n"
+        "  got: 1 segment, and steps of Python": lambda: computed.compiled(()),
         "compiled: a NumPy program runs line by line: none of it is compiled\n"
         '  hint: leave backend="numpy" out\n': lambda: host.compiled((3,)),
         "lower: a NumPy program runs line by line": lambda: host.lower({"n": 3}),
