@@ -21,7 +21,7 @@ from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, NDArray, is_integer, product
+from graphc.ir.types import BOOL, INT64, NDArray, product
 from graphc.ops.common.broadcasting import with_sizes
 from graphc.ops.common.modes import moved_inside, require_mode
 
@@ -30,7 +30,7 @@ Layout = Literal["C", "F"]
 
 def _integers(x: ArrayLike, name: str) -> Value:
     value = strong(as_value(x))
-    if not is_integer(value.dtype):
+    if value.dtype.kind not in "biu":  # as indices, bools are 0 and 1 in NumPy
         raise graph_error("needs integers", op=name, got=str(value.type))
     return cast(value, INT64)
 

@@ -21,7 +21,7 @@ from graphc.ir.graph.op import BATCHING, Array, Printing, op, require_equal, typ
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, less_equal
-from graphc.ir.types import BOOL, INT64, NDArray, TensorType, is_integer, product
+from graphc.ir.types import BOOL, INT64, NDArray, TensorType, product
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
@@ -396,7 +396,7 @@ def bincount(
     may be negative: the caller sees to it, or `check=True` checks it.
     """
     numbers = strong(as_value(x))
-    if numbers.type.rank != 1 or not is_integer(numbers.dtype):
+    if numbers.type.rank != 1 or numbers.dtype.kind not in "biu":
         got = str(numbers.type)
         raise graph_error("needs an integer vector", op="bincount", got=got)
     numbers = cast(numbers, INT64)
