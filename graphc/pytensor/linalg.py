@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import graphc.tensor as gt
 from graphc.ir.graph.accepted_types import ArrayLike
+from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.pytensor.registry import NotConverted, as_stated, rule
@@ -73,20 +74,32 @@ def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
 
 @rule("Eigh")
 def _(op: "Op", node: "Apply", a: Value, *b: Value) -> list[Value]:
-    if b:
-        raise NotConverted("the eigenvalue problem has two matrices")
-    return list(la.eigh(a, UPLO=_triangle(op)))
+    if not b:
+        return list(la.eigh(a, UPLO=_triangle(op)))
+    factor, matrix = _with_one_matrix(op, a, b[0])
+    values, vectors = la.eigh(matrix)
+    upper = gt.conj(gt.matrix_transpose(factor))
+    return [values, la.solve_triangular(upper, vectors, lower=False)]
 
 
 def _triangle(op: "Op") -> str:
     return op.UPLO if hasattr(op, "UPLO") else "L" if op.lower else "U"
 
 
+def _with_one_matrix(op: "Op", a: Value, b: Value) -> tuple[Value, Value]:
+    """The factor L of `b`, and the matrix whose eigenvalues are those of `a` by `b`."""
+    lower = _triangle(op) == "L"
+    factor = la.cholesky(_completed(b, lower, hermitian=True))
+    half = la.solve_triangular(factor, _completed(a, lower, hermitian=True), lower=True)
+    half = gt.conj(gt.matrix_transpose(half))
+    return factor, la.solve_triangular(factor, half, lower=True)
+
+
 @rule("Eigvalsh")
 def _(op: "Op", node: "Apply", a: Value, *b: ArrayLike) -> Value:
-    if b and b[0] is not None:
-        raise NotConverted("the eigenvalue problem has two matrices")
-    return la.eigvalsh(a, UPLO="L" if op.lower else "U")
+    if not b or b[0] is None:
+        return la.eigvalsh(a, UPLO=_triangle(op))
+    return la.eigvalsh(_with_one_matrix(op, a, as_value(b[0]))[1])
 
 
 @rule("SVD")

@@ -242,7 +242,13 @@ OLD = int(pytensor.__version__.split(".")[0]) < 3  # there, None is a constant
 rare(
     "algebra",
     found("eigvalsh", "tensor.linalg", "tensor.slinalg"),
-    lambda f, a: f(a, NoneConst if OLD else None),
+    lambda f, a: [f(a, NoneConst if OLD else None), f(a, a @ a.T + pt.eye(3))],
+    SQUARE,
+)
+rare(
+    "algebra",
+    None if OLD else found("eigh", "tensor.linalg"),
+    lambda f, a: [abs(v) for v in f(a, a @ a.T + pt.eye(3), lower=False)],
     SQUARE,
 )
 rare(
