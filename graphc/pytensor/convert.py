@@ -30,8 +30,19 @@ from graphc.pytensor.places import place_of
 from graphc.pytensor.registry import NotConverted, as_stated, convert_op
 
 Values = dict[Variable, Any]
-# Ops for which PyTensor states wrong dtypes where matrices are complex.
-MISSTATED = ("Eigh", "QR", "SVD")
+# Ops for which PyTensor states wrong dtypes: where matrices are complex, and for sums
+# and products so far of booleans and short integers.
+MISSTATED = ("CumOp", "Eigh", "QR", "SVD")
+# Ops whose results are elements of their first argument, and so have its dtype.
+PARTS = (
+    "AdvancedSubtensor",
+    "AdvancedSubtensor1",
+    "DeepCopyOp",
+    "DimShuffle",
+    "Reshape",
+    "SpecifyShape",
+    "Subtensor",
+)
 
 
 def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Graph:
@@ -107,7 +118,21 @@ def converted(
     """Convert the outputs of an inner graph of PyTensor, with `arguments` as inputs."""
     values = dict(zip(inputs, arguments, strict=True))
     Conversion(io_toposort(inputs, outputs), outputs, values).run()
-    return [known_value(v, values) for v in outputs]
+    return _inner_results(outputs, values)
+
+
+def _inner_results(outputs: Sequence[Variable], values: Values) -> list[Any]:
+    """The results of a body or branch; integers of the dtypes that PyTensor states.
+
+    The results of another step or branch must have the same dtypes.
+    """
+    results = [known_value(v, values) for v in outputs]
+    return [
+        as_stated(value, v.type.dtype)
+        if isinstance(value, Value) and value.dtype.kind in "biu"
+        else value
+        for value, v in zip(results, outputs, strict=True)
+    ]
 
 
 class Conversion:
@@ -138,7 +163,7 @@ class Conversion:
 
     def _results(self, branch: LazyBranch) -> list[object]:
         self.run(branch)
-        return [known_value(v, self._values) for v in branch_results(*branch)]
+        return _inner_results(branch_results(*branch), self._values)
 
 
 def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
@@ -146,11 +171,21 @@ def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
     with standing_at(place_of(node)):
         result = convert_op(node.op, node, *inputs)
         results = list(result) if isinstance(result, (list, tuple)) else [result]
-        kind = type(getattr(node.op, "core_op", node.op)).__name__
+        misstated = _is_misstated(node, inputs)
         pairs = zip(results, node.outputs, strict=True)
-        return [
-            with_stated_type(value, out.type, kind in MISSTATED) for value, out in pairs
-        ]
+        return [with_stated_type(value, out.type, misstated) for value, out in pairs]
+
+
+def _is_misstated(node: Apply, inputs: Sequence[Value]) -> bool:
+    """Whether PyTensor states wrong dtypes for a node, or for what it takes parts of.
+
+    As in NumPy, functions of elements and loops have the dtypes that are stated.
+    """
+    kind = type(getattr(node.op, "core_op", node.op)).__name__
+    if kind not in PARTS:
+        return kind in MISSTATED
+    array, stated = inputs[0], node.inputs[0].type
+    return isinstance(array, Value) and array.dtype.name != stated.dtype
 
 
 def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:

@@ -22,7 +22,7 @@ from graphc.pytensor.convert import Conversion, Values, input_value, is_array
 from graphc.pytensor.forked_process import numpy_options
 from graphc.pytensor.lazy import has_choices
 from graphc.pytensor.of_jax import has_function
-from graphc.pytensor.registry import NotConverted, has_conversion
+from graphc.pytensor.registry import NotConverted, as_stated, has_conversion
 from graphc.runtime.compile import function
 from graphc.runtime.driver.programs import Programs
 from graphc.runtime.function import Function
@@ -200,13 +200,13 @@ def _compile_nodes(
     used = dict.fromkeys(v for node in nodes for v in node.inputs)
     outer = [v for v in used if v not in computed and not isinstance(v, Constant)]
     members = set(nodes)
-    results = [
+    needed = [
         v
         for v in computed
         if v in requested or any(c not in members for c, _ in fgraph.clients[v])
     ]
     inputs = _sorted_as(fgraph.inputs, outer)
-    outputs = _sorted_as(fgraph.outputs, results)
+    outputs = _sorted_as(fgraph.outputs, needed)
     values: Values = {v: input_value(v, i) for i, v in enumerate(inputs)}
     conversion = Conversion(nodes, outputs, values)
     try:
@@ -215,8 +215,19 @@ def _compile_nodes(
         raise
     except (NotConverted, GraphError) as missing:
         raise _RefusedNodeError(conversion.node, str(missing).splitlines()[0]) from None
-    graph = _graph([values[v] for v in inputs], [values[v] for v in outputs])
+    typed = _read_by_type(fgraph, members)
+    results = [
+        as_stated(values[v], v.type.dtype) if v in typed else values[v] for v in outputs
+    ]
+    graph = _graph([values[v] for v in inputs], results)
     return Compiled.of(inputs, outputs, graph, options, has_choices(nodes))
+
+
+def _read_by_type(fgraph: "FunctionGraph", members: set[Apply]) -> set[Variable]:
+    """Variables that later steps or calls read, which rely on the stated dtypes."""
+    later = (node for node in fgraph.apply_nodes if node not in members)
+    updates = (fgraph.outputs[i] for i in fgraph.update_mapping or ())
+    return {*updates, *(v for node in later for v in node.inputs)}
 
 
 def _graph(inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:

@@ -140,6 +140,12 @@ arrays("repeat", lambda x: pt.repeat(x, 2, axis=1), REAL)
 arrays("tile", lambda x: pt.tile(x, (2, 1)), REAL)
 arrays("CumOp", lambda x: pt.cumsum(x, axis=1) + pt.cumprod(x, axis=0), REAL)
 arrays("cumsum", lambda x: pt.cumsum(x), REAL)
+arrays(
+    "cumsum_of_a_mask",
+    lambda x: [pt.cumsum(x > 0), pt.cumsum(x > 0) - 1, pt.cumsum(x > 0)[-1]],
+    REAL,
+    smooth=False,
+)
 arrays("Searchsorted", pt.searchsorted, np.arange(5.0), REAL, smooth=False)
 arrays("Unique", lambda x: pt.unique(x), INTEGER % 3, smooth=False)
 arrays(

@@ -11,6 +11,7 @@ from numpy.linalg import LinAlgError
 from pytensor import sparse
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
+from pytensor.ifelse import ifelse
 from pytensor.raise_op import CheckAndRaise
 
 import graphc
@@ -404,3 +405,12 @@ def test_numbers_divided_by_sizes_of_empty_arrays_are_zero(name, options):
     for n in (3, 0, 1, 2, 5, 4):
         arguments = np.arange(1.0 * n), np.ones((n, n + 1))
         np.testing.assert_array_equal(ours(*arguments), theirs(*arguments))
+
+
+def test_sums_of_short_integers_that_are_read_later_have_the_declared_dtype():
+    s, flag = pytensor.shared(np.array([1, 2], "int8")), pt.bscalar("flag")
+    sums = pt.cumsum(s)
+    result = Doubled()(sums) + ifelse(flag, sums, s)
+    f = pytensor.function([flag], result, updates={s: sums}, mode="GRAPHC")
+    assert [f(1).tolist(), f(0).tolist()] == [[3, 9], [3, 11]]
+    assert s.get_value().tolist() == [1, 4]
