@@ -9,6 +9,8 @@ from jax import lax
 import graphc
 import graphc.tensor as gt
 from graphc.importers.jax.call.alike import are_alike
+from graphc.importers.jax.sizes.same_equations import have_same_equations
+from graphc.importers.jax.trace.tracing import Spec, trace_function
 from graphc.ir.graph.nodes import Graph
 
 LARGE = np.arange(200, dtype="float32")
@@ -141,3 +143,73 @@ def test_captured_literals_are_as_those_inside(body):
 def test_literals_that_are_no_captures_are_told_apart():
     first = graph_of(started(three, jnp.float32(3)))
     assert not are_alike(first, graph_of(started(three, jnp.float32(2))))
+
+
+def compared(function, other, n=5, symbolic=True, needs_rules=False):
+    """Compare the trace of one function, at symbols, with that of another at `n`."""
+    shape = ("n",) if symbolic else (6,)
+    sizes, at = ({"n": n}, (n,)) if symbolic else ({}, (6,))
+    first = trace_function(function, [Spec(shape, np.dtype("float32"))], 1)
+    second = trace_function(other, [Spec(at, np.dtype("float32"))])
+    return have_same_equations(first, second, sizes, {}, needs_rules)
+
+
+@jax.custom_vjp
+def doubled(x):
+    """A function with a derivative of its own."""
+    return x * 2
+
+
+doubled.defvjp(lambda x: (x * 2, None), lambda _, slope: (slope * 3,))
+
+EQUAL = {
+    "a mean": lambda x: jnp.mean(x) + jnp.var(x),
+    "a gradient": jax.grad(lambda x: jnp.sum(jnp.tanh(x)) / x.shape[0]),
+    "a loop": scanned(2.0),
+    "choices": lambda x: jnp.where(x > 0, jnp.sort(x), x[::1].sum()),
+    "softmax": lambda x: jax.nn.relu(jax.nn.softmax(x)),
+    "functions": jax.jit(lambda x: jnp.concatenate([x, x]).reshape(2, -1)),
+    "an array": lambda x: x.sum() + LARGE,
+    "keys": lambda x: x + jax.random.uniform(jax.random.key(1), (2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+@pytest.mark.parametrize("n", [1, 5])
+def test_traces_at_symbols_that_have_the_same_equations(name, n):
+    assert compared(EQUAL[name], EQUAL[name], n)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_equations_that_differ(name):
+    first, second = DIFFERENT[name]
+    assert not compared(first, second, symbolic=False)
+    assert compared(first, first, symbolic=False)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda x: x / x.shape[0], lambda x: x / (x.shape[0] + 1)),
+        (lambda x: (x, x.shape[0]), lambda x: (x, 4)),
+        (lambda x: x.sum(), lambda x: x.sum() + 0 * x.sum()),
+        (lambda x: x.sum() + 0 * x.sum(), lambda x: x.sum()),
+        (lambda x: x * 2, lambda x: 2 * jnp.ones_like(x)),
+        (lambda x: jnp.pad(x, 1), lambda x: jnp.pad(x, (1, 2))),
+        (lambda x: jnp.tile(x, 2), lambda x: jnp.tile(x, 3)[: 2 * len(x)]),
+        (lambda x: x.astype("int32"), lambda x: x.astype("uint32")),
+    ],
+)
+def test_equations_that_differ_in_a_size(first, second):
+    assert compared(first, first)
+    assert not compared(first, second)
+
+
+def test_derivative_rules_and_host_functions_are_not_compared():
+    assert compared(doubled, doubled)
+    assert not compared(doubled, doubled, needs_rules=True)
+
+    def called(x):
+        return jax.pure_callback(np.sin, jax.ShapeDtypeStruct((2,), x.dtype), x[:2])
+
+    assert not compared(called, called)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.dtypes
 import jax.numpy as jnp
-import numpy as np
 from jax.extend.core.primitives import convert_element_type_p
 
 from graphc.errors import GraphError, SourceLocation
@@ -16,7 +15,7 @@ from graphc.importers.jax.call.alike import are_alike
 from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.structures import in_structure
 from graphc.importers.jax.read.callbacks import sharing
-from graphc.importers.jax.read.jaxprs import array_of, is_key, words_of
+from graphc.importers.jax.read.jaxprs import array_of, is_key
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import (
     Unsupported,
@@ -25,6 +24,7 @@ from graphc.importers.jax.read.unsupported import (
     users_place,
 )
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
+from graphc.importers.jax.sizes.same_equations import have_same_equations, same_array
 from graphc.importers.jax.sizes.samples import Sample, sample_at
 from graphc.importers.jax.sizes.template import Template
 from graphc.importers.jax.trace.arguments import JaxCall, arrays
@@ -109,6 +109,9 @@ class FunctionRead:
         traced = self.traced
         if (traced.tree, traced.weak) != (other.tree, other.weak):
             return False
+        needs_rules = self.subject.needs_rules
+        if have_same_equations(traced, other, sizes, other_sizes, needs_rules):
+            return True
         arguments = self.source.graph.inputs[: len(other.inner.invars)]
         names = [v.name for v in arguments]
 
@@ -290,15 +293,7 @@ def _called_once(run: OnLeaves) -> OnLeaves:
 
 
 def _same_arrays(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
-    return len(a) == len(b) and all(map(_same_array, a, b))
-
-
-def _same_array(a: object, b: object) -> bool:
-    if a is b:
-        return True
-    x, y = np.asarray(words_of(a)), np.asarray(words_of(b))
-    same_type = x.dtype == y.dtype and x.shape == y.shape
-    return same_type and x.tobytes() == y.tobytes()
+    return len(a) == len(b) and all(map(same_array, a, b))
 
 
 def as_distinct_arrays(

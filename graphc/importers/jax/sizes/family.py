@@ -41,6 +41,7 @@ from graphc.importers.jax.trace.choices import (
 )
 from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
+from graphc.ir.garbage import only_young_garbage
 from graphc.runtime.driver.stance import CompilationLimit, Refused
 from graphc.runtime.function import Function
 from graphc.warning_kinds import GraphWarning
@@ -282,7 +283,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if program is not None:
             return program
         try:
-            with self.accepting_changes():
+            with self.accepting_changes(), only_young_garbage():
                 program = self._find_program(sizes)
                 if program is not None:
                     self._require_agreement(program, sizes)

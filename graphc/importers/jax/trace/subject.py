@@ -56,9 +56,14 @@ class Subject:
 
     def comparable(self, trace: TracedFunction) -> TracedFunction:
         """A trace at numbers in which every size is in a known place."""
-        if self.keeps_rules or self.differentiated is not None:
+        if self.needs_rules:
             return trace
         return replace(trace, jaxpr=lowered(trace.jaxpr))
+
+    @property
+    def needs_rules(self) -> bool:
+        """Whether reading depends on the derivative rules of functions."""
+        return self.keeps_rules or self.differentiated is not None
 
     def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
         """The trace that gives the results, at sizes that are numbers."""
