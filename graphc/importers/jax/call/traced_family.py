@@ -29,6 +29,7 @@ from graphc.importers.jax.trace.choices import require_names_of_call
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
+from graphc.ir.garbage import only_young_garbage
 from graphc.runtime.function import Function
 
 SAMPLED = 4  # calls seen, whose traces are combined into one for all sizes
@@ -71,7 +72,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """Compile one call exactly with JAX, at sizes that are numbers."""
         captured = self.snapshot() if not self.compiled else None
         specs, names = self.specs_at(sizes), self.names()
-        with self.accepting_changes():
+        with self.accepting_changes(), only_young_garbage():
             program = compile_exactly(self.subject, specs, names, self.options)
         self.compiled[sizes] = program
         if captured is not None:
