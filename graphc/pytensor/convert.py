@@ -33,16 +33,13 @@ Values = dict[Variable, Any]
 # Ops for which PyTensor states wrong dtypes: where matrices are complex, and for sums
 # and products so far of booleans and short integers.
 MISSTATED = ("CumOp", "Eigh", "QR", "SVD")
-# Ops whose results are elements of their first argument, and so have its dtype.
-PARTS = (
-    "AdvancedSubtensor",
-    "AdvancedSubtensor1",
-    "DeepCopyOp",
-    "DimShuffle",
-    "Reshape",
-    "SpecifyShape",
-    "Subtensor",
-)
+# Ops whose results have the dtype of their first argument.
+KEEPING = {
+    *("AdvancedIncSubtensor", "AdvancedIncSubtensor1", "IncSubtensor"),
+    *("AdvancedSubtensor", "AdvancedSubtensor1", "Subtensor"),
+    *("Alloc", "DeepCopyOp", "DimShuffle", "Reshape", "SpecifyShape"),
+    *("SortOp", "Unique"),
+}
 
 
 def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Graph:
@@ -177,15 +174,18 @@ def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
 
 
 def _is_misstated(node: Apply, inputs: Sequence[Value]) -> bool:
-    """Whether PyTensor states wrong dtypes for a node, or for what it takes parts of.
+    """Whether PyTensor states wrong dtypes for a node or the arrays it rearranges.
 
     As in NumPy, functions of elements and loops have the dtypes that are stated.
     """
     kind = type(getattr(node.op, "core_op", node.op)).__name__
-    if kind not in PARTS:
-        return kind in MISSTATED
-    array, stated = inputs[0], node.inputs[0].type
-    return isinstance(array, Value) and array.dtype.name != stated.dtype
+    if kind in MISSTATED:
+        return True
+    if kind == "Join":  # of parts, after the number of the axis
+        arrays = list(zip(inputs, node.inputs, strict=True))[1:]
+    else:
+        arrays = [(inputs[0], node.inputs[0])] if kind in KEEPING else []
+    return any(isinstance(v, Value) and v.dtype.name != a.type.dtype for v, a in arrays)
 
 
 def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:

@@ -142,7 +142,11 @@ arrays("CumOp", lambda x: pt.cumsum(x, axis=1) + pt.cumprod(x, axis=0), REAL)
 arrays("cumsum", lambda x: pt.cumsum(x), REAL)
 arrays(
     "cumsum_of_a_mask",
-    lambda x: [pt.cumsum(x > 0), pt.cumsum(x > 0) - 1, pt.cumsum(x > 0)[-1]],
+    lambda x: (
+        [pt.cumsum(x > 0), pt.cumsum(x > 0) - 1, pt.cumsum(x > 0)[-1]]
+        + [pt.sort(pt.cumsum(x > 0)), pt.repeat(pt.cumsum(x > 0), 2)]
+        + [pt.set_subtensor(pt.cumsum(x > 0)[0], np.array(True))]
+    ),
     REAL,
     smooth=False,
 )
