@@ -46,6 +46,24 @@ def test_updates_at_repeated_and_stray_indices(backend, how, of_x, of_v):
 
 
 @BACKENDS
+def test_rows_of_elements_that_are_not_zero_repeat(backend):
+    places = np.array([[1, 1], [0, 0], [1, 1]])
+    (_, of_v) = gradients(
+        backend, lambda x, v, m: x.at[gt.nonzero(m)[0]].set(v), X, V, places
+    )
+    np.testing.assert_allclose(of_v, [0, 1, 0, 100])
+
+
+@BACKENDS
+def test_short_integers_that_wrap_around_repeat(backend):
+    places = gt.astype(gt.arange(257), "int8")
+    (_, of_v) = gradients(
+        backend, lambda x, v: x.at[places].set(v), X, np.arange(257.0)
+    )
+    np.testing.assert_allclose(of_v[np.array([0, 253, 255, 256])], [0, 0, 100, 1])
+
+
+@BACKENDS
 def test_ties_of_an_update_share(backend):
     v = np.array([2.0, 2.0, 0.0, 3.0])
     x, y = gradients(

@@ -7,9 +7,11 @@ import numpy as np
 
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value, known_sizes
+from graphc.ir.graph.op import Primitive
+from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size, is_one, less_equal, may_be_one
-from graphc.ir.types import NDArray
+from graphc.ir.sizes.dims import Size, equal, is_one, less_equal, may_be_one
+from graphc.ir.types import NDArray, is_integer
 
 AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 
@@ -29,11 +31,85 @@ def is_without_repeats(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
     """Whether index arrays for axes of these sizes are known to repeat no element."""
     if all(i.type.rank == 0 for i in indices):
         return True
-    nodes = {i.node for i in indices}
-    if len(nodes) == 1 and nodes.pop().primitive is OP.nonzero:
+    if _are_all_of_nonzero(indices):
         return True
     pairs = [(_kept_inside(i, n), n) for i, n in zip(indices, sizes, strict=True)]
     return _any_distinct(pairs) or _axis_by_axis(pairs)
+
+
+def are_distinct_points(indices: Value, sizes: Sequence[Size]) -> bool:
+    """Whether points, whose positions the last axis of `indices` holds, are distinct.
+
+    As in a scatter of JAX, a position that is negative or too large names no element.
+    """
+    columns = zip(_columns(indices), sizes, strict=True)
+    arrays = [_before_wrapping(column, n) for column, n in columns]
+    return _cover(arrays, indices.type.shape[:-1]) and is_without_repeats(arrays, sizes)
+
+
+def _columns(indices: Value) -> list[Value]:
+    """The positions of all points along each indexed axis."""
+    last, node = indices.type.rank - 1, indices.node
+    parts: Sequence[Value] = (indices,)
+    if node.primitive is OP.concatenate and node.params["axis"] == last:
+        parts = node.inputs
+    if all(is_one(part.type.shape[last]) for part in parts):
+        return [_without_last_axis(part) for part in parts]
+    count = indices.type.shape[last]
+    assert isinstance(count, int)
+    return [F.take(indices, i, axis=-1) for i in range(count)]
+
+
+def _without_last_axis(x: Value) -> Value:
+    """`x` without its last axis, of size 1."""
+    last, node = x.type.rank - 1, x.node
+    if node.primitive is OP.expand_dims and node.params["axes"] == (last,):
+        return node.inputs[0]
+    return F.squeeze(x, (last,))
+
+
+def _before_wrapping(index: Value, n: Size) -> Value:
+    """An index before JAX adds `n` to what is negative, and before it is broadcast."""
+    node = index.node
+    if node.primitive is OP.broadcast_to:
+        return _before_wrapping(node.inputs[0], n)
+    if node.primitive is OP.expand_dims:
+        return F.expand_dims(_before_wrapping(node.inputs[0], n), node.params["axes"])
+    if node.primitive is OP.where:
+        negative, wrapped, plain = node.inputs
+        wraps = _are(wrapped, OP.add, plain, n) or _are_from_zero(plain)
+        if wraps and _are(negative, OP.less, plain, 0):
+            return plain
+    return index
+
+
+def _are(value: Value, primitive: Primitive, x: Value, size: Size) -> bool:
+    """Whether a value is `primitive` of `x` and a scalar that holds this size."""
+    if value.node.primitive is not primitive or value.node.inputs[0] is not x:
+        return False
+    known = known_sizes(value.node.inputs[1])
+    return known is not None and not known.ndim and equal(known.item(), size) is True
+
+
+def _cover(arrays: Sequence[Value], points: Sequence[Size]) -> bool:
+    """Whether index arrays that are broadcast have all of these axes."""
+    for axis in range(-len(points), 0):
+        sizes = [x.type.shape[axis] for x in arrays if x.type.rank >= -axis]
+        if not any(equal(points[axis], n) is True for n in sizes):
+            return False
+    return True
+
+
+def _are_from_zero(value: Value) -> bool:
+    """Whether the integers of an array are known to be distinct, and not negative."""
+    spread = _spread_of(value)
+    return spread is not None and spread.counts_from_start
+
+
+def _are_all_of_nonzero(indices: Sequence[Value]) -> bool:
+    """Whether index arrays are those of the elements that are not 0, for all axes."""
+    node = indices[0].node
+    return node.primitive is OP.nonzero and {*indices} >= {*node.outputs}
 
 
 def _kept_inside(index: Value, n: Size) -> Value:
@@ -109,6 +185,8 @@ def _spread_of(value: Value) -> _Spread | None:
         if not (isinstance(step, int) and step > 0):
             return None
         return _Spread(isinstance(start, int) and start >= 0, (length - 1) * step)
+    if node.primitive is OP.argsort and value.type.rank == 1:
+        return _Spread(True, value.type.shape[0] - 1)
     if _is_each_once(node):
         return _spread_of(node.inputs[0])
     if node.primitive is OP.gather:
@@ -127,7 +205,10 @@ def _spread_of(value: Value) -> _Spread | None:
 def _is_each_once(node: Node) -> bool:
     """Whether the elements are those of the first input, each at most once."""
     moving = (OP.reshape, OP.expand_dims, OP.squeeze, OP.transpose, OP.basic_index)
-    return node.primitive in (*moving, OP.convert, OP.dynamic_slice)
+    if node.primitive is OP.convert:  # short integers wrap around
+        dtype = node.outputs[0].dtype
+        return is_integer(dtype) and dtype.itemsize >= 4
+    return node.primitive in (*moving, OP.dynamic_slice)
 
 
 def _literal_spread(array: NDArray) -> _Spread | None:

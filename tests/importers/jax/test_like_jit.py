@@ -281,6 +281,14 @@ def test_a_gradient_may_be_of_such_a_structure():
         np.testing.assert_allclose(found, 2 * column(n))
 
 
+REPEATED = {
+    "several": lambda x: x.at[jnp.array([0, 1, 0])].apply(lambda v: 3 * v),
+    "clipped": lambda x: x.at[jnp.arange(5)].apply(lambda v: v + 1, mode="clip"),
+    "at both ends": lambda x: x.at[jnp.arange(6) - 3].apply(lambda v: v + 1),
+    "broadcast": lambda x: x.at[jnp.broadcast_to(1, x.shape[:1])].apply(
+        lambda v: 3 - v
+    ),
+}
 APPLIED = {
     "rows": lambda x: x.at[::2].apply(jnp.sin),
     "column": lambda x: x.at[:, 1].apply(lambda v: 2 * v + 1),
@@ -288,7 +296,15 @@ APPLIED = {
     "outside": lambda x: x.at[100].apply(jnp.sin),
     "windows": lambda x: jax.vmap(lambda r: r.at[1:].apply(jnp.cos))(x),
     "known": lambda x: x.at[x.shape[0] // 2, ::-1].apply(lambda v: v * v),
-    "several": lambda x: x.at[jnp.array([0, 1, 0])].apply(lambda v: 3 * v),
+    "one of each row": lambda x: x.at[jnp.arange(len(x)), jnp.arange(len(x)) % 3].apply(
+        jnp.exp
+    ),
+    "the least": lambda x: x.at[jnp.argsort(-x[:, 0])[:2]].apply(jnp.exp),
+    "both ends": lambda x: x.at[jnp.array([0, -1])].apply(jnp.exp),
+    "grid": lambda x: x.at[
+        jnp.ix_(jnp.arange(x.shape[0] // 2) + 1, jnp.array([2, 0]))
+    ].apply(jnp.exp),
+    **REPEATED,
 }
 
 
@@ -300,7 +316,7 @@ def test_a_function_is_applied_to_elements(name):
     for n, args in calls.items():
         np.testing.assert_allclose(ours(*args), expected[n], rtol=1e-6)
     reasons = ours.stats().foreign
-    assert len(reasons) == (name == "several")
+    assert len(reasons) == (name in REPEATED)
     assert all("applies a function to elements" in reason for reason in reasons)
 
 

@@ -28,8 +28,9 @@ from graphc.ir.graph.build import as_value, cast, number_constant
 from graphc.ir.graph.nodes import Value, known_sizes, origins
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import BOOL, DType, JaxArray, dtype_of, is_inexact
+from graphc.ops.indexing.uniqueness import are_distinct_points
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -386,12 +387,15 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
     return rule
 
 
-def _with_applied(eqn: Equation, *inputs: Value) -> Value:
-    """Apply a function to some elements of an array, as `x.at[i].apply` does."""
+def _with_applied(eqn: Equation, x: Value, indices: Value, like: Value) -> Value:
+    """Apply a function to the elements of `x` at the windows that `indices` start.
+
+    Raises Unsupported if windows may overlap; `like` has the shape of all windows.
+    """
     params = eqn.params
-    if not params["unique_indices"]:
+    if not (params["unique_indices"] or _is_each_named_once(eqn, x, indices)):
         problem = "it applies a function to elements that may be repeated"
-        raise Unsupported(f"scatter: {problem}")
+        raise Unsupported(f"scatter: {problem}, without unique_indices=True")
     inner, consts = open_jaxpr(params["update_jaxpr"])
     to = params["dimension_numbers"]
     numbers = lax.GatherDimensionNumbers(
@@ -413,7 +417,23 @@ def _with_applied(eqn: Equation, *inputs: Value) -> Value:
         return lax.scatter(x, indices, each(old, like)[0], to, **how)
 
     structs = [struct_of(atom.aval) for atom in eqn.eqn.invars]
-    return eqn.body(jax.make_jaxpr(applied)(*structs), inputs)[0]
+    return eqn.body(jax.make_jaxpr(applied)(*structs), [x, indices, like])[0]
+
+
+def _is_each_named_once(eqn: Equation, x: Value, indices: Value) -> bool:
+    """Whether no element of `x` is known to be in two windows.
+
+    Positions outside name nothing, unless they are clipped.
+    """
+    if all(map(is_one, indices.type.shape[:-1])):
+        return True
+    numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
+    starts = numbers.scatter_dims_to_operand_dims
+    if mode is CLIP or numbers.operand_batching_dims:
+        return False
+    if not {*starts} <= {*numbers.inserted_window_dims}:
+        return False
+    return are_distinct_points(indices, [x.type.shape[axis] for axis in starts])
 
 
 def _is_second(jaxpr: "Jaxpr | ClosedJaxpr") -> bool:
