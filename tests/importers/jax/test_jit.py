@@ -256,6 +256,14 @@ def test_results_are_compared_with_the_words_at_the_first_sizes(frontend):
             pairs(vector(4))
 
 
+def test_results_that_do_not_fit_are_told_before_anything_is_compiled():
+    ours = graphc.jit(lambda x: (x * len(x), x.sum()), shapes="n -> n, _")
+    for n in (3, 1, 4, 2, 40, 3):
+        with pytest.raises(graphc.GraphError, match="'_' names 1 axis"):
+            ours(vector(n))
+    assert ours.stats().compilations == []
+
+
 def test_words_in_a_structure_are_underlined():
     ours = graphc.jit(lambda b: b["x"] @ b["w"], shapes=({"w": "n", "x": "n n"},))
     with pytest.raises(graphc.GraphError) as error:

@@ -81,7 +81,7 @@ class FunctionRead:
         Python code can decide by a size in ways that a trace at symbols does not
         reveal.
         """
-        if _result_shapes(self.traced, sizes) != _result_shapes(direct, {}):
+        if result_shapes(self.traced, sizes) != result_shapes(direct, {}):
             return False
         return self._is_alike(direct, sizes, {}, self.recorder)
 
@@ -271,13 +271,11 @@ class JaxProgram:
         return True
 
 
-def _result_shapes(
-    trace: TracedFunction, sizes: Mapping[str, int]
-) -> list[tuple[object, ...]]:
+def result_shapes(trace: TracedFunction, sizes: Mapping[str, int]) -> ShapesOfCall:
     """The shapes of the results of a trace at these sizes."""
-    number = JaxSizes(sizes).of
+    number: Callable[[object], Any] = JaxSizes(sizes).of
     avals: list[Any] = [v.aval for v in trace.inner.outvars]
-    return [tuple(map(number, getattr(aval, "shape", ()))) for aval in avals]
+    return tuple(tuple(map(number, getattr(aval, "shape", ()))) for aval in avals)
 
 
 def _called_once(run: OnLeaves) -> OnLeaves:

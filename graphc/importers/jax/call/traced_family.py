@@ -19,6 +19,7 @@ from graphc.importers.jax.call.program import (
     Pinned,
     program_for,
     program_of_samples,
+    result_shapes,
 )
 from graphc.importers.jax.call.unread import FirstExact
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -74,6 +75,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         specs, names = self.specs_at(sizes), self.names()
         with self.accepting_changes(), only_young_garbage():
             program = compile_exactly(self.subject, specs, names, self.options)
+        self.require_fit(sizes, lambda: result_shapes(program.traced, {}))
         self.compiled[sizes] = program
         if captured is not None:
             self.first = FirstExact(sizes, program, captured.settled())
@@ -116,9 +118,18 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def program_at(self, sizes: ShapesOfCall) -> JaxProgram | None:
         """The program for a call of these sizes; None if it is compiled exactly."""
         try:
-            return super().program_at(sizes)
+            program = super().program_at(sizes)
+            if program is not None:
+                self.require_fit(sizes, partial(self._result_shapes, program, sizes))
+            return program
         finally:
             self.direct = None
+
+    def _result_shapes(self, program: JaxProgram, sizes: ShapesOfCall) -> ShapesOfCall:
+        """The shapes of the results of a program at these sizes."""
+        if program.template is not None:
+            return result_shapes(self._exact_trace(sizes), {})
+        return result_shapes(program.traced, program.pattern.sizes(sizes) or {})
 
     def _find_program(self, sizes: ShapesOfCall) -> JaxProgram | None:
         program = super()._find_program(sizes)

@@ -211,14 +211,24 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
         Raises GraphError if their shapes are not those that `shapes` gives.
         """
+        self.require_fit(
+            sizes, lambda: tuple(np.shape(leaf) for leaf in jax.tree.leaves(results))
+        )
+        return results
+
+    def require_fit(
+        self, sizes: ShapesOfCall, result_shapes: Callable[[], ShapesOfCall]
+    ) -> None:
+        """Raise GraphError if results do not have the shapes that `shapes` gives.
+
+        The results of the first few sizes are checked.
+        """
         known = self.whose_results_fit
         if len(known) == CHECKED or sizes in known:
-            return results
+            return
         if describes_results(self.shapes):
-            result_shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(results))
-            check_results(self.shapes, self.call.form, sizes, result_shapes)
+            check_results(self.shapes, self.call.form, sizes, result_shapes())
         known.add(sizes)
-        return results
 
     def specs_at(self, sizes: ShapesOfCall) -> list[Spec]:
         """The arguments at these sizes."""
