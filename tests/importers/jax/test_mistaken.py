@@ -7,6 +7,7 @@ import pytest
 from jax import lax
 
 import graphc
+from graphc.importers.jax.call.xla_mistakes import may_abort
 
 X = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
 BYTES = np.random.default_rng(1).integers(-128, 128, (64, 70)).astype("int8")
@@ -128,3 +129,25 @@ def test_programs_of_graphs_say_so():
     f = graphc.jit(OVERLAPS["rows"][0])
     f(X)
     assert "as JAX traces it" not in f.explain() and "rewritten" in f.explain()
+
+
+EMPTY = {
+    "slice": lambda x, y: jnp.concatenate([x, y, x])[len(x) : len(x)],
+    "split": lambda x, y: jnp.split(jnp.concatenate([x, y]), [3, 3])[1],
+    "window": lambda x, y: jax.jit(
+        lambda x, y: lax.dynamic_slice(jnp.concatenate([x, y]), (3,), (0,))
+    )(x, y),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_no_elements_next_to_an_empty_array(name):
+    x, y = jnp.ones(3), jnp.ones(0)
+    assert may_abort(jax.make_jaxpr(EMPTY[name])(x, y).jaxpr)  # else the test might
+    assert graphc.jit(EMPTY[name])(x, y).shape == (0,)
+
+
+def test_other_empty_arrays_leave_the_trace_to_jax():
+    ours = graphc.jit(lambda x, y: (jnp.concatenate([x, y]), x[1:]))
+    assert ours(jnp.ones(3), jnp.ones(0))[0].shape == (3,)
+    assert "as JAX traces it" in ours.explain()

@@ -21,7 +21,11 @@ from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
 
 from graphc.errors import GraphError
 from graphc.importers.jax.call.program import as_jax_results
-from graphc.importers.jax.call.xla_mistakes import is_worked_around, may_be_miscompiled
+from graphc.importers.jax.call.xla_mistakes import (
+    is_worked_around,
+    may_abort,
+    may_be_miscompiled,
+)
 from graphc.importers.jax.read.jaxprs import equations, is_array_type, words_of
 from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.trace.choices import Options
@@ -149,7 +153,8 @@ def compile_exactly(
     """Compile a call with arguments of these types."""
     trace = trace_function(subject.flat, specs)
     here = subject.differentiated is not None
-    if not here and not _may_gain(trace.inner) and not may_be_miscompiled(trace.inner):
+    replaced = here or may_abort(trace.inner)
+    if not (replaced or _may_gain(trace.inner) or may_be_miscompiled(trace.inner)):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)
@@ -166,7 +171,7 @@ def compile_exactly(
         )
     except (Unsupported, GraphError) as error:
         return Exact(trace, None, (), str(error).splitlines()[0])
-    gains = here or any(a.rule.name in GAINING for a in rewritten.rewrites)
+    gains = replaced or any(a.rule.name in GAINING for a in rewritten.rewrites)
     if not gains and not is_worked_around(rewritten.plan.graph.nodes):
         return Exact(trace, None, (), "")
     return Exact(trace, rewritten, source.captured, "", source.foreign)

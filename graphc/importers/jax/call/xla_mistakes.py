@@ -1,9 +1,10 @@
 """Detect traces of JAX that XLA is known to compile wrongly on CPUs.
 
 XLA (of JAX 0.10 to 0.12) lets 8-bit integers saturate at the largest value in some
-reductions, and may overwrite elements that it has yet to read; docs/differences.md
-describes both. The programs that graphc prints work around these mistakes, so the
-program of the graph replaces such a trace.
+reductions, may overwrite elements that it has yet to read, and aborts on some empty
+parts of joined arrays; docs/differences.md describes all three. The programs that
+graphc prints work around these mistakes, so the program of the graph replaces such a
+trace.
 """
 
 import math
@@ -16,6 +17,7 @@ import jax
 import jax.core
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.core.primitives import (
+    concatenate_p,
     copy_p,
     dynamic_update_slice_p,
     reshape_p,
@@ -34,6 +36,7 @@ from graphc.ops.common.narrow_integers import (
 from graphc.ops.indexing.overlaps import reads_other_places
 
 _LARGE = 2048  # XLA computes nothing for these
+_PARTS = {"slice", "dynamic_slice", "split"}  # names of operations
 _RELAID = copy_p, reshape_p, squeeze_p  # XLA may turn these into no operation
 
 
@@ -46,6 +49,26 @@ def may_be_miscompiled(jaxpr: Jaxpr) -> bool:
         return True
     writes = any(map(_is_write, eqns))
     return writes and _may_read_what_is_written(eqns, {*jaxpr.invars, *jaxpr.constvars})
+
+
+def may_abort(jaxpr: Jaxpr) -> bool:
+    """Whether XLA might abort, as it does on no elements next to an empty joined array.
+
+    An example is `concatenate([x, y])[len(x):len(x)]`, if `y` is empty.
+    """
+    if jax.default_backend() != "cpu":
+        return False
+    eqns = [*equations(jaxpr)]
+    joins = [eqn for eqn in eqns if eqn.primitive is concatenate_p]
+    if not any(map(_is_empty, (x for eqn in joins for x in eqn.invars))):
+        return False
+    parts = [eqn for eqn in eqns if eqn.primitive.name in _PARTS]
+    return any(map(_is_empty, (v for eqn in parts for v in eqn.outvars)))
+
+
+def _is_empty(x: Var | Literal) -> bool:
+    """Whether an array has no elements."""
+    return isinstance(x.aval, jax.core.ShapedArray) and 0 in x.aval.shape
 
 
 def is_worked_around(nodes: Iterable[Node]) -> bool:
