@@ -150,6 +150,7 @@ def test_decisions_by_numbers_have_a_program_each(name):
     at = function.__code__.co_firstlineno + 2, BY_NUMBERS[name].__code__.co_firstlineno
     lines = re.findall(r"traced and compared, since test_template.py:(\d+)\n", told)
     assert len(lines) == 2 and set(map(int, lines)) <= set(at)
+    assert len({*re.findall(r"\n  so far for (n = \d+)", told)}) == 2
 
 
 def test_sizes_that_were_decided_otherwise_spoil_no_formula():

@@ -140,11 +140,25 @@ def _lines_of_family(
             continue  # a program that was compiled exactly runs instead
         shapes = family.with_names(program.pattern.shapes)
         yield f"compiled for all sizes of {shapes}{_limits_of_program(program)}:"
-        if program.opaque is not None:
-            yield f"  each new size is traced and compared, since {program.opaque}"
-            yield f"  asks for {OPAQUE} of a size"
+        if program.is_compared:
+            yield from _lines_on_comparing(family, program)
         yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)
         yield program.compiled.explain(full)
+
+
+def _lines_on_comparing(
+    family: SizeFamily[ManySizes, OneSize], program: ManySizes
+) -> Iterator[str]:
+    """Say why sizes are compared, and which each of several such programs serves."""
+    since = f", since {program.opaque}" if program.opaque is not None else ""
+    yield f"  each new size is traced and compared{since}"
+    if since:
+        yield f"  asks for {OPAQUE} of a size"
+    if sum(other.is_compared for other in family.programs) > 1:
+        served = [sizes for sizes, one in family.served.items() if one is program]
+        shown = [program.pattern.shown(sizes) for sizes in served[:MOST_SHOWN]]
+        more = " ..." if len(served) > MOST_SHOWN else ""
+        yield f"  so far for {'; '.join(shown)}{more}"
 
 
 def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
@@ -173,7 +187,7 @@ def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator
 
 def _limits_of_program(program: ManySizes) -> str:
     calls = _calls_in_words(program.compiled)
-    alike = " that are traced alike" if program.opaque is not None else ""
+    alike = " that are traced alike" if program.is_compared else ""
     facts = f" where {', '.join(program.facts)}" if program.facts else ""
     return f"{alike}{facts}, in {calls}" if alike or facts else ""
 
