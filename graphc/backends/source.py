@@ -377,7 +377,10 @@ class PrintedBody:
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
         kind = "" if guard.kind == "shape" else f", kind={guard.kind!r}"
         texts = f"{node.message_of(guard)!r}, {str(node.place)!r}"
-        return f"{left} {guard.relation} {right}", f"{texts}, {numbers}{kind}"
+        holds = f"{left} {guard.relation} {right}"
+        if isinstance(guard.steps, Dim):
+            holds = f"({self.code(guard.steps)} == 0 or {holds})"
+        return holds, f"{texts}, {numbers}{kind}"
 
 
 def _refusal(node: Node, backend: str) -> GraphError:

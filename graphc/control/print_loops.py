@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.graph.op import Printing
+from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import ConcreteArray, JaxArray, NDArray
 
 RowTypes = Sequence[tuple[tuple[int, ...], str]]  # shape and dtype of each row
@@ -175,8 +176,15 @@ def scan_jax(
     length: int | None,
     reverse: bool,
     unroll: int | bool = 1,
+    types: RowTypes | None = None,
 ) -> tuple[JaxArray, ...]:
-    """Printed into JAX programs: a loop of `length` steps; the carry, then rows."""
+    """Printed into JAX programs: a loop of `length` steps; the carry, then rows.
+
+    There are `types` of the rows it gives where there may be no step, which is not
+    traced then: it may need longer axes.
+    """
+    if length == 0 and types is not None:
+        return (*carry, *[jax.numpy.zeros((0, *s), dtype) for s, dtype in types])
 
     def step(carry: JaxRows, rows: JaxRows) -> tuple[JaxRows, JaxRows]:
         results = body(*carry, *rows, *captures)
@@ -248,6 +256,8 @@ def print_scan(p: Printing) -> str:
     if not (in_jax and plain):
         arguments.append(_types(p))
     else:
+        if not less_equal(1, params["length"]):
+            arguments.append(f"types={_types(p)}")
         if params["unroll"] != 1 or params["unroll"] is True:
             arguments.append(f"unroll={params['unroll']!r}")
     if not plain:

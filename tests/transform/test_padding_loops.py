@@ -165,3 +165,32 @@ def test_sequences_of_many_examples_are_compiled_for_capacities_alone(backend):
     assert len(f.function.plan.segments) == 1
     if backend == "jax":
         assert len(f.function.stats().compilations) == 2
+
+
+NEEDS = {
+    "index": lambda row: row[-1],
+    "max": gt.max,
+    "top_k": lambda row: gt.sum(gt.top_k(row, 1)[0]),
+    "loop": lambda row: gt.scan(lambda c, x: (c + x * row[-1], c), gt.sum(row), row)[0],
+    "branch": lambda row: gt.cond(row[0] > 2, lambda: row[-1], lambda: row[0]),
+}
+
+
+@pytest.mark.parametrize("dims", ["specialize", "pad", "bound"])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("needs", NEEDS)
+def test_sizes_that_steps_need_may_lack_where_there_is_no_step(needs, backend, dims):
+    x = gt.tensor("x", "float64", ("n", "k"))
+    step = NEEDS[needs]
+    last, ys = gt.scan(lambda c, row: (c + step(row), c), gt.asarray(np.float64(7)), x)
+    outputs = [last, ys, graphc.grad(last + gt.sum(ys), x)]
+    f = graphc.function([x], outputs, backend=backend, dims=dims)
+    expected = f(np.ones((3, 2)))
+    for shape in [(0, 0), (0, 2)]:
+        right_ones = [7, [], np.ones(shape)]
+        for result, right in zip(f(np.ones(shape)), right_ones, strict=True):
+            np.testing.assert_array_equal(result, right)
+    with pytest.raises(graphc.CallError, match="needs 1 <= k"):
+        f(np.ones((2, 0)))
+    for result, right in zip(f(np.ones((3, 2))), expected, strict=True):
+        np.testing.assert_array_equal(result, right)

@@ -43,8 +43,8 @@ from graphc.ir.params.concrete import (
 )
 from graphc.ir.primitives import OP
 from graphc.ir.public_calls import public_method
-from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.sizes.divisors import divisors
+from graphc.ir.sizes.dims import Dim, Size, Symbol, minimum, symbol_dim
+from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
 from graphc.ir.types import DType, NDArray, TensorType, is_integer
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class Guard:
 
     `kind` is the kind of the error that is raised otherwise. `memory` says that the
     guard is about an array fitting into memory, which need not be asked of an array at
-    a capacity that follows from other arrays.
+    a capacity that follows from other arrays. Where `steps` are 0, none needs it: it is
+    a guard of the body of a loop.
     """
 
     relation: Literal["==", "<="]
@@ -75,6 +76,16 @@ class Guard:
     reason: str
     kind: ErrorKind = "shape"
     memory: bool = False
+    steps: Size = 1
+
+    @property
+    def sides(self) -> tuple[Size, Size]:
+        """The sizes that are compared: both 0 where no step needs the guard."""
+        if not isinstance(self.steps, Dim):
+            return self.left, self.right
+        left, right = map(with_nonzero_divisors, (self.left, self.right))
+        has_steps = minimum(1, self.steps)
+        return has_steps * left, has_steps * right
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"

@@ -72,8 +72,7 @@ def call_plan(
 
 def _holds(guard: Guard, sizes: Mapping[Symbol, int]) -> bool:
     left, right = (
-        evaluate(n, sizes) if isinstance(n, Dim) else n
-        for n in (guard.left, guard.right)
+        evaluate(n, sizes) if isinstance(n, Dim) else n for n in guard.sides
     )
     return left == right if guard.relation == "==" else left <= right
 

@@ -193,7 +193,7 @@ class StepWriter:
     @step.register
     def _(self, step: RequireSizes) -> None:
         guard = step.guard
-        sides = self.formula(guard.left), self.formula(guard.right)
+        sides = [self.formula(n) for n in guard.sides]
         message = step.node.message_of(guard)
         self.check(sides[0], guard.relation, sides[1], message)
 

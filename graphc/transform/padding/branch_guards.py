@@ -16,12 +16,14 @@ from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
 from graphc.ir.types import TensorType, same_size
 from graphc.ops.common.padding import Bodies, PaddedValue, Padding, zeros_along
 from graphc.transform.loops.branch_sizes import fit_branch_result
-from graphc.transform.padding.storage import (
-    Storage,
-    axis_symbol,
+from graphc.transform.padding.guards import (
     guard_of_divisor,
     guard_of_sizes,
     guards_of,
+)
+from graphc.transform.padding.storage import (
+    Storage,
+    axis_symbol,
     symbols_in,
 )
 

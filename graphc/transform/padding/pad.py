@@ -34,10 +34,10 @@ from graphc.ops.common.padding import (
     zeros_along,
 )
 from graphc.transform.padding.branch_guards import BranchGuards
+from graphc.transform.padding.guards import guards_of
 from graphc.transform.padding.padded_graph import Cut, PaddedGraph, Price
 from graphc.transform.padding.storage import (
     Storage,
-    guards_of,
     problem_at_capacities,
     symbols_in,
 )
@@ -72,6 +72,7 @@ class _PaddingPass:
         self._cuts: list[Cut] = []
         self._prices: list[Price] = []
         self._rule_needs: list[tuple[Guard, Node]] = []  # beyond those of nodes
+        self._firm: set[Node] = set()  # their rules rely on their guards
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
         self._branches = BranchGuards(
@@ -333,7 +334,8 @@ class _PaddingPass:
         for size, stored in zip(new.type.shape, shape, strict=True):
             if not same_size(size, stored) and dims.equal(size, stored) is not True:
                 raise NotPadded(f"its result would have {size} elements, not {stored}")
-        self._require_trusted(new, self._implied_pairs(node))
+        if self._require_trusted(new, self._implied_pairs(node)):
+            self._firm.add(node)
         fill = {a: n for a, n in result.fill.items() if a in axes}
         return PaddedValue(new, value.type, axes, fill)
 
@@ -345,9 +347,12 @@ class _PaddingPass:
             if g.relation == "<="
         ]
 
-    def _require_trusted(self, value: Value, implied: list[tuple[Size, Size]]) -> None:
-        """Refuse a result that may fail at some sizes: guards are of true sizes."""
-        stack, seen = [value.node], set[Node]()
+    def _require_trusted(self, value: Value, implied: list[tuple[Size, Size]]) -> bool:
+        """Refuse a result that may fail at some sizes: guards are of true sizes.
+
+        The result tells whether it relies on what is implied.
+        """
+        stack, seen, relies = [value.node], set[Node](), False
         while stack:
             node = stack.pop()
             if node in self._trusted or node in seen:
@@ -361,11 +366,13 @@ class _PaddingPass:
                 if guard.relation == "<=" and any(
                     all(map(same_size, pair, known)) for known in implied
                 ):
+                    relies = True
                     continue
                 if not symbols.isdisjoint(self._sizes.storage_symbols):
                     raise NotPadded(f"{guard} would not hold for all sizes")
             stack += [v.node for v in operands(node)]
         self._trusted |= seen
+        return relies
 
     def _cut_and_pad(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         cut = [self._without_padding(r) for r in inputs]
@@ -421,7 +428,7 @@ class _PaddingPass:
 
     def _entry_guards(self) -> tuple[tuple[Guard, Node], ...]:
         """The guards that the entry decides, each once."""
-        pairs = dict(guards_of(self._nodes))
+        pairs = dict(guards_of(self._nodes, self._firm))
         for guard, node in self._rule_needs:
             pairs.setdefault(guard, node)
         return tuple(

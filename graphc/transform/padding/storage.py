@@ -1,15 +1,13 @@
 """Storage: the capacities of axes, and their true sizes in a padded graph."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 
 from graphc.analysis.binding_time import is_known_on_host
-from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
-from graphc.ir.graph.bodies import bodies_in, sized_inner_nodes
+from graphc.ir.graph.bodies import bodies_in
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
-from graphc.ir.graph.nodes import Guard, Node, Params, Value, divisors_of
+from graphc.ir.graph.nodes import Guard, Node, Params, Value
 from graphc.ir.graph.op import infer_types
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
@@ -19,6 +17,7 @@ from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ops.effects.capacities import BUCKET, bucketed
+from graphc.transform.padding.guards import guards_of
 from graphc.transform.padding.inner_sizes import InnerSizes
 from graphc.transform.policies import Narrow, Pad, Policy
 from graphc.transform.sharding.shards import refuse_one_number, shared_shard
@@ -423,41 +422,6 @@ def is_of_integers(guard: Guard) -> bool:
     """Whether a guard depends on integers of the program, and not on axes alone."""
     symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
     return any(symbol.origin is not None for symbol in symbols)
-
-
-def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
-    """The guards of nodes and of bodies in them, each with the first node to need it.
-
-    Among them are guards that divisors are not 0, as no program at capacities computes
-    these sizes on the host. Guards of bodies are in terms of the sizes that the bodies
-    are given. Guards of branches are left out: they must hold only in calls that take
-    the branch.
-    """
-    first_needs: dict[Guard, Node] = {}
-    for node in nodes:
-        is_switch = node.primitive is SWITCH
-        inside = [(node, {})] if is_switch else sized_inner_nodes([node])
-        for inner, sizes in inside:
-            for guard in (*inner.guards, *map(guard_of_divisor, divisors_of(inner))):
-                first_needs.setdefault(guard_of_sizes(guard, sizes), inner)
-    return list(first_needs.items())
-
-
-def guard_of_divisor(size: Size) -> Guard:
-    """The guard that a size used as a divisor is not 0."""
-    size = size if dims.less_equal(0, size) else dims.maximum(size, -size)
-    return Guard("<=", 1, size, "a size is divided by zero", kind="zero")
-
-
-def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
-    """Substitute sizes in a guard."""
-    if not sizes:
-        return guard
-    left, right = (
-        substitute(n, sizes) if isinstance(n, Dim) else n
-        for n in (guard.left, guard.right)
-    )
-    return replace(guard, left=left, right=right)
 
 
 def symbols_in(size: Size) -> tuple[Symbol, ...]:

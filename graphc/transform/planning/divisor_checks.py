@@ -22,7 +22,7 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ops.effects.assertions import asserted
-from graphc.transform.padding.storage import guard_of_divisor
+from graphc.transform.padding.guards import guard_of_divisor
 from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
 
 
