@@ -27,7 +27,8 @@ both backends. Each is compared with PyTensor's in `tests/pytensor/test_ops.py`,
 samples of a family, and so are gradients, PyTensor's and ours: all families on NumPy,
 loops, control flow and indexing on JAX too. Scalar functions are compared by dtypes and
 special values in `tests/pytensor/test_scalar_ops.py`. All other Ops are performed by
-PyTensor, on the host. PyMC has a few Ops of its own: `I0e` and `I1e` are among these.
+PyTensor, on the host. PyMC has a few Ops of its own: `I0e`, `I1e` and `SplineWrapper`
+are among these.
 
 | module | samples | Ops |
 |---|---|---|

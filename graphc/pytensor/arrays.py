@@ -1,6 +1,10 @@
 """Ops that make, shape, join and rearrange arrays."""
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.interpolate import PPoly
 
 import graphc.tensor as gt
 from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
@@ -163,6 +167,23 @@ def _(
     op: "Op", node: "Apply", x: Value, v: Value, sorter: Value | None = None
 ) -> Value:
     return gt.searchsorted(x, v, side=op.side, sorter=sorter)
+
+
+@rule("SplineWrapper")
+def _(op: "Op", node: "Apply", x: Value) -> Value:
+    if op.spline.ext == 2:
+        raise NotConverted("a spline that is an error outside of its interval")
+    pieces = PPoly.from_spline(op.spline._eval_args)
+    is_long = np.diff(pieces.x) > 0
+    starts, end = pieces.x[:-1][is_long], pieces.x[-1]
+    below, above = x < starts[0], x > end
+    if op.spline.ext:
+        x = gt.where(below, starts[0], gt.where(above, end, x))
+    piece = gt.searchsorted(gt.asarray(starts[1:]), x, side="right")
+    ahead = x - gt.asarray(starts)[piece]
+    first, *others = (gt.asarray(c)[piece] for c in pieces.c[:, is_long])
+    value = reduce(lambda total, term: total * ahead + term, others, first)
+    return gt.where(below | above, 0.0, value) if op.spline.ext == 1 else value
 
 
 @rule("Unique")

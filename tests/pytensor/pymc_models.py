@@ -354,6 +354,15 @@ def spatial_intrinsic():
 
 
 @model
+def updated_prior():
+    knots = np.sinh(np.linspace(-2, 2, 40))
+    level = pm.Interpolated("level", knots, np.exp(-(knots**2)))
+    few = np.arange(4.0), np.array([0, 2.0, 1, 0])
+    points = pm.Interpolated("points", *few, shape=3)
+    pm.Normal("y", level + pt.sum(points), 1, observed=Y)
+
+
+@model
 def item_response():
     skill, hard = pm.Normal("skill", 0, 1, shape=6), pm.Normal("hard", 0, 1, shape=5)
     sharp = pm.LogNormal("sharp", 0, 0.5, shape=5)

@@ -28,6 +28,7 @@ SCALARS |= {"Angle", "Cast", "Complex", "ComplexFromPolar", "Imag", "PolyGamma",
 SCALARS |= {"Switch"}
 SLICES = {"MakeSlice"}  # PyTensor versions make these of an index or drop them
 OF_JAX = {"JAXOp"}  # each wraps another function: see test_of_jax.py
+OF_PYMC = {"SplineWrapper"}  # see test_pymc.py
 # Functions of graphc are tested on both backends elsewhere. These tests are about
 # conversions; JAX runs only those that make loops, branches and reads by index.
 WHOLE = ("control", "loops", "parts")
@@ -123,7 +124,8 @@ def test_every_conversion_has_a_sample():
         next((c.__name__ for c in k.__mro__ if c.__name__ in RULES), "") for k in made
     }
     here = {kind.__name__ for kind in subclasses(pytensor.graph.op.Op)}
-    assert sorted((set(RULES) & here) - used - SCALARS - SLICES - OF_JAX) == []
+    elsewhere = SCALARS | SLICES | OF_JAX | OF_PYMC
+    assert sorted((set(RULES) & here) - used - elsewhere) == []
 
 
 def subclasses(kind):

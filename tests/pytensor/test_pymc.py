@@ -6,8 +6,10 @@ import sys
 
 import jax
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 import pytest
+from scipy.interpolate import InterpolatedUnivariateSpline
 
 pm = pytest.importorskip("pymc")
 xr = pytest.importorskip("xarray")
@@ -25,6 +27,24 @@ QUIET = {"progressbar": False, "random_seed": 1, "compute_convergence_checks": F
 @pytest.mark.parametrize("name", MODELS)
 def test_density_and_gradient_are_those_of_pytensor(name):
     assert apart(name) < 1e-8
+
+
+@pytest.mark.parametrize("ext", ["extrapolate", "zeros", "const", "raise"])
+@pytest.mark.parametrize("degree", [1, 3])
+def test_splines_and_their_slopes_are_those_of_scipy(ext, degree):
+    knots = np.array([0.0, 1, 2.5, 4, 5.5])
+    spline = InterpolatedUnivariateSpline(knots, np.cos(knots), k=degree, ext=ext)
+    x = pt.vector("x")
+    y = pm.distributions.dist_math.SplineWrapper(spline)(x)
+    outputs = [y, pt.grad(y.sum(), x)]
+    at = np.array([*knots, 0.5] + [-1, 7, np.nan] * (ext != "raise"))
+    ours = pytensor.function([x], outputs, mode=graphc.pytensor.mode(backend="numpy"))
+    for a, b in zip(ours(at), pytensor.function([x], outputs)(at), strict=True):
+        np.testing.assert_allclose(a, b, 1e-9, 1e-12)
+    if ext != "raise":
+        graph = graphc.pytensor.value_and_grad(y.sum(), x, [x])
+        f = graphc.function(graph.inputs, graph.outputs, backend="numpy")
+        np.testing.assert_allclose(f(at)[1], ours(at)[1], 1e-9, 1e-12)
 
 
 def grouped(members=2):
