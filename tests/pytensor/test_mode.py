@@ -321,6 +321,18 @@ def test_options_that_say_nothing_are_refused_where_the_mode_is_made():
         graphc.pytensor.mode(tier="auto", backend="numpy")
 
 
+@pytest.mark.parametrize("mode", ["reflect", "symmetric", "wrap"])
+def test_padding_by_elements_is_compiled_once_for_many_sizes(mode):
+    x = pt.dmatrix("x")
+    padded = pt.pad(x, ((1, 2), (0, 3)), mode=mode)
+    f = pytensor.function([x], padded, mode=graphc.pytensor.mode())
+    for shape in [(5, 6), (6, 7), (9, 8), (4, 3), (7, 2), (3, 9), (1, 4)]:
+        a = np.arange(float(np.prod(shape))).reshape(shape)
+        np.testing.assert_array_equal(f(a), np.pad(a, ((1, 2), (0, 3)), mode=mode))
+    (compiled,) = graphc.pytensor.program_of(f).steps
+    assert len(compiled.function.stats().compilations) == 2
+
+
 def test_compilations_of_a_function_are_limited():
     """This holds for functions that the linker made, and for resized data."""
     data = pytensor.shared(VECTOR)
