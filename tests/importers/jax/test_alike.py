@@ -107,6 +107,36 @@ def test_a_row_that_is_written_to_equal_ones_has_these_around_it(place):
     assert not are_alike(first, graph_of(written(place, lambda x: x[1:3])))
 
 
+@pytest.mark.parametrize("place", [(0, 0), (3, 1), (5, 0)])
+def test_a_block_that_is_written_to_equal_elements_has_these_around_it(place):
+    around = [(i, n - 1 - i) for i, n in zip(place, (6, 2), strict=True)]
+
+    def written(at, value):
+        def function(x):
+            whole = jnp.full((6, 2), 0.5)
+            return lax.dynamic_update_slice(whole, value(x), np.int32(at))
+
+        return graph_of(function)
+
+    def padded(value):
+        padding = dict(constant_values=np.float32(value))
+        return graph_of(lambda x: jnp.pad(x[:1, None], around, **padding))
+
+    first = written(place, lambda x: x[:1, None])
+    assert are_alike(first, padded(0.5))
+    assert not are_alike(first, padded(0.25))
+    assert not are_alike(first, written((4, 1), lambda x: x[:1, None]))
+    assert not are_alike(first, written(place, lambda x: x[1:2, None]))
+
+
+def test_a_slice_of_a_slice_is_a_slice():
+    first = graph_of(lambda x: lax.slice(lax.slice(x, (1,), (5,)), (1,), (3,)))
+    assert are_alike(first, graph_of(lambda x: x[2:4]))
+    assert not are_alike(first, graph_of(lambda x: x[1:3]))
+    whole = graph_of(lambda x: lax.slice(x.reshape(2, 3), (0, 1), (2, 3))[:, 0:1])
+    assert are_alike(whole, graph_of(lambda x: x.reshape(2, 3)[:, 1:2]))
+
+
 def test_derivatives_of_loops_are_alike():
     def cost():
         x = gt.tensor("x", "float32", (6,))

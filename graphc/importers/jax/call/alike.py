@@ -1,6 +1,7 @@
 """Whether two graphs compute the same, judged by their structure."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import zip_longest
 
 from graphc.control.scan import SCAN, scan_inputs
 from graphc.control.switch import SWITCH
@@ -11,6 +12,8 @@ from graphc.ir.graph.structure import GraphReading, Structure
 from graphc.ir.namespace import F
 from graphc.ir.types import same_shape
 from graphc.ops.effects.foreign import FOREIGN
+from graphc.ops.indexing.basic import basic, items_of
+from graphc.ops.indexing.parse import FULL_ITEM, BasicItem
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.engine.rule import rewrite
 from graphc.rewriting.match.pattern import p, v
@@ -39,7 +42,49 @@ def row_alone(y: Value, x: Value, fill: Value, w: Value, place: Value) -> Value 
     return padded
 
 
-_NORMALISING = CLEANUP.exact() + row_alone
+@rewrite(v.y(p.slice_update(v.x(p.broadcast_to(v.fill)), v.w)), exact=True)
+def block_alone(y: Value, x: Value, fill: Value, w: Value) -> Value | None:
+    """Replace a block written into an array of equal elements by that block, padded.
+
+    Such a block is the derivative of `x[-1, 0]`, as for `row_alone`.
+    """
+    bounds = _known_bounds(x, items_of(y.node))
+    if bounds is None or fill.type.rank or y.node.params["how"] != "set":
+        return None
+    pairs = zip(bounds, x.type.shape, strict=True)
+    around = [(low, n - high) for (low, high), n in pairs]
+    padded: Value = F.pad(w, around, constant_values=fill)
+    return padded
+
+
+@rewrite(v.y(p.basic_index(v.x(p.basic_index(v.whole)))), exact=True)
+def part_of_part(y: Value, x: Value, whole: Value) -> Value | None:
+    """Take a slice of a slice at once, as JAX does for `x[-1, 0]` of known sizes."""
+    outer = _known_bounds(whole, items_of(x.node))
+    inner = _known_bounds(x, items_of(y.node))
+    if outer is None or inner is None:
+        return None
+    items: list[BasicItem] = []
+    for n, (first, _), (low, high) in zip(whole.type.shape, outer, inner, strict=True):
+        low, high = first + low, first + high
+        items.append(FULL_ITEM if (low, high) == (0, n) else ("s", low, high, None))
+    return basic(whole, tuple(items))
+
+
+def _known_bounds(x: Value, items: Sequence[BasicItem]) -> list[tuple[int, int]] | None:
+    """The bounds of a slice along each axis of `x`; None if they are not all known."""
+    bounds = []
+    for n, item in zip_longest(x.type.shape, items, fillvalue=FULL_ITEM):
+        kind, start, stop, step = item
+        is_known = all(end is None or isinstance(end, int) for end in (start, stop))
+        if kind != "s" or step is not None or not is_known or not isinstance(n, int):
+            return None
+        low, high, _ = slice(start, stop).indices(n)
+        bounds.append((low, max(low, high)))
+    return bounds
+
+
+_NORMALISING = CLEANUP.exact() + row_alone + block_alone + part_of_part
 _NO_MATTER = {"unroll"}  # params that change no value
 
 
