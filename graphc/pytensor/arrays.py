@@ -4,7 +4,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.interpolate import PPoly
+from scipy.interpolate import PPoly, UnivariateSpline
 
 import graphc.tensor as gt
 from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
@@ -172,6 +172,8 @@ def _(
 
 @rule("SplineWrapper")
 def _(op: "Op", node: "Apply", x: Value) -> Value:
+    if not isinstance(op.spline, UnivariateSpline):
+        raise NotConverted("a spline that is no UnivariateSpline of SciPy")
     if op.spline.ext == 2:
         raise NotConverted("a spline that is an error outside of its interval")
     pieces = PPoly.from_spline(op.spline._eval_args)
