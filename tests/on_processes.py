@@ -14,7 +14,7 @@ import sys, jax
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize(
     "127.0.0.1:{port}", {count}, {rank}, initialization_timeout=60,
-    heartbeat_timeout_seconds=5, shutdown_timeout_seconds=5,
+    heartbeat_timeout_seconds={patience}, shutdown_timeout_seconds=5,
 )
 """
 
@@ -36,16 +36,20 @@ def on_processes(count: int, code: str, *, devices: int = 1) -> list[str]:
 
 
 def processes_ended(
-    codes: Sequence[str], *, devices: int = 1, room: float = ROOM
+    codes: Sequence[str], *, devices: int = 1, room: float = ROOM, patience: int = 30
 ) -> list[Ended]:
-    """Run each code in a process, as its `RANK`; return how each one ended."""
-    port = free_port()
+    """Run each code in a process, as its `RANK`; return how each one ended.
+
+    A process that has not been heard of for `patience` seconds counts as ended by the
+    others; on a busy machine it may only be slow.
+    """
+    port, count = free_port(), len(codes)
     flag = f"--xla_force_host_platform_device_count={devices}"
     flags = " ".join([os.environ.get("XLA_FLAGS", ""), flag])
     env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     running = []
     for rank, code in enumerate(codes):
-        start = START.format(port=port, count=len(codes), rank=rank)
+        start = START.format(port=port, count=count, rank=rank, patience=patience)
         text = f"{start}\nRANK = {rank}\n{code}"
         running.append(
             subprocess.Popen(
