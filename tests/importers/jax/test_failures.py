@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import graphc
+from graphc.importers.jax.call.traced_family import JaxFamily
 from tests.importers.jax.comparing import by_turns, outcomes_by_jax
 
 WAYS = {
@@ -135,3 +136,17 @@ def test_sizes_must_fit_where_jax_says_so(name, dims):
                 compiled(*args)
         else:
             np.testing.assert_array_equal(compiled(*args), expected[n])
+
+
+def test_an_error_of_ours_at_one_size_is_told(monkeypatch):
+    """Another size has a program, so the user would expect none for this one."""
+    f = graphc.jit(lambda x: x * 2)
+    for size in (3, 5):
+        f(np.ones(size, "float32"))
+
+    def fail(family, sizes):
+        raise graphc.GraphError("broken")
+
+    monkeypatch.setattr(JaxFamily, "_find_program", fail)
+    with pytest.warns(graphc.FallbackWarning, match="compiled once for n = 9: broken"):
+        assert f(np.ones(9, "float32")).tolist() == [2] * 9

@@ -313,6 +313,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             self.served[sizes] = program
             return program
         self._require_accepted(sizes)
+        others = self._program_for_others(sizes)
+        if others is not None:  # nothing says that these sizes differ from others
+            self._warn(f"is compiled once for {others.pattern.shown(sizes)}: {reason}")
         self._refuse(sizes, Unsupported(reason))
         return None
 
@@ -443,12 +446,16 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def _refuse(self, sizes: ShapesOfCall, error: Unsupported) -> None:
         """Compile these sizes exactly from now on, and all if there is no program."""
         self.exactly.add(sizes)
-        program = self.program
-        if program is not None and program.pattern.has(sizes):
-            return  # serves the other sizes
+        if self._program_for_others(sizes) is not None:
+            return
         self.refused = str(error)
         if not self.foretold:
             self._warn(f"is compiled once for each size{self.otherwise}: {error}")
+
+    def _program_for_others(self, sizes: ShapesOfCall) -> ManyT | None:
+        """The newest program, if it serves other sizes of the same pattern."""
+        program = self.program
+        return program if program is not None and program.pattern.has(sizes) else None
 
     def _warn(self, problem: str) -> None:
         """Warn the user about the function, at the line of the call."""
