@@ -194,3 +194,11 @@ def test_sizes_that_steps_need_may_lack_where_there_is_no_step(needs, backend, d
         f(np.ones((2, 0)))
     for result, right in zip(f(np.ones((3, 2))), expected, strict=True):
         np.testing.assert_array_equal(result, right)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_loop_that_never_has_a_step_needs_no_size(backend):
+    x = gt.tensor("x", "float64", (0, "k"))
+    last, _ = gt.scan(lambda c, row: (c + row[-1], c), gt.asarray(np.float64(7)), x)
+    f = graphc.function([x], last, backend=backend, dims="pad")
+    assert [f(np.ones((0, k))) for k in (0, 3, 0)] == [7, 7, 7]

@@ -37,19 +37,20 @@ def guards_of(
     first_needs: dict[Guard, Node] = {}
     for node in nodes:
         start = _BodyNode(node, {}, 1)
-        for inner, sizes, steps in [start, *_inside(start, node.primitive is SWITCH)]:
+        for inner, sizes, steps in [start, *_inside(start)]:
             for guard in (*inner.guards, *map(guard_of_divisor, divisors_of(inner))):
                 here = guard_of_sizes(guard, sizes)
                 # Sizes that must be equal share a capacity.
                 if here.relation == "<=" and inner not in firm:
                     here = replace(here, steps=_product(here.steps, steps))
-                first_needs.setdefault(here, inner)
+                if dims.equal(here.steps, 0) is not True:
+                    first_needs.setdefault(here, inner)
     return list(first_needs.items())
 
 
-def _inside(start: _BodyNode, is_left_out: bool) -> Iterator[_BodyNode]:
-    """Yield the nodes of the bodies in a node, as `sized_inner_nodes` does."""
-    stack = [] if is_left_out else _of_bodies(start)
+def _inside(start: _BodyNode) -> Iterator[_BodyNode]:
+    """Yield the nodes of the bodies in a node, except for its branches."""
+    stack = [] if start.node.primitive is SWITCH else _of_bodies(start)
     while stack:
         place = stack.pop()
         yield place
@@ -62,7 +63,7 @@ def _of_bodies(place: _BodyNode) -> list[_BodyNode]:
     steps = _product(_steps_of(place), place.steps) if calls else 1
     places = []
     for call in calls:
-        sizes = {s: _known(n, place.sizes) for s, n in call.sizes.items()}
+        sizes = {s: substitute(n, place.sizes) for s, n in call.sizes.items()}
         places += [_BodyNode(n, sizes, steps) for n in call.body.nodes]
     return places[::-1]
 
@@ -71,7 +72,7 @@ def _steps_of(place: _BodyNode) -> Size:
     """A size that is 0 where a loop is known to have no step from axes; else 1."""
     if place.node.primitive is not SCAN or place.node.params["length"] is None:
         return 1
-    length = _known(place.node.params["length"], place.sizes)
+    length = substitute(place.node.params["length"], place.sizes)
     symbols = length.symbols if isinstance(length, Dim) else ()
     of_axes = all(symbol.origin is None for symbol in symbols)
     return length if of_axes and dims.less_equal(1, length) is not True else 1
@@ -93,10 +94,6 @@ def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
     if not sizes:
         return guard
     left, right, steps = (
-        _known(n, sizes) for n in (guard.left, guard.right, guard.steps)
+        substitute(n, sizes) for n in (guard.left, guard.right, guard.steps)
     )
     return replace(guard, left=left, right=right, steps=steps)
-
-
-def _known(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
-    return substitute(size, sizes) if isinstance(size, Dim) else size

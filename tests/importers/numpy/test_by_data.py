@@ -54,6 +54,7 @@ CALLS = """
 np.unpackbits(i, count=11), np.unpackbits(i, count=-3), np.unpackbits(i, count=99)
 np.unpackbits(i[None], axis=0, count=3, bitorder="little")
 np.unpackbits(i, count=i.size)
+np.partition(x, 1, -1, "introselect")
 np.bincount(i > 0), np.bincount(i > 0, x), np.unravel_index(x > 0, (2, 2))
 np.ravel_multi_index((x > 0, i > 70), (2, 2))
 np.einsum("i,i", x, x, dtype="int32", casting="unsafe"), np.einsum("i->", i, dtype=int)

@@ -184,7 +184,8 @@ def _number(literal: Literal) -> NDArray:
     return np.asarray(literal.val, aval.dtype)
 
 
-def _is_symbolic(size: Any) -> bool:
+def _is_symbolic(param: object) -> bool:
+    size: Any = param
     return jax.export.is_symbolic_dim(size)
 
 

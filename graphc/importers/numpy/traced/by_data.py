@@ -224,7 +224,7 @@ def _partition_function(function: Callable[..., object]) -> Callable[..., object
     """`partition` or `argpartition`, requiring positions that the axis has."""
 
     def partition(
-        a: object, kth: object, axis: int | None = -1, **options: object
+        a: object, kth: object, axis: int | None = -1, *args: object, **options: object
     ) -> object:
         x, places = as_value(content_of(a)), content_of(kth)
         if x.ndim and is_symbolic(places):
@@ -233,7 +233,7 @@ def _partition_function(function: Callable[..., object]) -> Callable[..., object
             is_there = F.all(F.logical_and(-n <= at, at < n))
             is_there = F.logical_or(x.size == 0, is_there)
             require(is_there, f"{function.__name__}: kth is out of bounds")
-        return results_of(function, (a, kth, axis), options)
+        return results_of(function, (a, kth, axis, *args), options)
 
     return partition
 
