@@ -549,6 +549,13 @@ def test_checkpoints_change_no_value(checkpoint, reverse, backend):
         close(found(*given), without_checkpoints(reverse)(*given))
 
 
+def test_the_root_of_a_padded_length_is_padded_beside_it():
+    found = graphc.function(*checkpointed("sqrt"), dims="pad")
+    for n in (3, 9, 0, 14):
+        close(found(*few_rows(n)), without_checkpoints(False)(*few_rows(n)))
+    assert len(found.stats().compilations) == 1
+
+
 def test_checkpoints_of_a_length_that_is_a_number():
     for n in (0, 1, 12, 13):
         outputs = []

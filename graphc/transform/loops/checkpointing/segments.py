@@ -60,7 +60,10 @@ class Chunks(Store):
     """Keeps the carry before each chunk, and recomputes those within one at once."""
 
     def __init__(self, length: Size, chunk: Size) -> None:
-        self._chunk, self._room = chunk, length // chunk + 2
+        # A chunk that is no number is the root of the length, rounded down, so there
+        # are at most two chunks more than steps in one. Its capacity bounds both.
+        self._room = length // chunk + 2 if isinstance(chunk, int) else chunk + 4
+        self._chunk = chunk
         self._steps = cast(as_value(size_value(chunk)), INT32)
 
     def start(self, first: Sequence[Value]) -> Carry:
