@@ -23,10 +23,10 @@ def test_exponents_may_have_all_bits(dtype, dims):
     exponents = np.array([0, 1, 5, 63, 64, 65, 100, np.iinfo(dtype).max], dtype)
     x, y = gt.tensor("x", dtype, (8,)), gt.tensor("y", dtype, ("m",))
     literals = [3, 63, 64, 100, exponents]
-    outputs = [x[:, None] ** y, x ** y[6], *(x**k for k in literals)]
+    outputs = [x[:, None] ** y, x ** y[6], *(x**k for k in literals), 3**y]
     f = graphc.function([x, y], outputs, backend="jax", dims=dims)
     of_numpy = [base[:, None] ** exponents, base ** exponents[6]]
-    of_numpy += [base ** np.asarray(k, dtype) for k in literals]
+    of_numpy += [base ** np.asarray(k, dtype) for k in literals] + [3**exponents]
     for power, expected in zip(f(base, exponents), of_numpy, strict=True):
         assert power.dtype == expected.dtype
         np.testing.assert_array_equal(power, expected)

@@ -29,6 +29,9 @@ def integer_power_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
         state = jnp.ones_like(base), base, bits
         return jax.lax.while_loop(lambda s: jnp.any(s[2] != 0), step, state)[0]
 
+    # A Python number takes the dtype of the other; `cond` would make an int64 of it.
+    dtype = jnp.result_type(x, y)
+    x, y = jnp.asarray(x, dtype), jnp.asarray(y, dtype)
     # Exponents are mostly small: then XLA fuses this into one pass over the arrays.
     return jax.lax.cond(jnp.any(y >= 64), of_all_bits, lambda x, y: x**y, x, y)
 
