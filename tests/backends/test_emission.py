@@ -355,3 +355,12 @@ def test_a_size_that_needs_no_integer_is_traced_in_plain_jax(dtype):
         slope = jax.vmap(jax.grad(f.jax_callable), (None, 0))
         slopes = slope(rows, np.arange(3, dtype=dtype))
     np.testing.assert_array_equal(slopes, np.tri(5, dtype="float32")[:3] - np.eye(3, 5))
+
+
+def test_a_shown_text_needs_no_place_for_the_value(capsys):
+    x = gt.vector("x", "float64")
+    for backend in ("numpy", "jax"):
+        f = graphc.function([x], gt.debug_print("{{here}}", x), backend=backend)
+        assert np.asarray(f(np.float64([1, 2]))).tolist() == [1, 2]
+        jax.effects_barrier()
+        assert capsys.readouterr().out == "{here}\n"

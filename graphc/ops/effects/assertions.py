@@ -2,6 +2,7 @@
 
 import builtins
 from collections.abc import Callable
+from string import Formatter
 from typing import Any
 
 from graphc.errors import CallError, ErrorKind, graph_error
@@ -210,11 +211,20 @@ def shown(x: ConcreteArray, text: str, show: Callable[..., object]) -> object:
 
 
 def _print_debug(p: Printing) -> str:
-    show = "jax.debug.print"
+    show, text = "jax.debug.print", p.node.params["text"]
     if p.xp == "np":
         show = "lambda text, x: print(text.format(x))"
-    text = p.code(p.node.params["text"])
-    return f"{p.helper(shown)}({p.inputs[0]}, {text}, {show})"
+    elif not _has_places(text.content):  # then JAX refuses the value
+        show = "lambda text, x: jax.debug.callback(lambda: print(text.format()))"
+    return f"{p.helper(shown)}({p.inputs[0]}, {p.code(text)}, {show})"
+
+
+def _has_places(text: str) -> bool:
+    """Whether a text has a place for a value; if it is malformed, calls fail."""
+    try:
+        return any(name is not None for _, name, _, _ in Formatter().parse(text))
+    except ValueError:
+        return True
 
 
 _debug_print.emit(_print_debug)
