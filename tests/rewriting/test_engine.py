@@ -1,5 +1,6 @@
 """The engine: order, repetition, limits and the log; patterns, and sets of rules."""
 
+import pickle
 import warnings
 
 import numpy as np
@@ -475,3 +476,11 @@ def test_rules_apply_inside_of_loops_and_branches(backend):
     expected = np.logaddexp(given, 0).sum(1) + np.where(before > 0, large, before)
     np.testing.assert_allclose(ends, total[-1], rtol=1e-5)
     np.testing.assert_allclose(stacked, expected, rtol=1e-5)
+
+
+def test_a_decorated_function_of_a_module_is_pickled_by_name():
+    x = gt.vector("x", "float64")
+    f = graphc.function([x], gt.exp(gt.log(x)), rewrites=exp_of_log, backend="numpy")
+    again = pickle.loads(pickle.dumps(f))
+    assert again.rewrites[0].rule is exp_of_log
+    assert again([-1.0]) == [-1]

@@ -2,10 +2,12 @@
 
 import copyreg
 import inspect
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from importlib import import_module
 from typing import Any
 
 from graphc.analysis.cost import CPU, DeviceCosts, using_costs
@@ -121,6 +123,10 @@ class Rule:
     def __reduce__(self) -> tuple[object, ...]:
         if LIBRARY.get(self.name) is self:
             return library_rule, (self.name,)
+        module = getattr(self.replace, "__module__", "")
+        name = getattr(self.replace, "__name__", "")
+        if getattr(sys.modules.get(module), name, None) is self:
+            return rule_of_module, (module, name)
         return copyreg.__newobj__, (Rule,), self.__dict__  # type: ignore[attr-defined]
 
     def __deepcopy__(self, memo: object) -> "Rule":
@@ -136,6 +142,12 @@ LIBRARY: dict[str, Rule] = {}  # by name, as other processes refer to rules
 def library_rule(name: str) -> Rule:
     """Return a rule of the library by name, as pickled rules refer to it."""
     return LIBRARY[name]
+
+
+def rule_of_module(module: str, name: str) -> Rule:
+    """Return a decorated function of a module, as pickled rules refer to it."""
+    rule: Rule = getattr(import_module(module), name)
+    return rule
 
 
 def _rules_of(other: object) -> "tuple[Rule, ...]":
