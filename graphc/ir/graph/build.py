@@ -12,7 +12,7 @@ from graphc.ir.graph.accepted_types import SizeLike
 from graphc.ir.graph.arithmetic import arithmetic
 from graphc.ir.graph.nodes import Node, Value, known_sizes, origins
 from graphc.ir.graph.op import Printing, op
-from graphc.ir.integers import integer_or_none
+from graphc.ir.integers import integer_error, integer_or_none
 from graphc.ir.namespace import F, enroll, user_op
 from graphc.ir.params.kinds import KINDS, Param, ParamKind, Text
 from graphc.ir.primitives import OP
@@ -391,9 +391,8 @@ def normal_axis(axis: object, rank: int, op_name: str) -> int:
     """Normalise one axis to 0..rank-1; raises GraphError when it is out of range."""
     number = integer_or_none(axis)
     if number is None:
-        raise graph_error(
-            "an axis must be an integer", op=user_op(op_name), got=f"axis {axis!r}"
-        )
+        problem = "an axis must be an integer"
+        raise integer_error(axis, problem, user_op(op_name), f"axis {axis!r}")
     if not -rank <= number < rank:
         raise graph_error(
             f"axis {number} is out of range",

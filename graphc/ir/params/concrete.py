@@ -51,6 +51,7 @@ _BUILTINS = {
     "any": "use gt.any(x)",
     "all": "use gt.all(x)",
 }
+_OF_ITEMS = {"max": "use gt.max(x)", "min": "use gt.min(x)"}
 _ANY = {
     "bool": f"{_IF}; for and, or, not: & | ~",
     "int": "use the symbolic integer itself",
@@ -67,6 +68,7 @@ _OF_LIST = "for a list, a tuple or an array of NumPy, write gt.asarray(a)[i]"
 _STORED = "make a value of it first, y = gt.asarray(y), then y = y.at[i].set(a)"
 _STORED_BY_NUMPY = "make an array of the function's own first: y = np.array(y)"
 _TESTING = (ast.If, ast.IfExp, ast.While, ast.Assert)
+_SEVERAL = (ast.List, ast.Tuple, ast.Starred)
 _SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -125,13 +127,20 @@ def no_number_error(value: "Value", op: str, hint: str = "") -> GraphError:
             "int": ("index", _OF_LIST),
         }.get(op, (word, hint_of_line))
     if function in _BUILTINS:
-        word, hint_of_line = function, _BUILTINS[function]
+        word, hint_of_line = function, _hint_at_builtin(function, path[-1])
     is_whole = value.dtype.kind in "iub"
     general = _ANY.get(op, "") if is_whole or op != "int" else _TRUNCATED
     hint = in_users_names(hint_of_line or hint or general)
     return graph_error(
         NO_NUMBER, op=word or op, got=described_value(value), hint=hint, entry="number"
     )
+
+
+def _hint_at_builtin(function: str, call: ast.AST) -> str:
+    """The hint at our namesake of a function of Python, by how it is called."""
+    args = call.args if isinstance(call, ast.Call) else []
+    of_items = len(args) == 1 and not isinstance(args[0], _SEVERAL)
+    return _OF_ITEMS.get(function, "") * of_items or _BUILTINS[function]
 
 
 def _hint_at_array(subscript: ast.Subscript) -> str:

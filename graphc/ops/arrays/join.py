@@ -441,16 +441,14 @@ def roll(
     """Elements shifted along `axis`, around its ends, as `numpy.roll`.
 
     Without an axis, the flattened array is shifted. The shifts may be traced integers,
-    as they change no shape. Several axes take one shift, or one each; an axis that is
-    named twice is shifted by the sum.
+    as they change no shape. Several axes take one shift, or one each, in a list or a
+    vector; an axis that is named twice is shifted by the sum.
     """
-    value = strong(as_value(x))
+    value, shifts = strong(as_value(x)), _listed_shifts(shift)
     if axis is None:
-        if isinstance(shift, (tuple, list)):
-            shift = sum(cast("Sequence[Value]", shift))
-        return F.reshape(_rolled(F.ravel(value), shift, 0), value.shape)
+        by = shifts[0] if len(shifts) == 1 else sum(cast("list[Value]", shifts))
+        return F.reshape(_rolled(F.ravel(value), by, 0), value.shape)
     axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
-    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift]
     if 1 not in (len(axes), len(shifts)) and len(axes) != len(shifts):
         got = f"{len(shifts)} shifts for {len(axes)} axes"
         raise graph_error("needs a shift per axis", op="roll", got=got)
@@ -460,6 +458,14 @@ def roll(
     for by, along in zip(shifts, axes, strict=True):
         value = _rolled(value, by, normal_axis(along, value.type.rank, "roll"))
     return value
+
+
+def _listed_shifts(shift: ArrayLike) -> "list[ArrayLike]":
+    """The shifts one by one."""
+    if isinstance(shift, (tuple, list)):
+        return list(shift)
+    value = as_value(shift)
+    return list(value) if value.type.rank == 1 else [shift]
 
 
 def _rolled(value: Value, shift: ArrayLike, axis: int) -> Value:

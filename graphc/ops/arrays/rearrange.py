@@ -10,7 +10,7 @@ from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, views_of_inputs
-from graphc.ir.integers import as_integer, integer_or_none
+from graphc.ir.integers import as_integer, integer_error, integer_or_none
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
@@ -184,6 +184,9 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
     a, b = (normal_axis(i, value.type.rank, "rot90") for i in axes)
     if a == b:
         raise graph_error("needs two different axes", op="rot90", got=f"{axes}")
+    if isinstance(k, Value):
+        problem = "the number of turns must be an integer"
+        raise integer_error(k, problem, "rot90", str(k.type))
     turns = k % 4
     if turns == 2:
         return F.flip(value, (a, b))

@@ -69,6 +69,8 @@ np.trim_zeros(np.diag(i)), np.trim_zeros(np.diag(i), "f", axis=1)
 np.trim_zeros(i, axis=0)
 np.trim_zeros(np.diag(i), "b", axis=(0, -1)), np.trim_zeros(x[:, None] * 0)
 np.real_if_close(np.array([1 + 0j])) * x
+np.roll(x, i[1], 0), np.roll(x, np.stack([i[1], i[2]]), (0, 0)), np.roll(x, [i[1], 3])
+np.roll(x, np.stack([i[1], i[2]]))
 """
 REFUSED = """
 np.einsum("i,i", x, x, dtype="int32")
@@ -95,6 +97,15 @@ def test_options_that_numpy_refuses_are_refused(call):
     function = eval(f"lambda x, i: ({call})")
     x, i = np.linspace(-1, 2, 4), np.arange(4, dtype="uint8")
     assert not like_numpy(function, x, i)
+
+
+@pytest.mark.parametrize(
+    "call", ["rot90(x, i[1])", "diff(x, i[1])", "diag(x, i[1])", "roll(x, 1, i[1])"]
+)
+def test_numbers_that_decide_shapes_may_be_static(call):
+    ours = graphc.jit(eval(f"lambda x, i: np.{call}"), frontend="numpy")
+    with pytest.raises(graphc.GraphError, match="static argument .*static_argnames"):
+        ours(np.ones((2, 3)), np.arange(3))
 
 
 @pytest.mark.parametrize("call", ["real_if_close", "poly"])

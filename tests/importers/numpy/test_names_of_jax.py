@@ -64,6 +64,7 @@ def test_it_works_when_typed(name):
 HINTS = {
     "use np.where(condition, a, b)\n": lambda x: x if x.sum() > 0 else -x,
     "use np.maximum(a, b)\n": lambda x: max([x.sum(), x[0]]),
+    "use np.max(x)\n": lambda x: max(x),
     "use np.isin(x, numbers)\n": lambda x: x if x[0] in x else -x,
     "write ~a, or np.logical_not(a)\n": lambda x: not x.sum(),
     "use np.arange(n), or gt.fori_loop(": lambda x: range((x > 0).sum()),
