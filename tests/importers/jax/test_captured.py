@@ -90,6 +90,21 @@ def test_in_functions_of_numpy(backend):
     assert calls(ours) == calls(jax.jit(lambda x: jnp.asarray(of_numpy(x))))
 
 
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_programs_from_before_a_change_are_told_from_the_new_one(frontend):
+    scale = [2.0]
+    ours = graphc.jit(lambda x: x.sum() * scale[0], frontend=frontend)
+    for size in (2, 3, 4):
+        ours(np.ones(size))
+    scale[0] = 3.0
+    assert ours(np.ones(5)) == 15
+    before, old, new = ours.explain().split("compiled for all sizes of x (n,):\n")
+    since = "  made before values that the function captures have changed\n"
+    compared = "  each new size is traced and compared\n  so far for n = 3; n = 4\n"
+    assert old.startswith(since + compared)
+    assert "changed" not in before + new
+
+
 @pytest.mark.usefixtures("without_audit")
 def test_nothing_is_traced_again_where_nothing_is_written():
     times = []

@@ -135,29 +135,39 @@ def _lines_of_family(
     if family.exact_because:
         yield f"compiled once for each size: {family.exact_because}"
     yield from (f"calls that jax.jit compiles: {reason}" for reason in family.left)
+    compared = sum(program.is_compared for program in family.programs)
     for program in family.programs:
         if family.also_for and not program.compiled.stats().compilations:
             continue  # a program that was compiled exactly runs instead
         shapes = family.with_names(program.pattern.shapes)
         yield f"compiled for all sizes of {shapes}{_limits_of_program(program)}:"
-        if program.is_compared:
-            yield from _lines_on_comparing(family, program)
+        is_stale = not family.has_same_captures(program)
+        if is_stale:
+            yield "  made before values that the function captures have changed"
+        if is_stale or program.is_compared:
+            yield from _lines_on_comparing(program)
+        if is_stale or (program.is_compared and compared > 1):
+            yield from _lines_on_sizes(family, program)
         yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)
         yield program.compiled.explain(full)
 
 
-def _lines_on_comparing(
-    family: SizeFamily[ManySizes, OneSize], program: ManySizes
-) -> Iterator[str]:
-    """Say why sizes are compared, and which each of several such programs serves."""
+def _lines_on_comparing(program: ManySizes) -> Iterator[str]:
+    """Say why the traces of new sizes are compared with that of a program."""
     since = f", since {program.opaque}" if program.opaque is not None else ""
     yield f"  each new size is traced and compared{since}"
     if since:
         yield f"  asks for {OPAQUE} of a size"
-    if sum(other.is_compared for other in family.programs) > 1:
-        served = [sizes for sizes, one in family.served.items() if one is program]
-        shown = [program.pattern.shown(sizes) for sizes in served[:MOST_SHOWN]]
-        more = " ..." if len(served) > MOST_SHOWN else ""
+
+
+def _lines_on_sizes(
+    family: SizeFamily[ManySizes, OneSize], program: ManySizes
+) -> Iterator[str]:
+    """Say which sizes a program has served, of several that may serve the same."""
+    served = [sizes for sizes, one in family.served.items() if one is program]
+    shown = [program.pattern.shown(sizes) for sizes in served[:MOST_SHOWN]]
+    more = " ..." if len(served) > MOST_SHOWN else ""
+    if shown:
         yield f"  so far for {'; '.join(shown)}{more}"
 
 
