@@ -1,6 +1,6 @@
 """Whether index arrays name an element twice, as far as their nodes tell."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +17,21 @@ AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 
 
 class _Spread(NamedTuple):
-    """Distinct integers: whether none is negative, and their largest distance."""
+    """Distinct integers: their largest distance, and the largest one.
 
-    counts_from_start: bool
+    The largest is None where some may be negative.
+    """
+
     most: Size
+    last: Size | None = None
 
     def fits(self, n: Size) -> bool:
         """Whether no two are the same place of an axis, counted from either end."""
-        return self.counts_from_start or less_equal(self.most + 1, n) is True
+        return self.last is not None or less_equal(self.most + 1, n) is True
+
+    def is_inside(self, n: Size) -> bool:
+        """Whether all are known to be places of an axis, counted from its start."""
+        return self.last is not None and less_equal(self.last + 1, n) is True
 
 
 def is_without_repeats(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
@@ -37,14 +44,29 @@ def is_without_repeats(indices: Sequence[Value], sizes: Sequence[Size]) -> bool:
     return _any_distinct(pairs) or _axis_by_axis(pairs)
 
 
-def are_distinct_points(indices: Value, sizes: Sequence[Size]) -> bool:
+def are_distinct_points(
+    indices: Value, sizes: Mapping[int, Size], *, is_clipped: bool = False
+) -> bool:
     """Whether points, whose positions the last axis of `indices` holds, are distinct.
 
-    As in a scatter of JAX, a position that is negative or too large names no element.
+    They must differ in the columns that have `sizes` of axes. As in a scatter of JAX, a
+    position that is negative or too large names no element, or if it `is_clipped` the
+    nearest one.
     """
-    columns = zip(_columns(indices), sizes, strict=True)
-    arrays = [_before_wrapping(column, n) for column, n in columns]
-    return _cover(arrays, indices.type.shape[:-1]) and is_without_repeats(arrays, sizes)
+    columns = _columns(indices)
+    pairs = [(_before_wrapping(columns[i], n), n) for i, n in sizes.items()]
+    if is_clipped:
+        pairs = [(index, n) for index, n in pairs if _is_inside(index, n)]
+    arrays = [index for index, _ in pairs]
+    return _cover(arrays, indices.type.shape[:-1]) and is_without_repeats(
+        arrays, [n for _, n in pairs]
+    )
+
+
+def _is_inside(index: Value, n: Size) -> bool:
+    """Whether distinct integers are known to be places from the start of an axis."""
+    spread = _spread_of(index)
+    return spread is not None and spread.is_inside(n)
 
 
 def _columns(indices: Value) -> list[Value]:
@@ -61,10 +83,13 @@ def _columns(indices: Value) -> list[Value]:
 
 
 def _without_last_axis(x: Value) -> Value:
-    """`x` without its last axis, of size 1."""
+    """`x` without its last axis, of size 1, before it is broadcast along others."""
     last, node = x.type.rank - 1, x.node
-    if node.primitive is OP.expand_dims and node.params["axes"] == (last,):
-        return node.inputs[0]
+    if node.primitive is OP.broadcast_to and node.inputs[0].type.rank == last + 1:
+        return _without_last_axis(node.inputs[0])
+    if node.primitive is OP.expand_dims and last in node.params["axes"]:
+        others = tuple(a for a in node.params["axes"] if a != last)
+        return F.expand_dims(node.inputs[0], others) if others else node.inputs[0]
     return F.squeeze(x, (last,))
 
 
@@ -103,7 +128,7 @@ def _cover(arrays: Sequence[Value], points: Sequence[Size]) -> bool:
 def _are_from_zero(value: Value) -> bool:
     """Whether the integers of an array are known to be distinct, and not negative."""
     spread = _spread_of(value)
-    return spread is not None and spread.counts_from_start
+    return spread is not None and spread.last is not None
 
 
 def _are_all_of_nonzero(indices: Sequence[Value]) -> bool:
@@ -171,7 +196,7 @@ def _distinct_axis(value: Value) -> tuple[int, _Spread] | None:
     for x, y in ((a, b), (b, a)):
         spread_along = _distinct_axis(x)
         if spread_along is not None and spread_along[0] not in _axes(y):
-            return spread_along[0], _Spread(False, spread_along[1].most)
+            return spread_along[0], _Spread(spread_along[1].most)
     return None
 
 
@@ -184,22 +209,41 @@ def _spread_of(value: Value) -> _Spread | None:
         start, step, length = (node.params[k] for k in ("start", "step", "length"))
         if not (isinstance(step, int) and step > 0):
             return None
-        return _Spread(isinstance(start, int) and start >= 0, (length - 1) * step)
+        most = (length - 1) * step
+        is_from_start = isinstance(start, int) and start >= 0
+        return _Spread(most, start + most if is_from_start else None)
     if node.primitive is OP.argsort and value.type.rank == 1:
-        return _Spread(True, value.type.shape[0] - 1)
+        return _Spread(value.type.shape[0] - 1, value.type.shape[0] - 1)
     if _is_each_once(node):
         return _spread_of(node.inputs[0])
     if node.primitive is OP.gather:
         x, *indices = node.inputs
         sizes = [x.type.shape[a] for a in node.params["axes"]]
         return _spread_of(x) if is_without_repeats(indices, sizes) else None
-    if node.primitive is OP.add:
+    if node.primitive in (OP.add, OP.multiply) and value.dtype.itemsize >= 4:
         pairs = ((node.inputs[0], node.inputs[1]), (node.inputs[1], node.inputs[0]))
         for x, y in pairs:
             spread = None if _axes(y) else _spread_of(x)
             if spread is not None:
-                return _Spread(False, spread.most)
+                moved = _moved if node.primitive is OP.add else _multiplied
+                return moved(spread, literal_of(y))
     return None
+
+
+def _moved(spread: _Spread, by: NDArray | None) -> _Spread:
+    """The spread of integers plus a number, which may be unknown."""
+    if spread.last is None or by is None or by.item() < 0:
+        return _Spread(spread.most)
+    return _Spread(spread.most, spread.last + int(by.item()))
+
+
+def _multiplied(spread: _Spread, by: NDArray | None) -> _Spread | None:
+    """The spread of integers times a number, which must be known."""
+    if by is None or by.item() <= 0:
+        return None
+    times = int(by.item())
+    last = None if spread.last is None else spread.last * times
+    return _Spread(spread.most * times, last)
 
 
 def _is_each_once(node: Node) -> bool:
@@ -215,4 +259,5 @@ def _literal_spread(array: NDArray) -> _Spread | None:
     flat = array.ravel()
     if not flat.size or np.unique(flat).size < flat.size:
         return None
-    return _Spread(int(flat.min()) >= 0, int(flat.max()) - int(flat.min()))
+    least, last = int(flat.min()), int(flat.max())
+    return _Spread(last - least, last if least >= 0 else None)

@@ -304,6 +304,11 @@ APPLIED = {
     "grid": lambda x: x.at[
         jnp.ix_(jnp.arange(x.shape[0] // 2) + 1, jnp.array([2, 0]))
     ].apply(jnp.exp),
+    "clipped within": lambda x: x.at[:, jnp.array([2, 0])].apply(jnp.exp, mode="clip"),
+    "rows of a part": lambda x: x.at[1::2, jnp.array([0, 2])].apply(jnp.exp),
+    "parts of rows": lambda x: jnp.stack([x, x]).at[jnp.array([0, 1]), ..., :2].apply(
+        jnp.exp
+    ),
     **REPEATED,
 }
 

@@ -423,17 +423,20 @@ def _with_applied(eqn: Equation, x: Value, indices: Value, like: Value) -> Value
 def _is_each_named_once(eqn: Equation, x: Value, indices: Value) -> bool:
     """Whether no element of `x` is known to be in two windows.
 
+    Windows that differ along an axis where they have one element do not overlap.
     Positions outside name nothing, unless they are clipped.
     """
     if all(map(is_one, indices.type.shape[:-1])):
         return True
     numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
-    starts = numbers.scatter_dims_to_operand_dims
-    if mode is CLIP or numbers.operand_batching_dims:
+    if numbers.operand_batching_dims:
         return False
-    if not {*starts} <= {*numbers.inserted_window_dims}:
-        return False
-    return are_distinct_points(indices, [x.type.shape[axis] for axis in starts])
+    sizes = {
+        column: x.type.shape[axis]
+        for column, axis in enumerate(numbers.scatter_dims_to_operand_dims)
+        if axis in numbers.inserted_window_dims
+    }
+    return are_distinct_points(indices, sizes, is_clipped=mode is CLIP)
 
 
 def _is_second(jaxpr: "Jaxpr | ClosedJaxpr") -> bool:
