@@ -60,8 +60,7 @@ _ANY = {
     "float": 'use x.astype("float64"); for math.sqrt(x) and the like, gt.sqrt(x)',
 }
 _TRUNCATED = 'use x.astype("int64")'
-# The function gt.asarray is left out: it makes values of arrays.
-_OF_GRAPHC = re.compile(r"gt\.(?!asarray)((?:\w+\.)*\w+)")
+_OF_GRAPHC = re.compile(r"gt\.((?:\w+\.)*\w+)")
 _SPACE = {True: "np", False: "gt"}
 _INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
 _OF_LIST = "for a list, a tuple or an array of NumPy, write gt.asarray(a)[i]"

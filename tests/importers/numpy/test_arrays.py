@@ -312,7 +312,7 @@ REFUSED = {
     into_integers: "cannot be cast in place\n  got: float64 into int64",
     into_the_world: "out: cannot write a symbolic value into an array from outside",
     rows_of_a_table: "index: a symbolic value has no number before the function is "
-    "called\n  got: int64[3]\n  hint: for an array of NumPy, write gt.asarray(a)[i], "
+    "called\n  got: int64[3]\n  hint: for an array of NumPy, write np.asarray(a)[i], "
     "or np.take(a, i, axis=0)",
 }
 

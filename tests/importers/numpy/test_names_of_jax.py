@@ -39,6 +39,8 @@ WORKS = {
     "gt.nn.softmax": lambda x: gt.nn.softmax(x),
     "gt.special.erf": lambda x: gt.special.erf(x),
     "gt.top_k": lambda x: gt.top_k(x, 2),
+    "np.asarray": lambda x: np.asarray([1.0, 2.0, 3.0])[np.argmax(x)],
+    "np.asarray of a part": lambda x: np.asarray((1.0, 2.0, 3.0))[np.argmax(x) :],
 }
 
 
