@@ -1,9 +1,11 @@
 """Ops that make, shape, join and rearrange arrays."""
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytensor
 from scipy.interpolate import PPoly, UnivariateSpline
 
 import graphc.tensor as gt
@@ -14,6 +16,7 @@ from graphc.ir.sizes.dims import less_equal
 from graphc.ops.effects.assertions import asserted, at_most
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import NotConverted, as_stated, rule
+from graphc.transform.derivatives.gradients import grad
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply
@@ -189,14 +192,46 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.where(below | above, 0.0, value) if op.spline.ext == 1 else value
 
 
+OF_LOOPS = "reflect", "symmetric", "wrap"  # modes that PyTensor writes as scans
+
+
 @rule("Pad")
 def _(op: "Op", node: "Apply", x: Value, widths: Value, *others: Value) -> list[Value]:
     """Convert loops of PyTensor to padding of ours, which compiles in less time."""
-    if op.pad_mode not in ("reflect", "symmetric", "wrap"):
+    if op.pad_mode not in OF_LOOPS:
         return converted(op.fgraph.outputs, op.fgraph.inputs, [x, widths, *others])
+    return [_padded(op, x, widths)]
+
+
+def _padded(op: "Op", x: Value, widths: Value) -> Value:
+    """`x` padded by a mode of PyTensor's `Pad` that needs no other numbers."""
     wide = gt.broadcast_to(widths, (x.type.rank, 2))
     pairs = [(wide[i, 0], wide[i, 1]) for i in range(x.type.rank)]
-    return [gt.pad(x, pairs, mode=op.pad_mode)]
+    return gt.pad(x, pairs, mode=op.pad_mode)
+
+
+def gradient_of_padding(node: "Apply", inputs: Sequence[Value]) -> Value | None:
+    """The result of a subgraph, if that is the gradient of padding by loops."""
+    pad = _differentiated_pad(node)
+    if pad is None:
+        return None
+    x, widths, _, slope = inputs
+    padded = _padded(pad.op, x, widths)
+    return grad(gt.sum(padded * gt.stop_gradient(slope)), x)
+
+
+def _differentiated_pad(node: "Apply") -> "Apply | None":
+    """The padding by loops whose gradient PyTensor computes in a node, if any."""
+    pad = node.inputs[2].owner if len(node.inputs) == 4 else None
+    if pad is None or getattr(pad.op, "pad_mode", "") not in OF_LOOPS:
+        return None
+    slope = node.inputs[3]
+    if pad.inputs != node.inputs[:2] or slope.type != pad.outputs[0].type:
+        return None
+    x = pad.inputs[0]
+    known = pytensor.grad(None, x, known_grads={pad.outputs[0]: slope})
+    is_gradient = known.owner is not None and known.owner.op == node.op
+    return pad if is_gradient and known.owner.inputs == node.inputs else None
 
 
 @rule("Unique")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import equal
+from graphc.pytensor.arrays import gradient_of_padding
 from graphc.pytensor.convert import convert_node, converted
 from graphc.pytensor.of_jax import of_jax
 from graphc.pytensor.registry import rule
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 @rule("OpFromGraph")
 def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
+    """Convert the inner graph, unless it is a gradient that ours takes better."""
+    gradient = gradient_of_padding(node, inputs)
+    if gradient is not None:
+        return [gradient]
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
