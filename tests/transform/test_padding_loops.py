@@ -202,3 +202,22 @@ def test_a_loop_that_never_has_a_step_needs_no_size(backend):
     last, _ = gt.scan(lambda c, row: (c + row[-1], c), gt.asarray(np.float64(7)), x)
     f = graphc.function([x], last, backend=backend, dims="pad")
     assert [f(np.ones((0, k))) for k in (0, 3, 0)] == [7, 7, 7]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_size_outside_of_a_loop_is_not_stored_at_one_of_its_body(backend):
+    """Both are equal, as is the size of a result of a branch, which links them."""
+    x, v = (gt.tensor(name, "float64", (f"n_{name}",)) for name in "xv")
+    y, z = gt.pad(x, 2, mode="reflect"), v[v > 0]
+
+    def step(i, c):
+        return c + gt.cond(i % 2 == 0, lambda: z[z > 0], lambda: v[v > 0.25])
+
+    outputs = [y, gt.fori_loop(0, 3, step, z + y)]
+    f = graphc.function([x, v], outputs, backend=backend, dims="pad")
+    for n in (5, 30, 6):
+        positive = np.arange(n + 4) + 0.5
+        padded = np.pad(np.arange(n) + 1.0, 2, mode="reflect")
+        results = f(np.arange(n) + 1.0, np.append(positive, -np.ones(n)))
+        for result, right in zip(results, [padded, padded + 4 * positive], strict=True):
+            np.testing.assert_array_equal(result, right)

@@ -5,7 +5,7 @@ from operator import attrgetter
 
 from graphc.analysis.binding_time import is_known_on_host
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
-from graphc.ir.graph.bodies import bodies_in
+from graphc.ir.graph.bodies import axis_symbols, bodies_in
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
 from graphc.ir.graph.nodes import Guard, Node, Params, Value
 from graphc.ir.graph.op import infer_types
@@ -58,6 +58,7 @@ class Storage:
         self._inner_ranges: dict[Symbol, SizeRange] = {}  # for sizes computed in bodies
         self._limits: dict[Symbol, SizeRange] = {}  # for symbols of the padded graph
         self._groups: dict[Dim, list[Dim]] = {}  # sizes that a guard needs equal
+        self._of_steps: set[Symbol] = set()  # the sizes of bodies with such guards
         self._join_equal_sizes(nodes)
         same = self._equal_sizes(nodes)
         for symbol, policy in list(policies.items()):
@@ -111,6 +112,8 @@ class Storage:
         nodes = list(nodes)
         guards = [guard for guard, _ in guards_of(nodes)]
         stepwise = [body for body in bodies_in(nodes) if body.computed_sizes]
+        for body in stepwise:
+            self._of_steps |= {*axis_symbols(body.inputs), *body.size_params}
         guards += [guard for b in stepwise for node in b.nodes for guard in node.guards]
         for guard in guards:
             a, b = guard.left, guard.right
@@ -312,7 +315,9 @@ class Storage:
         return size if equal is None else equal
 
     def _is_settled(self, symbol: Symbol) -> bool:
-        return symbol.origin is None or symbol in self._true_sizes
+        """Whether a size is known here: those of bodies are once these are entered."""
+        is_of_inputs = symbol.origin is None and symbol not in self._of_steps
+        return is_of_inputs or symbol in self._true_sizes
 
     def _preference(self, size: Dim) -> tuple[bool, bool, int]:
         """Prefer axes, which have capacities anyway; others are more to compile."""
