@@ -151,3 +151,15 @@ def test_other_empty_arrays_leave_the_trace_to_jax():
     ours = graphc.jit(lambda x, y: (jnp.concatenate([x, y]), x[1:]))
     assert ours(jnp.ones(3), jnp.ones(0))[0].shape == (3,)
     assert "as JAX traces it" in ours.explain()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_ranges_that_wrap_around_are_negative_there(dtype):
+    def numbers(x):
+        i = jnp.arange(257, dtype=dtype)
+        return jnp.where(i < 0, x[0], 1), x[:100].at[i].add(1)
+
+    ours, x = graphc.jit(numbers), jnp.arange(257.0) + 2
+    for ours_part, part in zip(ours(x), numbers(x), strict=True):
+        np.testing.assert_array_equal(ours_part, part)
+    assert ("as JAX traces it" in ours.explain()) == (dtype == "int32")

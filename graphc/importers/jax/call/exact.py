@@ -25,6 +25,7 @@ from graphc.importers.jax.call.xla_mistakes import (
     is_worked_around,
     may_abort,
     may_be_miscompiled,
+    wraps_around,
 )
 from graphc.importers.jax.read.jaxprs import equations, is_array_type, words_of
 from graphc.importers.jax.read.unsupported import Unsupported, reading
@@ -153,7 +154,7 @@ def compile_exactly(
     """Compile a call with arguments of these types."""
     trace = trace_function(subject.flat, specs)
     here = subject.differentiated is not None
-    replaced = here or may_abort(trace.inner)
+    replaced = here or may_abort(trace.inner) or wraps_around(trace.inner)
     if not (replaced or _may_gain(trace.inner) or may_be_miscompiled(trace.inner)):
         return Exact(trace, None, (), "")
     try:

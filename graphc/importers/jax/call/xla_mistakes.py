@@ -1,10 +1,10 @@
 """Detect traces of JAX that XLA is known to compile wrongly on CPUs.
 
 XLA (of JAX 0.10 to 0.12) lets 8-bit integers saturate at the largest value in some
-reductions, may overwrite elements that it has yet to read, and aborts on some empty
-parts of joined arrays; docs/differences.md describes all three. The programs that
-graphc prints work around these mistakes, so the program of the graph replaces such a
-trace.
+reductions, may overwrite elements that it has yet to read, aborts on some empty parts
+of joined arrays, and takes wrapped integers for positive ones; docs/differences.md
+describes all four. The programs that graphc prints work around these mistakes, so the
+program of the graph replaces such a trace.
 """
 
 import math
@@ -15,11 +15,13 @@ from operator import or_
 
 import jax
 import jax.core
+import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.core.primitives import (
     concatenate_p,
     copy_p,
     dynamic_update_slice_p,
+    iota_p,
     reshape_p,
     squeeze_p,
 )
@@ -64,6 +66,16 @@ def may_abort(jaxpr: Jaxpr) -> bool:
         return False
     parts = [eqn for eqn in eqns if eqn.primitive.name in _PARTS]
     return any(map(_is_empty, (v for eqn in parts for v in eqn.outvars)))
+
+
+def wraps_around(jaxpr: Jaxpr) -> bool:
+    """Whether a range ends beyond its dtype, where XLA takes all for positive."""
+    ranges = [eqn.params for eqn in equations(jaxpr) if eqn.primitive is iota_p]
+    return any(
+        of["dtype"].kind == "i"
+        and of["shape"][of["dimension"]] - 1 > np.iinfo(of["dtype"]).max
+        for of in ranges
+    )
 
 
 def _is_empty(x: Var | Literal) -> bool:
