@@ -94,8 +94,9 @@ class AheadOfCalls:
         left for the first call, with an AheadWarning. With `dims="auto"`, a `range`
         says that a size varies, so that it is padded where it can be, and a list says
         that there are few; ranges of different lengths are combined in all ways that
-        fit the program, up to capacities. Arguments without axes are taken to be Python
-        numbers if `numbers`, or else arrays. XLA compiles on `threads` threads, by
+        fit the program, up to capacities. Sizes in ranges that the program refuses are
+        left out, if others fit. Arguments without axes are taken to be Python numbers
+        if `numbers`, or else arrays. XLA compiles on `threads` threads, by
         default as many as there are processors. Returns what was compiled, as in
         `stats()`.
         """
@@ -108,7 +109,9 @@ class AheadOfCalls:
             return self.compile_all_ways([ranges], others, threads, numbers=numbers)
         if ranges:
             self.vary(ranges)
-        return self.compile_listed(sizes, threads, numbers=numbers)
+        return self.compile_listed(
+            sizes, threads, numbers=numbers, leave_out=bool(ranges)
+        )
 
     def compile_all_ways(
         self,
@@ -164,7 +167,8 @@ class AheadOfCalls:
         """
         module = self._loaded_anew()
         with stance.lift_limits():
-            lowering, _ = self._lower_calls("lower", module, sizes)
+            leave_out = bool(ranges_in(sizes))
+            lowering, _ = self._lower_calls("lower", module, sizes, leave_out=leave_out)
         lowering.warn_of_unlowered()
         return [*lowering.lowered.values()]
 

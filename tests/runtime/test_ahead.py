@@ -167,6 +167,19 @@ def test_ways_that_do_not_fit_are_left_out(dims):
         f.compile({"n": range(1, 3), "m": range(7, 12)})
 
 
+@pytest.mark.parametrize("dims", ["auto", "pad", "specialize"])
+def test_sizes_of_a_range_that_the_program_refuses_are_left_out(dims):
+    x = gt.vector("x", shape=("n",))
+    f = graphc.function([x], gt.max(x), dims=dims)
+    assert f.compile({"n": range(5)}) and f.lower({"n": range(5)})
+    known = len(f.stats().compilations)
+    assert [f(np.arange(n, dtype="float32")) for n in range(1, 5)] == [0, 1, 2, 3]
+    assert len(f.stats().compilations) == known
+    for sizes in ([0, 1], range(1)):
+        with pytest.raises(graphc.CallError, match="needs 1 <= n"):
+            f.compile({"n": sizes})
+
+
 def kept(x):
     return gt.exp(x[x > 0])
 
