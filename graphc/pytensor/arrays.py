@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytensor
+from pytensor.graph.basic import equal_computations
 from scipy.interpolate import PPoly, UnivariateSpline
 
 import graphc.tensor as gt
@@ -228,10 +229,16 @@ def _differentiated_pad(node: "Apply") -> "Apply | None":
     slope = node.inputs[3]
     if pad.inputs != node.inputs[:2] or slope.type != pad.outputs[0].type:
         return None
-    x = pad.inputs[0]
-    known = pytensor.grad(None, x, known_grads={pad.outputs[0]: slope})
-    is_gradient = known.owner is not None and known.owner.op == node.op
-    return pad if is_gradient and known.owner.inputs == node.inputs else None
+    known = pytensor.grad(None, pad.inputs[0], known_grads={pad.outputs[0]: slope})
+    gradient = known.owner
+    if gradient is None or gradient.inputs != node.inputs:
+        return None
+    op, other = node.op, gradient.op
+    alike = op == other or equal_computations(  # an Op may be a copy
+        *(op.inner_outputs, other.inner_outputs),
+        *(op.inner_inputs, other.inner_inputs),
+    )
+    return pad if alike else None
 
 
 @rule("Unique")
