@@ -1,5 +1,6 @@
 """The arguments that a program may take: one table for functions and saved models."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ class Refusal(Exception):
         self.kind: RefusalKind = kind
 
 
-def admitted(argument: Any, dtype: np.dtype[Any], casting: str) -> Any:
+def admitted(argument: object, dtype: np.dtype[Any], casting: str) -> object:
     """Convert an argument to a form that a program takes, or that its checks refuse.
 
     Raises Refusal where a program could not see the fault.
@@ -41,7 +42,7 @@ def admitted(argument: Any, dtype: np.dtype[Any], casting: str) -> Any:
     return argument
 
 
-def _number(number: int, dtype: np.dtype[Any]) -> Any:
+def _number(number: int, dtype: np.dtype[Any]) -> object:
     """Convert a Python integer to the dtype, since JAX would wrap it silently."""
     kind = kind_of(dtype)
     try:
@@ -55,7 +56,7 @@ def _number(number: int, dtype: np.dtype[Any]) -> Any:
         raise Refusal(problem, "range", _WIDER) from None
 
 
-def _listed(items: Any, dtype: np.dtype[Any], casting: str) -> Any:
+def _listed(items: Sequence[object], dtype: np.dtype[Any], casting: str) -> object:
     """Convert a list to an array; Python numbers in it adapt to the dtype."""
     if casting == "exact":
         return items
@@ -72,7 +73,7 @@ def _listed(items: Any, dtype: np.dtype[Any], casting: str) -> Any:
         raise Refusal(problem, "range", _WIDER) from None
 
 
-def _adapts(items: Any, kind: int, widest: int) -> bool:
+def _adapts(items: object, kind: int, widest: int) -> bool:
     """Whether all items are Python numbers of no wider kind than wanted."""
     if isinstance(items, (list, tuple)):
         return all(_adapts(item, kind, widest) for item in items)

@@ -4,12 +4,13 @@ These functions are also printed into programs, so they name nothing but each ot
 NumPy.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 
-def described(value: Any) -> tuple[str, tuple[int, ...] | None]:
+def described(value: object) -> tuple[str, tuple[int, ...] | None]:
     """The dtype and the shape of an argument; of no array, its type and None."""
     type_name = type(value).__name__
     if isinstance(value, (int, float, complex)) and not hasattr(value, "dtype"):
@@ -19,7 +20,7 @@ def described(value: Any) -> tuple[str, tuple[int, ...] | None]:
     return (str(dtype), sizes) if whole else (type_name, None)
 
 
-def misfit(value: Any, dtype: str, shape: tuple[Any, ...]) -> tuple[str, str]:
+def misfit(value: Any, dtype: str, shape: Sequence[object]) -> tuple[str, str]:
     """The fault of an argument of these dtype and static sizes, and its kind.
 
     Both are "" if nothing is.
@@ -40,7 +41,7 @@ def misfit(value: Any, dtype: str, shape: tuple[Any, ...]) -> tuple[str, str]:
     return "", ""
 
 
-def remedy(value: Any, dtype: str) -> str:
+def remedy(value: object, dtype: str) -> str:
     """Code that makes an array of this dtype, or what to give in the argument's place.
 
     It never makes an array of nothing: NumPy takes None for a NaN.
@@ -68,7 +69,7 @@ def remedy(value: Any, dtype: str) -> str:
     return f'numpy.asarray(value, "{dtype}") converts it, if that is meant'
 
 
-def castable(value: Any, dtype: str, casting: str) -> bool:
+def castable(value: object, dtype: str, casting: str) -> bool:
     """Whether NumPy's rules of `casting` allow the value in another dtype."""
     dtype_of_value = bool if isinstance(value, bool) else getattr(value, "dtype", None)
     if casting == "exact" or dtype_of_value is None:
@@ -88,7 +89,7 @@ def converted(value: Any, dtype: str, casting: str) -> Any:
     return np.asarray(value).astype(dtype)[()]
 
 
-def fits(value: Any, dtype: str) -> bool:
+def fits(value: object, dtype: str) -> bool:
     """Whether a value is of `dtype`, or a number of no wider kind."""
     got, sizes = described(value)
     weak = sizes == () and getattr(value, "weak_type", not hasattr(value, "dtype"))

@@ -1,6 +1,9 @@
 """Checks that each part of what a file says is of its kind."""
 
-from typing import Any, NamedTuple
+from collections.abc import Container
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 DTYPES = {
     *("bool", "bfloat16", "float16", "float32", "float64", "complex64", "complex128"),
@@ -8,6 +11,21 @@ DTYPES = {
 }
 FLOATS = "float16", "float32", "float64"  # of NumPy
 Shape = tuple[int, ...]
+T = TypeVar("T")
+
+
+class Shaped(Protocol):
+    """An array of NumPy or JAX, or the type of one."""
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the elements."""
+        ...
 
 
 class Kind(NamedTuple):
@@ -17,20 +35,19 @@ class Kind(NamedTuple):
     rank: int
 
 
-def of(kind: type, value: Any) -> Any:
+def of(kind: type[T], value: object) -> T:
     """Return the value; raise TypeError unless its type is exactly this one."""
     if type(value) is not kind:
         raise TypeError(f"{shortened(repr(value), 40)} is not of type {kind.__name__}")
     return value
 
 
-def list_of(value: Any) -> list[Any]:
+def list_of(value: object) -> list[object]:
     """Return the value; raise TypeError unless it is a list."""
-    listed: list[Any] = of(list, value)
-    return listed
+    return of(list, value)
 
 
-def shape_of(sizes: Any) -> Shape:
+def shape_of(sizes: object) -> Shape:
     """Return a list of sizes as a shape; raise TypeError or ValueError for others."""
     shape = tuple([of(int, n) for n in list_of(sizes)])
     if any(not 0 <= n < 2**63 for n in shape):
@@ -38,17 +55,17 @@ def shape_of(sizes: Any) -> Shape:
     return shape
 
 
-def dtype_of(name: Any) -> str:
+def dtype_of(name: object) -> str:
     """Return the name of a dtype; raise TypeError or ValueError for others."""
-    dtype: str = of(str, name)
+    dtype = of(str, name)
     if dtype not in DTYPES:
         raise ValueError(f"there is no dtype {shortened(dtype, 20)}")
     return dtype
 
 
-def one_of(words: Any, value: Any) -> str:
+def one_of(words: Container[str], value: object) -> str:
     """Return one of these words; raise TypeError or ValueError for others."""
-    word: str = of(str, value)
+    word = of(str, value)
     if word not in words:
         raise ValueError(f"{shortened(word, 20)!r} is unknown")
     return word

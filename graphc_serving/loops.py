@@ -1,14 +1,15 @@
 """Loops that a model runs step by step: their steps are steps of the file."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from graphc_serving.kinds import Shape
-from graphc_serving.steps import Step, StepError, Walk, zeros
+from graphc_serving.kinds import Shape, Shaped
+from graphc_serving.steps import Formula, Step, StepError, Stored, Walk, zeros
+from graphc_serving.ufuncs import Array
 
-OneStep = Callable[[Sequence[Any]], list[Any]]
+OneStep = Callable[[Sequence[Stored]], list[Shaped]]
 
 
 class Loop(NamedTuple):
@@ -23,13 +24,13 @@ class Loop(NamedTuple):
     carries: tuple[int, ...]
     rows: tuple[int, ...]
     captures: tuple[int, ...]
-    integers: tuple[Any, ...]
-    length: Any
+    integers: tuple[Formula, ...]
+    length: Formula | None
     reverse: bool
     counted: int | None
     going: int | None
     name: str  # of the number of steps
-    stacked: tuple[tuple[str, tuple[Any, ...]], ...]
+    stacked: tuple[tuple[str, tuple[Formula, ...]], ...]
     body: tuple[Step, ...]
     results: tuple[int, ...]
 
@@ -37,32 +38,34 @@ class Loop(NamedTuple):
 class Given(NamedTuple):
     """The values that a loop is given in a call."""
 
-    carries: list[Any]
-    rows: list[Any]
-    captures: list[Any]
+    carries: list[Shaped]
+    rows: list[Shaped]
+    captures: list[Stored]
     length: int | None
-    counted: Any
-    going: Any
+    counted: Shaped | None
+    going: Shaped | None
     shapes: list[Shape]
 
 
 def given_to(loop: Loop, walk: Walk) -> Given:
     """Collect the values for a loop."""
-    count, going = (None if i is None else walk[i] for i in (loop.counted, loop.going))
-    captures = [*(walk[i] for i in loop.captures), *walk.formulas(loop.integers)]
+    flags = loop.counted, loop.going
+    count, going = (None if i is None else walk.array(i) for i in flags)
+    captures: list[Stored] = list(map(walk.array, loop.captures))
+    captures += walk.formulas(loop.integers)
     length = None if loop.length is None else walk.formula(loop.length)
     shapes = [walk.formulas(sizes) for _, sizes in loop.stacked]
-    carries, rows = ([walk[i] for i in part] for part in (loop.carries, loop.rows))
+    carries, rows = (list(map(walk.array, part)) for part in (loop.carries, loop.rows))
     return Given(carries, rows, captures, length, count, going, shapes)
 
 
-def run(loop: Loop, values: Given, one: OneStep) -> list[Any]:
+def run(loop: Loop, values: Given, one: OneStep) -> list[Shaped]:
     """Run the steps; return the final carries, a count of steps, and the stacked rows.
 
     There is a count only if the loop may stop early.
     """
     stops, split = loop.going is not None, len(loop.carries)
-    stacked: list[list[Any]] = [[] for _ in loop.stacked]
+    stacked: list[list[Shaped]] = [[] for _ in loop.stacked]
     going = not stops or bool(np.asarray(values.going))
     carries, limit = values.carries, _limit(values)
     given_rows, done = list(map(np.asarray, values.rows)), 0
@@ -76,7 +79,8 @@ def run(loop: Loop, values: Given, one: OneStep) -> list[Any]:
             rows.append(row)
         carries = results[:split]
         done += 1
-    parts = zip(stacked, loop.stacked, values.shapes, strict=True)
+    dtypes = [dtype for dtype, _ in loop.stacked]
+    parts = zip(stacked, dtypes, values.shapes, strict=True)
     ys = [_together(loop, values, limit, *part) for part in parts]
     return [*carries, *[np.int32(done)] * stops, *ys]
 
@@ -84,7 +88,7 @@ def run(loop: Loop, values: Given, one: OneStep) -> list[Any]:
 def _limit(values: Given) -> int | None:
     """The most steps; raise StepError where rows are missing for them."""
     limit = values.length if values.counted is None else int(np.asarray(values.counted))
-    rooms = [len(x) for x in values.rows]
+    rooms = [x.shape[0] for x in values.rows]
     rooms += [] if values.length is None else [values.length]
     if rooms and (limit is None or limit > min(rooms)):
         raise StepError("a loop has more steps than rows")
@@ -95,13 +99,13 @@ def _together(
     loop: Loop,
     values: Given,
     limit: int | None,
-    rows: list[Any],
-    kind: Any,
+    rows: list[Shaped],
+    dtype: str,
     shape: Shape,
-) -> Any:
+) -> Array:
     """Join the rows in one array, with zeros for the steps that were left out."""
     count = len(rows) if values.length is None else values.length
-    joined = zeros((count, *shape), np.dtype(kind[0]))
+    joined = zeros((count, *shape), np.dtype(dtype))
     for k, row in enumerate(rows):
         if tuple(row.shape) != shape:
             raise StepError("a loop stacks an array of another shape")

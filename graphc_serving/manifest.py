@@ -116,7 +116,7 @@ class Exported:
     module: Module | None
 
     @property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[int, Shape, tuple[Shape, ...]]:
         """The key by which the program is chosen."""
         return self.stage, self.statics, tuple([v.shape for v in self.arguments])
 
@@ -176,7 +176,7 @@ def read(path: str) -> tuple[Manifest, Tensors]:
         raise ModelError(f"too little memory to read {path}") from None
 
 
-def digest(manifest: Mapping[str, Any], tensors: Tensors) -> str:
+def digest(manifest: Mapping[str, object], tensors: Tensors) -> str:
     """Compute the digest of all that a file holds except the digest itself."""
     signed = {k: v for k, v in manifest.items() if k != "digest"}
     hashed = sha256(json.dumps(signed, sort_keys=True).encode())
@@ -203,10 +203,11 @@ def _read(path: str) -> tuple[Manifest, Tensors]:
     return _checked(stored, tensors), tensors
 
 
-def _checked(stored: Mapping[str, Any], tensors: Tensors) -> Manifest:
+def _checked(stored: Mapping[str, object], tensors: Tensors) -> Manifest:
     """Convert the manifest to records, checking that each part is of its kind."""
     try:
-        stored = stored if stored["format"] >= SERIALIZED else _in_new_words(stored)
+        if of(int, stored["format"]) < SERIALIZED:
+            stored = _in_new_words(stored)
         names = stored["graph"]
         inputs = tuple(map(_input, list_of(stored["inputs"])))
         manifest = Manifest(
@@ -246,12 +247,12 @@ def _in_new_words(stored: Mapping[str, Any]) -> Mapping[str, Any]:
     }
 
 
-def _input(stored: Any) -> Input:
+def _input(stored: object) -> Input:
     name, dtype, axes = list_of(stored)
     return Input(of(str, name), dtype_of(dtype), _names(axes))
 
 
-def _parameters(stored: Any, inputs: Sequence[Input]) -> tuple[Parameter, ...]:
+def _parameters(stored: object, inputs: Sequence[Input]) -> tuple[Parameter, ...]:
     """The parameters; there is one per input where nothing is stored."""
     if stored is None:
         return tuple([Parameter(v.name, "single") for v in inputs])
@@ -262,26 +263,26 @@ def _parameters(stored: Any, inputs: Sequence[Input]) -> tuple[Parameter, ...]:
     return parameters
 
 
-def _served(stored: Any) -> Served:
+def _served(stored: object) -> Served:
     shapes, sizes = list_of(stored)
     known = {of(str, name): of(int, n) for name, n in of(dict, sizes).items()}
     return Served(_shapes(shapes), known)
 
 
-def _names(stored: Any) -> tuple[str, ...]:
+def _names(stored: object) -> tuple[str, ...]:
     return tuple([of(str, name) for name in list_of(stored)])
 
 
-def _shapes(stored: Any) -> tuple[Shape, ...]:
+def _shapes(stored: object) -> tuple[Shape, ...]:
     return tuple(map(shape_of, list_of(stored)))
 
 
-def _array(stored: Any) -> Array:
+def _array(stored: object) -> Array:
     name, dtype, shape = list_of(stored)
     return Array(of(str, name), dtype_of(dtype), shape_of(shape))
 
 
-def _program(stored: Any) -> Exported:
+def _program(stored: object) -> Exported:
     stage, statics, arguments, outputs, *old = list_of(stored)
     return Exported(
         of(int, stage),
@@ -292,7 +293,7 @@ def _program(stored: Any) -> Exported:
     )
 
 
-def _module(convention: Any, kept_inputs: Any) -> Module:
+def _module(convention: object, kept_inputs: object) -> Module:
     return Module(of(int, convention), shape_of(kept_inputs))
 
 
@@ -304,7 +305,7 @@ def _kinds_of_inputs(inputs: Iterable[Input]) -> tuple[Kind, ...]:
     return tuple([Kind(v.dtype, len(v.axes)) for v in inputs])
 
 
-def _with_steps(manifest: Manifest, steps: Any, results: Any) -> Manifest:
+def _with_steps(manifest: Manifest, steps: object, results: object) -> Manifest:
     """Add steps, which must fit the programs; raise TypeError or ValueError if not."""
     constants = [manifest.known[name] for name in manifest.arguments]
     kinds = (*_kinds_of_inputs(manifest.inputs), *_kinds(constants))

@@ -3,14 +3,15 @@
 import importlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from graphc_serving.arguments import Refusal, admitted
 from graphc_serving.casting import castable, converted, described, misfit, remedy
-from graphc_serving.kinds import Shape, shortened
+from graphc_serving.kinds import Shape, Shaped, shortened
 from graphc_serving.manifest import Input, Manifest, ModelError, Served, read
 from graphc_serving.programs import Unreadable
 from graphc_serving.reading import Tensors
@@ -18,7 +19,8 @@ from graphc_serving.runner import Call, NoProgram, Runner
 from graphc_serving.steps import StepError, follow
 from graphc_serving.structures import Unlike, flat, structured
 
-Reopen = Callable[[Manifest, Tensors, Any], Callable[..., Any]]
+Restored = Callable[..., Iterable[object]]  # arrays to the outputs in order
+Reopen = Callable[[Manifest, Tensors, object], Restored]
 _FORKED = (
     "the model was loaded in the process that this one was forked from: JAX would hang"
     "\n  hint: load it in each process after the fork, if JAX has not run before that, "
@@ -28,7 +30,7 @@ _LONGEST = 1000  # characters of a message in a file
 _MOST_LISTED = 3  # calls that are served, in a message
 
 
-def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
+def load(path: str | os.PathLike[str], *, reopen: Reopen | None = None) -> "Model":
     """Load the model that `Function.export` has written to a file.
 
     >>> import graphc_serving, tempfile
@@ -81,7 +83,7 @@ class Model:
         self._manifest = manifest
         self._tensors = tensors
         self._reopen = reopen
-        self._restored: Callable[..., Any] | None = None
+        self._restored: Restored | None = None
         self._process = os.getpid()
         self._jax = importlib.import_module("jax")
         device = _device(self._jax, manifest.platforms)
@@ -100,7 +102,7 @@ class Model:
             way = "; call it: model(x)" if name in _CALLED_ELSEWHERE else ""
             raise AttributeError(f"a model has no attribute {name!r}{way}")
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return Model, (self._manifest, dict(self._tensors), self._reopen)
 
     @property
@@ -152,7 +154,9 @@ class Model:
             return self._instead(arrays, problem)
         return self._other(arrays, problem.sizes)
 
-    def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
+    def _bound(
+        self, args: Sequence[object], named: Mapping[str, object]
+    ) -> Sequence[object]:
         """The arrays for the inputs, in order."""
         parameters = self._manifest.parameters
         names = [p.name for p in parameters]
@@ -170,11 +174,11 @@ class Model:
         except Unlike as error:
             raise ModelError(f"the arguments do not fit the model: {error}") from None
 
-    def _admitted(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Any:
+    def _admitted(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Shaped:
         """Convert an argument to an array for an input, or raise ModelError."""
         is_plain = type(argument) in self._plain and argument.dtype == dtype
         value = argument if is_plain else self._cast(v, dtype, argument)
-        if is_plain and value.ndim == len(v.axes):
+        if is_plain and len(value.shape) == len(v.axes):
             problem = ""
         else:
             problem, _ = misfit(value, v.dtype, v.axes)
@@ -184,7 +188,7 @@ class Model:
             raise self._misfit(v, argument, problem)
         return value
 
-    def _cast(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Any:
+    def _cast(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Shaped:
         if isinstance(argument, self._jax.core.Tracer):
             hint = "call the model outside of jax.jit, jax.vmap and jax.grad: it is"
             problem = f"input {v.name} is traced by JAX, and a model is compiled"
@@ -207,7 +211,7 @@ class Model:
         return ""
 
     def _misfit(
-        self, v: Input, argument: Any, problem: str, hint: str = ""
+        self, v: Input, argument: object, problem: str, hint: str = ""
     ) -> ModelError:
         kind, sizes = described(argument)
         got = kind if sizes is None else f"{kind}[{', '.join(map(str, sizes))}]"
@@ -221,12 +225,12 @@ class Model:
         lines += [f"  expected: {expected}", *([f"  hint: {hint}"] if hint else [])]
         return ModelError("\n".join(lines))
 
-    def _refused_by(self, arrays: list[Any], problem: str) -> ModelError:
+    def _refused_by(self, arrays: Sequence[Shaped], problem: str) -> ModelError:
         """The error of a check that the model makes."""
         got = f"shapes {tuple([array.shape for array in arrays])}"
         return ModelError(f"{shortened(problem, _LONGEST)}\n  got: {got}")
 
-    def _instead(self, arrays: list[Any], error: Unreadable) -> Any:
+    def _instead(self, arrays: Sequence[Shaped], error: Unreadable) -> object:
         """Compute results by the graph, as JAX no longer reads a program."""
         if self._reopen is None:
             hint = "graphc.load(path, graph=True) compiles the graph in the file"
@@ -238,7 +242,7 @@ class Model:
             warnings.warn(reason, stacklevel=3)
         return self._by_graph(arrays)
 
-    def _by_graph(self, arrays: list[Any]) -> Any:
+    def _by_graph(self, arrays: Sequence[Shaped]) -> object:
         """Compute results by the graph, which is compiled for all sizes that come."""
         assert self._reopen is not None
         for v, array in zip(self._manifest.inputs, arrays, strict=True):
@@ -249,7 +253,7 @@ class Model:
             self._restored = self._reopen(self._manifest, self._tensors, self._device)
         return structured(self._manifest.structure, iter(self._restored(*arrays)))
 
-    def _other(self, arrays: list[Any], sizes: Mapping[str, int]) -> Any:
+    def _other(self, arrays: Sequence[Shaped], sizes: Mapping[str, int]) -> object:
         """Compute results for sizes that the model was not exported for, if it can."""
         if self._reopen is not None:
             return self._by_graph(arrays)
@@ -260,7 +264,7 @@ class Model:
         shapes = tuple([array.shape for array in arrays])
         known = dict.fromkeys(name for one in m.served for name in one.sizes)
         pairs = zip(m.inputs, arrays, strict=True)
-        integers = {v.name: int(a) for v, a in pairs if v.name in known}
+        integers = {v.name: int(np.asarray(a)) for v, a in pairs if v.name in known}
         served = ", ".join(
             dict.fromkeys(_in_words(one) for one in m.served[:_MOST_LISTED])
         )
@@ -276,7 +280,7 @@ def _in_words(one: Served) -> str:
     return f"{one.shapes}{f' with {sizes}' * bool(sizes)}"
 
 
-def _conversion(argument: Any, dtype: str) -> str:
+def _conversion(argument: object, dtype: str) -> str:
     """A hint at how an argument of another dtype can be taken."""
     hint = remedy(argument, dtype)
     rules = [r for r in ("safe", "same_kind") if castable(argument, dtype, r)]
@@ -285,12 +289,12 @@ def _conversion(argument: Any, dtype: str) -> str:
     return f'a model of graphc.function(..., casting="{rules[0]}") takes it; or {hint}'
 
 
-def _is_array(value: Any, dtype: np.dtype[Any]) -> bool:
+def _is_array(value: object, dtype: np.dtype[Any]) -> bool:
     """Whether a value is already an array of this dtype."""
     return getattr(value, "dtype", None) == dtype and hasattr(value, "ndim")
 
 
-def _device(jax: Any, platforms: Sequence[str]) -> Any:
+def _device(jax: ModuleType, platforms: Sequence[str]) -> object:
     """The device to run on: JAX's own if programs are for it, else any, or None."""
     there = []
     for platform in platforms:
@@ -302,7 +306,7 @@ def _device(jax: Any, platforms: Sequence[str]) -> Any:
     return next(iter([*preferred, *there]), None)
 
 
-def _no_device(jax: Any, platforms: Sequence[str]) -> ModelError:
+def _no_device(jax: ModuleType, platforms: Sequence[str]) -> ModelError:
     there = ", ".join(sorted({device.platform for device in jax.devices()}))
     exported_for = ", ".join(repr(shortened(platform, 20)) for platform in platforms)
     return ModelError(

@@ -5,12 +5,13 @@ import importlib
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc_serving import private_jax
-from graphc_serving.kinds import shortened
+from graphc_serving.kinds import Shaped, shortened
 from graphc_serving.manifest import Array, Exported, Manifest, ModelError
 from graphc_serving.reading import NDArray, Tensors
 
@@ -22,12 +23,12 @@ class Unreadable(ModelError):
 
 
 def compiled(
-    jax: Any,
+    jax: ModuleType,
     manifest: Manifest,
     i: int,
     tensors: Tensors,
-    settings: Callable[[], AbstractContextManager[Any]],
-) -> Callable[..., Any]:
+    settings: Callable[[], AbstractContextManager[object]],
+) -> Callable[..., Sequence[Shaped]]:
     """Compile a program; raise Unreadable, or ModelError for calls not allowed."""
     try:
         exported = _exported(jax, manifest, i, tensors)
@@ -47,7 +48,7 @@ def compiled(
         problem = f"program {i} calls something that no exported program may"
         raise ModelError(f"{problem}\n  got: {shortened(', '.join(strange))}")
     with settings():
-        executable: Callable[..., Any] = lowered.compile()
+        executable: Callable[..., Sequence[Shaped]] = lowered.compile()
     return executable
 
 
@@ -58,7 +59,7 @@ def array_of(manifest: Manifest, name: str, tensors: Tensors) -> NDArray:
     return flat.view(np.dtype(constant.dtype)).reshape(constant.shape)
 
 
-def _exported(jax: Any, manifest: Manifest, i: int, tensors: Tensors) -> Any:
+def _exported(jax: ModuleType, manifest: Manifest, i: int, tensors: Tensors) -> Any:
     """Read a program by `jax.export`; its types must be those in the manifest."""
     program, content = manifest.programs[i], tensors[f"program_{i}"].tobytes()
     if program.module is not None:
@@ -79,14 +80,16 @@ def _type(array: Array) -> tuple[tuple[int, ...], str]:
     return array.shape, array.dtype
 
 
-def _of_module(jax: Any, manifest: Manifest, program: Exported, content: bytes) -> Any:
+def _of_module(
+    jax: ModuleType, manifest: Manifest, program: Exported, content: bytes
+) -> Any:
     """Make the program of a module alone, as old formats keep it.
 
     The module takes the place of that of another function, of the same types.
     """
     assert program.module is not None
 
-    def zeros(*arrays: Any) -> Any:
+    def zeros(*arrays: object) -> tuple[object, ...]:
         make = jax.numpy.zeros
         return tuple([make(v.shape, np.dtype(v.dtype)) for v in program.outputs])
 
@@ -102,5 +105,5 @@ def _of_module(jax: Any, manifest: Manifest, program: Exported, content: bytes) 
     )
 
 
-def _structs(jax: Any, arrays: Sequence[Array]) -> list[Any]:
+def _structs(jax: ModuleType, arrays: Sequence[Array]) -> list[object]:
     return [jax.ShapeDtypeStruct(v.shape, np.dtype(v.dtype)) for v in arrays]

@@ -5,12 +5,13 @@ sizes can differ from what a step needs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphc_serving.kinds import (
     DTYPES,
     FLOATS,
     Kind,
+    Shape,
     is_integer,
     list_of,
     of,
@@ -53,7 +54,7 @@ class StepReader:
         self.kinds: list[Kind | None] = list(kinds)
         self._stages = stages
         self._depth = depth
-        self._readers: Mapping[str, Callable[[Any], Any]] = {
+        self._readers: Mapping[str, Callable[[object], object]] = {
             "array": self.array,
             "arrays": lambda x: tuple(map(self.array, list_of(x))),
             "bool": lambda x: of(bool, x),
@@ -74,10 +75,11 @@ class StepReader:
             "ufunc": lambda x: one_of(UFUNCS, x),
         }
 
-    def step(self, stored: Any) -> Step:
+    def step(self, stored: object) -> Step:
         """Read one step; raise TypeError or ValueError where it is none."""
-        word, *parts = list_of(stored)
-        kinds = WORDS[one_of(WORDS, word)].parts
+        first, *parts = list_of(stored)
+        word = one_of(WORDS, first)
+        kinds = WORDS[word].parts
         if len(parts) != len(kinds):
             raise ValueError(f"the step {word} has {len(kinds)} parts")
         pairs = zip(kinds, parts, strict=True)
@@ -85,9 +87,9 @@ class StepReader:
         self.kinds += self._made(step)
         return step
 
-    def array(self, number: Any) -> int:
+    def array(self, number: object) -> int:
         """Return the number of an array; raise TypeError or ValueError for others."""
-        place: int = of(int, number)
+        place = of(int, number)
         if not 0 <= place < len(self.kinds) or self.kinds[place] is None:
             raise ValueError(f"{place} is not an array")
         return place
@@ -111,7 +113,7 @@ class StepReader:
         _require(is_integer(dtype) and not rank, "only an integer can be read")
         return [None]
 
-    def _of_apply(self, name: str, formulas: Sequence[Any]) -> list[Kind | None]:
+    def _of_apply(self, name: str, formulas: Sequence[Formula]) -> list[Kind | None]:
         count, operands = len(formulas), OPERANDS.get(name)
         fits = 0 < count <= MOST_FACTORS and operands in (None, count)
         _require(fits, f"{name} takes a different number of operands")
@@ -131,21 +133,21 @@ class StepReader:
         dtype = result_of(name, operands)
         return [Kind(dtype, max(kind.rank for kind in operands))]
 
-    def _of_zeros(self, sizes: Sequence[Any], dtype: str) -> list[Kind | None]:
+    def _of_zeros(self, sizes: Sequence[Formula], dtype: str) -> list[Kind | None]:
         return [Kind(dtype, len(sizes))]
 
     def _of_capacities(
-        self, fixed: Sequence[Any], sizes: Sequence[Any], rows: Sequence[Any]
+        self, fixed: Sequence[Formula], sizes: Sequence[Formula], rows: Sequence[Shape]
     ) -> list[Kind | None]:
         width = len(fixed) + len(sizes)
         _require(all(len(row) == width for row in rows), "a row has another length")
         return [None] * len(sizes)
 
-    def _of_same(self, array: int, sizes: Sequence[Any]) -> list[Kind | None]:
+    def _of_same(self, array: int, sizes: Sequence[object]) -> list[Kind | None]:
         _require(len(sizes) == self._kind(array).rank, "it has another rank")
         return [self._kind(array)]
 
-    def _of_check(self, *parts: Any) -> list[Kind | None]:
+    def _of_check(self, *parts: object) -> list[Kind | None]:
         return []
 
     def _of_require(self, array: int, texts: Sequence[str]) -> list[Kind | None]:
@@ -156,7 +158,7 @@ class StepReader:
         return []
 
     def _of_run(
-        self, stage: int, arrays: Sequence[int], statics: Sequence[Any]
+        self, stage: int, arrays: Sequence[int], statics: Sequence[object]
     ) -> list[Kind | None]:
         _require(stage < len(self._stages), f"there is no stage {stage}")
         known = self._stages[stage]
@@ -169,7 +171,7 @@ class StepReader:
         self,
         stage: int,
         arrays: Sequence[int],
-        statics: Sequence[Any],
+        statics: Sequence[Formula],
         carries: int,
         name: str,
     ) -> list[Kind | None]:
@@ -186,7 +188,7 @@ class StepReader:
         _require(fits and all(kind.rank for kind in rows), f"stage {stage} is no loop")
         return results
 
-    def _loop(self, stored: Any) -> Loop:
+    def _loop(self, stored: object) -> Loop:
         """Read a loop, and its body with the kinds of the values that it is given."""
         parts = list_of(stored)
         *arrays, integers, length, reverse, counted, going = parts[:8]
@@ -217,7 +219,7 @@ class StepReader:
         self._require_loop(loop, inner)
         return loop
 
-    def _stacked(self, dtype: Any, sizes: Any) -> tuple[str, tuple[Formula, ...]]:
+    def _stacked(self, dtype: object, sizes: object) -> tuple[str, tuple[Formula, ...]]:
         return one_of(DTYPES, dtype), self._formulas(sizes)
 
     def _require_loop(self, loop: Loop, body: "StepReader") -> None:
@@ -242,28 +244,29 @@ class StepReader:
         kinds += [Kind("int32", 0)] * (loop.going is not None)
         return kinds + [Kind(dtype, len(sizes) + 1) for dtype, sizes in loop.stacked]
 
-    def _of_rows(self, array: int, count: Any) -> list[Kind | None]:
+    def _of_rows(self, array: int, count: Formula) -> list[Kind | None]:
         _require(self._kind(array).rank > 0, "a scalar has no rows")
         return [self._kind(array)]
 
-    def _sizes(self, stored: Any) -> tuple[Formula | None, ...]:
+    def _sizes(self, stored: object) -> tuple[Formula | None, ...]:
         parts = list_of(stored)
         return tuple([None if x is None else self._formula(x) for x in parts])
 
-    def _formulas(self, stored: Any) -> tuple[Formula, ...]:
+    def _formulas(self, stored: object) -> tuple[Formula, ...]:
         return tuple(map(self._formula, list_of(stored)))
 
-    def _formula(self, stored: Any) -> Formula:
+    def _formula(self, stored: object) -> Formula:
         return tuple(map(self._term, list_of(stored)))
 
-    def _term(self, stored: Any) -> tuple[int, tuple[int, ...]]:
-        factor, numbers = list_of(stored)
-        _require(-LARGEST <= of(int, factor) < LARGEST, "a factor has over 64 bits")
-        _require(len(list_of(numbers)) <= MOST_FACTORS, "a term has many factors")
+    def _term(self, stored: object) -> tuple[int, tuple[int, ...]]:
+        first, second = list_of(stored)
+        factor, numbers = of(int, first), list_of(second)
+        _require(-LARGEST <= factor < LARGEST, "a factor has over 64 bits")
+        _require(len(numbers) <= MOST_FACTORS, "a term has many factors")
         return factor, tuple(map(self._integer, numbers))
 
-    def _integer(self, number: Any) -> int:
-        place: int = of(int, number)
+    def _integer(self, number: object) -> int:
+        place = of(int, number)
         if not 0 <= place < len(self.kinds) or self.kinds[place] is not None:
             raise ValueError(f"{place} is not an integer")
         return place
@@ -295,20 +298,20 @@ def _require(holds: bool, problem: str) -> None:
         raise ValueError(problem)
 
 
-def _count(stored: Any) -> int:
-    count: int = of(int, stored)
+def _count(stored: object) -> int:
+    count = of(int, stored)
     _require(count >= 0, f"{count} is not a count")
     return count
 
 
 def _float(stored: object) -> str:
     """Check a float in hexadecimal digits, which give its exact value."""
-    text: str = of(str, stored)
+    text = of(str, stored)
     float.fromhex(text)
     return text
 
 
-def _integer_dtype(stored: Any) -> str:
-    dtype: str = of(str, stored)
+def _integer_dtype(stored: object) -> str:
+    dtype = of(str, stored)
     _require(dtype in DTYPES and is_integer(dtype), f"{shortened(dtype, 20)} is no int")
     return dtype

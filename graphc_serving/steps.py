@@ -9,14 +9,19 @@ nothing else.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from graphc_serving.ufuncs import UFUNCS
+from graphc_serving.kinds import Shaped
+from graphc_serving.ufuncs import UFUNCS, Array, Computes
+
+if TYPE_CHECKING:  # since loops follow steps
+    from graphc_serving.loops import Loop
 
 Formula = tuple[tuple[int, tuple[int, ...]], ...]
 Row = tuple[int, ...]
+Stored: TypeAlias = Shaped | int
 LARGEST = 2**63  # every integer is below this, whatever a file computes
 MOST_READ = 2**48  # no size is above this
 FIRST_PIECE = 16  # steps of the first piece of a loop that runs in pieces
@@ -37,20 +42,23 @@ class Step(NamedTuple):
 class Doer(Protocol):
     """The methods that take steps on arrays, or on values that stand for them."""
 
-    def read(self, array: Any, name: str) -> int:
+    def read(self, array: Shaped, name: str) -> int:
         """Read the integer in an array, the size called `name`."""
         ...
 
-    def number(self, number: float, dtype: str) -> Any:
+    def number(self, number: float, dtype: str) -> Shaped:
         """Make an array of an integer or a float."""
+        ...
 
-    def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    def computed(self, function: Computes, operands: Sequence[Shaped]) -> Shaped:
         """Apply a function of NumPy's arrays, element by element."""
+        ...
 
-    def zeros(self, shape: Row, dtype: str) -> Any:
+    def zeros(self, shape: Row, dtype: str) -> Shaped:
         """Make an array of zeros."""
+        ...
 
-    def holds(self, condition: Any) -> Sequence[int]:
+    def holds(self, condition: Shaped) -> Sequence[int]:
         """Return nothing where a condition holds, else the numbers that it tells."""
         ...
 
@@ -58,40 +66,44 @@ class Doer(Protocol):
         """The capacities of a row that begins with `fixed` and has room for `sizes`."""
         ...
 
-    def padded(self, array: Any, shape: Row) -> Any:
+    def padded(self, array: Shaped, shape: Row) -> Shaped:
         """Pad an array with zeros at the end of its axes to this shape."""
+        ...
 
-    def cut(self, array: Any, shape: Row) -> Any:
+    def cut(self, array: Shaped, shape: Row) -> Shaped:
         """Cut the padding off an array."""
+        ...
 
-    def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
+    def run(self, stage: int, statics: Row, arrays: list[Shaped]) -> Sequence[Shaped]:
         """Run the program of a stage for these integers and shapes."""
         ...
 
-    def steps(self, results: Sequence[Any], carries: int, name: str) -> int:
+    def steps(self, results: Sequence[Shaped], carries: int, name: str) -> int:
         """Read how many steps a piece of a loop did, and add them to size `name`."""
         ...
 
-    def goes_on(self, results: Sequence[Any], name: str) -> bool:
+    def goes_on(self, results: Sequence[Shaped], name: str) -> bool:
         """Whether a loop goes on after a piece."""
         ...
 
-    def loop(self, loop: Any, walk: "Walk") -> list[Any]:
+    def loop(self, loop: "Loop", walk: "Walk") -> Sequence[Shaped]:
         """Run a loop whose steps are steps of the file."""
         ...
 
-    def joined(self, pieces: Sequence[Any]) -> Any:
+    def joined(self, pieces: Sequence[Shaped]) -> Shaped:
         """Join the rows of pieces in one array."""
+        ...
 
-    def rows(self, array: Any, count: int) -> Any:
+    def rows(self, array: Shaped, count: int) -> Shaped:
         """Return `count` rows of an array, with zeros behind the rows it has."""
+        ...
 
 
 class Walk:
     """The values so far, of inputs and steps."""
 
-    def __init__(self, values: Sequence[Any], doer: Doer) -> None:
-        self._values = list(values)
+    def __init__(self, values: Sequence[Stored], doer: Doer) -> None:
+        self._values: list[Stored] = list(values)
         self._doer = doer
 
     def take(self, step: Step) -> None:
@@ -102,12 +114,17 @@ class Walk:
     def __len__(self) -> int:
         return len(self._values)
 
-    def __getitem__(self, number: int) -> Any:
-        return self._values[number]
+    def array(self, number: int) -> Shaped:
+        """The value of this number, which is an array."""
+        return cast(Shaped, self._values[number])
+
+    def integer(self, number: int) -> int:
+        """The value of this number, which is an integer."""
+        return cast(int, self._values[number])
 
     def formula(self, formula: Formula) -> int:
         """The value of a formula."""
-        terms = [c * math.prod([self[i] for i in numbers]) for c, numbers in formula]
+        terms = [c * math.prod(map(self.integer, numbers)) for c, numbers in formula]
         return within(sum(terms))
 
     def formulas(self, formulas: Sequence[Formula]) -> Row:
@@ -116,21 +133,21 @@ class Walk:
 
     def shape(self, array: int, sizes: Sequence[Formula | None]) -> Row:
         """The shape of an array with other sizes, where None keeps a size."""
-        pairs = zip(sizes, self[array].shape, strict=True)
+        pairs = zip(sizes, self.array(array).shape, strict=True)
         return tuple([n if f is None else self.formula(f) for f, n in pairs])
 
 
 def follow(
-    steps: Sequence[Step], values: Sequence[Any], results: Sequence[int], doer: Doer
-) -> list[Any]:
+    steps: Sequence[Step], values: Sequence[Stored], results: Sequence[int], doer: Doer
+) -> list[Shaped]:
     """Take the steps, and return the results by their numbers; raise StepError."""
     walk = Walk(values, doer)
     for step in steps:
         walk.take(step)
-    return [walk[i] for i in results]
+    return list(map(walk.array, results))
 
 
-def zeros(shape: Row, dtype: Any) -> Any:
+def zeros(shape: Row, dtype: np.dtype[Any]) -> Array:
     """Make zeros of a shape that a file computes; raise StepError if too large."""
     try:
         return np.zeros(shape, dtype)
@@ -145,14 +162,14 @@ def within(integer: int) -> int:
     return integer
 
 
-def _axis(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _axis(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     array, axis = step.parts
-    return [int(walk[array].shape[axis])]
+    return [int(walk.array(array).shape[axis])]
 
 
-def _read(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _read(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     array, name, cut = step.parts
-    number = doer.read(walk[array], name)
+    number = doer.read(walk.array(array), name)
     if cut:
         return [max(-CUT, min(number, CUT))]
     if not -MOST_READ <= number <= MOST_READ:
@@ -160,11 +177,11 @@ def _read(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     return [number]
 
 
-def _sum(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _sum(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     return [walk.formula(step.parts[0])]
 
 
-def _apply(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _apply(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     name, formulas = step.parts
     try:
         return [within(FUNCTIONS[name](*walk.formulas(formulas)))]
@@ -172,50 +189,50 @@ def _apply(walk: Walk, doer: Doer, step: Step) -> list[Any]:
         raise StepError("a size is divided by zero") from None
 
 
-def _number(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _number(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     formula, dtype = step.parts
     return [doer.number(walk.formula(formula), dtype)]
 
 
-def _literal(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _literal(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     number, dtype = step.parts
     return [doer.number(float.fromhex(number), dtype)]
 
 
-def _cast(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _cast(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     array, dtype = step.parts
-    return [doer.computed(lambda x: x.astype(dtype), [walk[array]])]
+    return [doer.computed(lambda x: x.astype(dtype), [walk.array(array)])]
 
 
-def _compute(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _compute(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     name, arrays = step.parts
     try:
-        return [doer.computed(UFUNCS[name], [walk[i] for i in arrays])]
+        return [doer.computed(UFUNCS[name], list(map(walk.array, arrays)))]
     except (MemoryError, ValueError) as error:
         raise StepError(f"{name}: {error}") from None
 
 
-def _zeros(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _zeros(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     sizes, dtype = step.parts
     return [doer.zeros(walk.formulas(sizes), dtype)]
 
 
-def _capacities(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _capacities(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     fixed, sizes, _ = step.parts
     return list(doer.row(step, walk.formulas(fixed), walk.formulas(sizes)))
 
 
-def _pad(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _pad(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     array, sizes = step.parts
-    return [doer.padded(walk[array], walk.shape(array, sizes))]
+    return [doer.padded(walk.array(array), walk.shape(array, sizes))]
 
 
-def _cut(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _cut(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     array, sizes = step.parts
-    return [doer.cut(walk[array], walk.shape(array, sizes))]
+    return [doer.cut(walk.array(array), walk.shape(array, sizes))]
 
 
-def _check(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _check(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     left, relation, right, message = step.parts
     a, b = walk.formula(left), walk.formula(right)
     if not (a == b if relation == "==" else a <= b):
@@ -229,26 +246,26 @@ def _varies(formula: Formula) -> bool:
     return any(numbers for _, numbers in formula)
 
 
-def _require(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _require(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     condition, texts = step.parts
-    failure = doer.holds(walk[condition])
+    failure = doer.holds(walk.array(condition))
     if failure:
         parts = [f"{n}{text}" for n, text in zip(failure[1:], texts[1:], strict=True)]
         raise StepError("".join([texts[0], *parts]))
     return []
 
 
-def _run(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _run(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     stage, arrays, statics = step.parts
-    arguments = [walk[i] for i in arrays]
+    arguments = list(map(walk.array, arrays))
     return list(doer.run(stage, walk.formulas(statics), arguments))
 
 
-def _grow(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _grow(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     """Run a loop in pieces, each of as many steps as were done before it."""
     stage, arrays, statics, carries, name = step.parts
-    arguments, fixed = [walk[i] for i in arrays], walk.formulas(statics)
-    pieces: list[Sequence[Any]] = []
+    arguments, fixed = list(map(walk.array, arrays)), walk.formulas(statics)
+    pieces: list[Sequence[Shaped]] = []
     done, room = 0, FIRST_PIECE
     while True:
         results = doer.run(stage, (*fixed, room), arguments)
@@ -265,13 +282,13 @@ def _grow(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     return [*arguments[:carries], doer.number(done, "int32"), *rows]
 
 
-def _loop(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _loop(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     return doer.loop(step.parts[0], walk)
 
 
-def _rows(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+def _rows(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     array, count = step.parts
-    return [doer.rows(walk[array], walk.formula(count))]
+    return [doer.rows(walk.array(array), walk.formula(count))]
 
 
 def _clip(index: int, size: int) -> int:
@@ -297,7 +314,7 @@ OPERANDS = {"//": 2, "clip": 2}  # others take any number of operands but none
 class Word(NamedTuple):
     """A kind of step: the function that takes it, and the kinds of its parts."""
 
-    take: Callable[[Walk, Doer, Step], list[Any]]
+    take: Callable[[Walk, Doer, Step], Sequence[Stored]]
     parts: tuple[str, ...]
 
 

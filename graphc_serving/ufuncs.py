@@ -8,10 +8,11 @@ import numpy as np
 from graphc_serving.kinds import FLOATS, Kind
 
 Array = np.ndarray[Any, Any]
+Computes = Callable[..., object]  # from arrays of NumPy
 MOST_BITS = 64
 
 
-def _power(x: Array, y: Array) -> Any:
+def _power(x: Array, y: Array) -> object:
     """Compute a power of floats as C does, or a power of Python integers.
 
     NumPy computes powers of arrays by code of its own: `27 ** (1 / 3)` is less than 3.
@@ -24,14 +25,14 @@ def _power(x: Array, y: Array) -> Any:
     return _of_64_bits(pow, base, exponent)
 
 
-def _shifted(x: Array, bits: Array) -> Any:
+def _shifted(x: Array, bits: Array) -> np.int64:
     """Shift a Python integer left by `bits`."""
     return _of_64_bits(lambda base, exponent: base << exponent, int(x), int(bits))
 
 
 def _of_64_bits(
     computes: Callable[[int, int], int | float], base: int, exponent: int
-) -> Any:
+) -> np.int64:
     """Compute an integer; raise ValueError where it has more bits."""
     result = computes(base, exponent) if 0 <= exponent <= MOST_BITS else 2**MOST_BITS
     if not -(2**63) <= result < 2**63:
@@ -39,7 +40,7 @@ def _of_64_bits(
     return np.int64(result)
 
 
-UFUNCS: Mapping[str, Callable[..., Any]] = {
+UFUNCS: Mapping[str, Computes] = {
     **{
         name: function
         for name, function in vars(np).items()
@@ -56,7 +57,7 @@ OF_NUMBERS = {
 }
 
 
-def on_numbers(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+def on_numbers(function: Computes, operands: Sequence[object]) -> Array:
     """Apply a function, without warnings for NaN and infinities; return an array.
 
     Raises ValueError where shapes do not broadcast.

@@ -207,7 +207,7 @@ class AheadOfCalls:
         numbers: bool = True,
         leave_out: bool = False,
         weak: Collection[int] = (),
-    ) -> tuple[Lowering, list[tuple[object, ...]]]:
+    ) -> tuple[Lowering, Sequence[tuple[object, ...]]]:
         """Lower segments for the calls that `sizes` list, and return their arguments.
 
         Calls whose sizes do not fit together raise CallError; with `leave_out` they are
@@ -326,7 +326,7 @@ class AheadOfCalls:
         self,
         lowered: list[object],
         threads: int | None,
-        calls: list[tuple[object, ...]],
+        calls: Sequence[tuple[object, ...]],
     ) -> list[object]:
         """Compile what was lowered for calls, and record the compilations."""
         args = calls[0] if calls else ()

@@ -4,7 +4,7 @@ This tells exports, and compilations ahead of calls, which arguments programs wi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ from graphc.ir.graph.build import literal_of, variable
 from graphc.ir.graph.nodes import Graph, Node
 from graphc.ir.graph.op import rebuild
 from graphc.ir.sizes.dims import evaluate
-from graphc.ir.types import ConcreteArray, NDArray
+from graphc.ir.types import NDArray
 from graphc.ops.effects.capacities import rounded_up
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
@@ -29,9 +29,10 @@ from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
 from graphc.transform.tied_sizes import KnownRooms
+from graphc_serving.kinds import Shaped
 from graphc_serving.loops import Loop, given_to
-from graphc_serving.steps import Row, Step, StepError, Walk, follow
-from graphc_serving.ufuncs import on_numbers
+from graphc_serving.steps import Row, Step, StepError, Stored, Walk, follow
+from graphc_serving.ufuncs import Computes, on_numbers
 
 NAME = "<graphc exported program>"
 StageKey = tuple[int, Row, tuple[tuple[int, ...], ...]]
@@ -81,9 +82,7 @@ class Stages(ABC):
         return self.driver.reads
 
     @abstractmethod
-    def make(
-        self, key: StageKey, arguments: Sequence[object]
-    ) -> Sequence[ConcreteArray]:
+    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Shaped]:
         """Make the program of a stage for types, or numbers; return its result types.
 
         The static arguments are those in the key.
@@ -93,9 +92,9 @@ class Stages(ABC):
         self,
         stage: int,
         statics: Row,
-        structs: Sequence[Any],
+        structs: Sequence[Shaped],
         numbers: Sequence[object],
-    ) -> list[Any]:
+    ) -> list[Shaped]:
         """Return the result types of a stage, whose program is made the first time.
 
         `numbers` are those in the arrays, None where they are not known.
@@ -109,7 +108,7 @@ class Stages(ABC):
             return [make(*kind) for kind in self._result_types[key]]
 
     def _arguments(
-        self, stage: int, structs: Sequence[object], numbers: Sequence[object]
+        self, stage: int, structs: Sequence[Shaped], numbers: Sequence[object]
     ) -> Sequence[object]:
         """Return the arguments that a program is called with."""
         return structs
@@ -139,13 +138,13 @@ class AbstractCall:
     def __init__(self, stages: Stages, sizes: Mapping[str, int]) -> None:
         self._stages = stages
         self.sizes = sizes
-        self._numbers: dict[int, tuple[Any, NDArray]] = {}
+        self._numbers: dict[int, tuple[Shaped, NDArray]] = {}
         self._left: dict[str, int] = {}  # steps of loops that remain
         self._names: dict[int, str] = {}  # of sizes that are read, by their numbers
         self.capacities: dict[str, int] = {}  # of sizes that are read
         self.stored: dict[int, Row] = {}  # shapes at capacities, by the types' ids
         known = {s: sizes[s.name] for s in stages.plan.called.argument_symbols}
-        self.arguments: list[Any] = []
+        self.arguments: list[Shaped] = []
         for v in stages.plan.called.inputs:
             struct = self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)
             if v._symbol in known:
@@ -166,17 +165,18 @@ class AbstractCall:
             raise ProgramCallError(str(error)) from None
 
     @property
-    def numbers(self) -> list[Any]:
+    def numbers(self) -> list[Stored]:
         """The arguments: integers of Python where these are known, else types."""
         known = map(self._known_numbers, self.arguments)
         pairs = zip(known, self.arguments, strict=True)
         return [a if n is None else int(n) for n, a in pairs]
 
-    def _struct(self, shape: Iterable[int], dtype: DTypeLike) -> object:
+    def _struct(self, shape: Iterable[int], dtype: DTypeLike) -> Shaped:
         with self._stages.jax.enable_x64(True):
-            return self._stages.jax.ShapeDtypeStruct(tuple(shape), dtype)
+            struct: Shaped = self._stages.jax.ShapeDtypeStruct(tuple(shape), dtype)
+        return struct
 
-    def _record_numbers(self, struct: object, number: NDArray) -> object:
+    def _record_numbers(self, struct: Shaped, number: NDArray) -> Shaped:
         """Record the numbers that an array of this type holds; return the type."""
         self._numbers[id(struct)] = struct, number
         return struct
@@ -191,11 +191,11 @@ class AbstractCall:
         number = self._known_numbers(array)
         return self.sizes[name] if number is None else int(number)
 
-    def number(self, number: float, dtype: str) -> Any:
+    def number(self, number: float, dtype: str) -> Shaped:
         """Return the type of an integer or a float."""
         return self._record_numbers(self._struct((), dtype), np.array(number, dtype))
 
-    def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> object:
+    def computed(self, function: Computes, operands: Sequence[Shaped]) -> Shaped:
         """Return the type of a result of NumPy, with its numbers if they are known."""
         numbers = list(map(self._known_numbers, operands))
         known = [n for n in numbers if n is not None]
@@ -207,22 +207,22 @@ class AbstractCall:
         shape = np.broadcast_shapes(*[x.shape for x in operands])
         return self._struct(shape, dtype)
 
-    def zeros(self, shape: Row, dtype: str) -> object:
+    def zeros(self, shape: Row, dtype: str) -> Shaped:
         """Return the type of an array of zeros."""
         return self._struct(shape, dtype)
 
-    def steps(self, results: Sequence[ConcreteArray], carries: int, name: str) -> int:
+    def steps(self, results: Sequence[Shaped], carries: int, name: str) -> int:
         """Return how many steps a loop does in a piece, of those that were given."""
         left = self._left.setdefault(name, self.sizes[name])
         steps_done: int = min(left, results[carries + 1].shape[0])
         self._left[name] = left - steps_done
         return steps_done
 
-    def goes_on(self, results: Sequence[ConcreteArray], name: str) -> bool:
+    def goes_on(self, results: Sequence[Shaped], name: str) -> bool:
         """Whether a loop has steps left after a piece."""
         return self._left[name] > 0
 
-    def loop(self, loop: Loop, walk: Walk) -> list[object]:
+    def loop(self, loop: Loop, walk: Walk) -> list[Shaped]:
         """Return the result types of a loop, by one step: all have the same types."""
         operands = given_to(loop, walk)
         rows = [self._struct(x.shape[1:], x.dtype) for x in operands.rows]
@@ -235,12 +235,12 @@ class AbstractCall:
         going = [] if loop.going is None else [self.number(steps or 0, "int32")]
         return [*carries, *going, *stacked]
 
-    def joined(self, pieces: Sequence[Any]) -> object:
+    def joined(self, pieces: Sequence[Shaped]) -> Shaped:
         """Return the type of the rows of all pieces together."""
         count = sum(piece.shape[0] for piece in pieces)
         return self._struct((count, *pieces[0].shape[1:]), pieces[0].dtype)
 
-    def rows(self, array: Any, count: int) -> object:
+    def rows(self, array: Shaped, count: int) -> Shaped:
         """Return the type of the first `count` rows of an array."""
         return self._struct((count, *array.shape[1:]), array.dtype)
 
@@ -260,16 +260,18 @@ class AbstractCall:
                 self.capacities |= {} if name is None else {name: room}
         return capacities
 
-    def padded(self, array: Any, shape: Row) -> Any:
+    def padded(self, array: Shaped, shape: Row) -> Shaped:
         """Return the type of an array at capacities."""
         self.stored[id(array)] = shape
         return self._struct(shape, array.dtype)
 
-    def cut(self, array: Any, shape: Row) -> object:
+    def cut(self, array: Shaped, shape: Row) -> Shaped:
         """Return the type of the part of an array that counts."""
         return self._struct(shape, array.dtype)
 
-    def run(self, stage: int, statics: Row, arrays: Sequence[object]) -> Sequence[Any]:
+    def run(
+        self, stage: int, statics: Row, arrays: Sequence[Shaped]
+    ) -> Sequence[Shaped]:
         """Return the result types of a program, which is made the first time."""
         numbers = list(map(self._known_numbers, arrays))
         structs = self._stages.result_types(stage, statics, arrays, numbers)

@@ -19,7 +19,7 @@ from graphc.runtime.save.exporter import ExportedModule, Exporter, lift_constant
 from graphc_serving.manifest import FORMAT, digest
 from graphc_serving.packages import needed
 from graphc_serving.reading import KEY
-from graphc_serving.structures import Structure
+from graphc_serving.structures import Parts, Structure
 
 _PLAIN = {  # dtypes that safetensors has in NumPy too
     *("bool", "float16", "float32", "float64"),
@@ -155,4 +155,4 @@ def _structure_data(outputs: Outputs) -> Structure:
     if outputs.kind == "single":
         return "single"
     kind = list(outputs.keys) if outputs.kind == "dict" else outputs.kind
-    return [kind, list(map(_structure_data, outputs.parts))]
+    return Parts(kind, list(map(_structure_data, outputs.parts)))

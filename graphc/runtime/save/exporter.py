@@ -25,6 +25,7 @@ from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
+from graphc_serving.kinds import Shaped
 from graphc_serving.steps import Row, Step
 
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
@@ -72,18 +73,17 @@ class Exporter(Stages):
         axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}
         self._axes = {s.name for s in axes}
 
-    def export(self, call: AbstractCall) -> list[object]:
+    def export(self, call: AbstractCall) -> Sequence[Shaped]:
         """Export the programs of a call; return the types of its arguments."""
         call.take()
-        types: list[tuple[int, Row]] = [(id(a), a.shape) for a in call.arguments]
-        shapes = [list(call.stored.get(key, shape)) for key, shape in types]
+        shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
         sizes = {**call.sizes, **call.capacities}
         integers = {name: n for name, n in sizes.items() if name not in self._axes}
         if [shapes, integers] not in self.served:
             self.served.append([shapes, integers])
         return call.arguments
 
-    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
+    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Shaped]:
         """Export the program of a stage for arguments of these types."""
         stage, statics, _ = key
         jitted = self.jitted(stage)
@@ -92,7 +92,7 @@ class Exporter(Stages):
             _require_fitting(self.jax, module)
         kinds = list(map(kinds_of, (arguments, module.out_avals)))
         self.programs[key] = [stage, list(statics), *kinds], bytes(module.serialize())
-        outputs: Sequence[Any] = module.out_avals
+        outputs: Sequence[Shaped] = module.out_avals
         return outputs
 
     def steps(self) -> list[list[object]]:

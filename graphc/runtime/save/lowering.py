@@ -15,7 +15,6 @@ from typing import Any
 
 from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
-from graphc.ir.types import ConcreteArray
 from graphc.ops.effects.guesses import guess_ahead
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
@@ -30,6 +29,7 @@ from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Check, Plan
 from graphc.transform.tied_sizes import KnownRooms
 from graphc.warning_kinds import AheadWarning
+from graphc_serving.kinds import Shaped
 
 
 class _MissingSize(Exception):
@@ -54,7 +54,7 @@ class Lowering(Stages):
         module: object,
         target: Target,
         wide: bool,
-        kinds: Mapping[str, Any],
+        kinds: Mapping[str, complex],
         op: str,
         weak: Collection[int] = (),
     ) -> None:
@@ -68,7 +68,8 @@ class Lowering(Stages):
         self.lowered: dict[StageKey, Any] = {}
         self.unknown: dict[str, None] = {}  # sizes that are needed to go on
         inputs = plan.graph.inputs
-        self._numbers = {v: 0 for v in inputs[len(plan.called.inputs) :]}
+        sizes = inputs[len(plan.called.inputs) :]
+        self._numbers: dict[Value, complex] = dict.fromkeys(sizes, 0)
         self._numbers |= {
             v: kinds[v.dtype.kind] for v in inputs if _is_one_of(v, kinds)
         }
@@ -103,18 +104,18 @@ class Lowering(Stages):
         return [AbstractCall(self, _SizesOfCall(call.sizes)) for call in abstract_calls]
 
     def _arguments(
-        self, stage: int, structs: Sequence[Any], numbers: Sequence[object]
-    ) -> Sequence[ConcreteArray]:
+        self, stage: int, structs: Sequence[Shaped], numbers: Sequence[object]
+    ) -> Sequence[object]:
         """Pass true sizes of padded arguments as integers of Python."""
         index = self.driver.segments[stage]
         inputs = self.inputs.get(index, ()) if isinstance(index, int) else ()
-        arguments = list(structs)
+        arguments: list[object] = list(structs)
         for i, value in enumerate(inputs):
             struct = self._placed_struct(value, structs[i])
             arguments[i] = self._numbers.get(value, struct)
         return arguments
 
-    def _placed_struct(self, value: Value, struct: Any) -> Any:
+    def _placed_struct(self, value: Value, struct: Shaped) -> Shaped:
         """Return the type of an argument, with its sharding if there is a mesh."""
         if value in self._weak:
             struct = self.jax.ShapeDtypeStruct(
@@ -125,9 +126,10 @@ class Lowering(Stages):
             return struct
         sharding = jax_sharding(self._layout.mesh, axes)
         make = self.jax.ShapeDtypeStruct
-        return make(struct.shape, struct.dtype, sharding=sharding)
+        placed: Shaped = make(struct.shape, struct.dtype, sharding=sharding)
+        return placed
 
-    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
+    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Shaped]:
         """Lower the program of a stage for these arguments; return its result types."""
         stage, statics, _ = key
         jitted = self.jitted(stage)
@@ -149,9 +151,9 @@ class Lowering(Stages):
             guesses = getattr(self._module, f"GUESSES_{segment.index}")
             guess_ahead(guesses, arguments, tuple(of_statics.values()), rooms)
 
-    def _leaves(self, returned: Any) -> Sequence[ConcreteArray]:
+    def _leaves(self, returned: Any) -> Sequence[Shaped]:
         results = returned[0] if has_flags(returned) else returned
-        leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
+        leaves: Sequence[Shaped] = self.jax.tree_util.tree_leaves(results)
         return leaves
 
     def warn_of_unlowered(self) -> None:

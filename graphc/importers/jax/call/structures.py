@@ -9,7 +9,7 @@ import jax
 from graphc.errors import graph_error
 from graphc.importers.jax.trace.arguments import JaxCall, parameter_names
 from graphc.ir.types import ConcreteArray
-from graphc_serving.structures import Structure
+from graphc_serving.structures import Parts, Structure
 
 if TYPE_CHECKING:
     from graphc.importers.jax.read.jaxprs import PyTreeDef
@@ -56,10 +56,11 @@ def structure(tree: "PyTreeDef", what: str) -> Structure:
         return "none"
     if kind in (list, tuple):
         parts = [structure(x, f"{what}[{i}]") for i, x in enumerate(tree)]
-        return [kind.__name__, parts]
+        return Parts(kind.__name__, parts)
     if kind is dict and all(type(key) is str for key in tree):
         keys = list(tree)  # in the order of the leaves
-        return [keys, [structure(tree[key], f"{what}[{key!r}]") for key in keys]]
+        parts = [structure(tree[key], f"{what}[{key!r}]") for key in keys]
+        return Parts(keys, parts)
     raise graph_error(
         f"a file cannot hold the structure of {what}",
         op="export",
