@@ -19,15 +19,22 @@ AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 class _Spread(NamedTuple):
     """Distinct integers: their largest distance, and the largest one.
 
-    The largest is None where some may be negative.
+    The largest is None where some may be negative. Multiples `may_wrap` around, to
+    negative numbers and to the same ones, unless an axis is known to be long enough.
     """
 
     most: Size
     last: Size | None = None
+    may_wrap: bool = False
+
+    @property
+    def is_from_start(self) -> bool:
+        """Whether none is negative."""
+        return self.last is not None and not self.may_wrap
 
     def fits(self, n: Size) -> bool:
         """Whether no two are the same place of an axis, counted from either end."""
-        return self.last is not None or less_equal(self.most + 1, n) is True
+        return self.is_from_start or less_equal(self.most + 1, n) is True
 
     def is_inside(self, n: Size) -> bool:
         """Whether all are known to be places of an axis, counted from its start."""
@@ -128,7 +135,7 @@ def _cover(arrays: Sequence[Value], points: Sequence[Size]) -> bool:
 def _are_from_zero(value: Value) -> bool:
     """Whether the integers of an array are known to be distinct, and not negative."""
     spread = _spread_of(value)
-    return spread is not None and spread.last is not None
+    return spread is not None and spread.is_from_start
 
 
 def _are_all_of_nonzero(indices: Sequence[Value]) -> bool:
@@ -233,8 +240,8 @@ def _spread_of(value: Value) -> _Spread | None:
 def _moved(spread: _Spread, by: NDArray | None) -> _Spread:
     """The spread of integers plus a number, which may be unknown."""
     if spread.last is None or by is None or by.item() < 0:
-        return _Spread(spread.most)
-    return _Spread(spread.most, spread.last + int(by.item()))
+        return spread._replace(last=None)
+    return spread._replace(last=spread.last + int(by.item()))
 
 
 def _multiplied(spread: _Spread, by: NDArray | None) -> _Spread | None:
@@ -243,7 +250,7 @@ def _multiplied(spread: _Spread, by: NDArray | None) -> _Spread | None:
         return None
     times = int(by.item())
     last = None if spread.last is None else spread.last * times
-    return _Spread(spread.most * times, last)
+    return _Spread(spread.most * times, last, may_wrap=True)
 
 
 def _is_each_once(node: Node) -> bool:

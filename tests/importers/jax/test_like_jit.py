@@ -288,6 +288,7 @@ REPEATED = {
     "broadcast": lambda x: x.at[jnp.broadcast_to(1, x.shape[:1])].apply(
         lambda v: 3 - v
     ),
+    "wrapped around": lambda x: x.at[jnp.arange(len(x)) * 2**30].apply(jnp.sin),
 }
 APPLIED = {
     "rows": lambda x: x.at[::2].apply(jnp.sin),
