@@ -214,17 +214,18 @@ def _print_debug(p: Printing) -> str:
     show, text = "jax.debug.print", p.node.params["text"]
     if p.xp == "np":
         show = "lambda text, x: print(text.format(x))"
-    elif not _has_places(text.content):  # then JAX refuses the value
+    elif not _has_places(text):  # then JAX refuses the value
         show = "lambda text, x: jax.debug.callback(lambda: print(text.format()))"
     return f"{p.helper(shown)}({p.inputs[0]}, {p.code(text)}, {show})"
 
 
-def _has_places(text: str) -> bool:
+def _has_places(text: Text) -> bool:
     """Whether a text has a place for a value; if it is malformed, calls fail."""
     try:
-        return any(name is not None for _, name, _, _ in Formatter().parse(text))
+        parts = list(Formatter().parse(text.content))
     except ValueError:
         return True
+    return any(name is not None for _, name, _, _ in parts)
 
 
 _debug_print.emit(_print_debug)
