@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from graphc_serving import loops
+from graphc_serving import loops, private_jax
 from graphc_serving.arguments import copy
 from graphc_serving.kinds import Shape, Shaped
 from graphc_serving.loops import Loop
@@ -45,6 +45,7 @@ class Runner:
         programs = manifest.programs
         dtypes = {v.dtype for p in programs for v in (*p.arguments, *p.outputs)}
         self._has_64 = any(dtype.endswith(("64", "128")) for dtype in dtypes)
+        self._put = private_jax.putting_on(jax, device)
         self._made: dict[Key, Program] = {}
 
     def settings(self) -> ExitStack:
@@ -67,6 +68,8 @@ class Runner:
 
     def put(self, array: Array) -> Shaped:
         """Put an array of NumPy on the device."""
+        if self._put is not None:
+            return self._put(array)
         with self.jax.enable_x64(True):  # keeps 64-bit arrays as they are
             placed: Shaped = self.jax.device_put(array, self._device)
         return placed

@@ -97,6 +97,20 @@ def test_programs_run_where_they_are_gone(monkeypatch, tmp_path, dtype):
         assert positive.weak_type
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_saved_models_run_with_and_without_them(monkeypatch, tmp_path, is_there):
+    x = gt.tensor("x", "float64", ("n",))
+    f = graphc.function([x], [gt.cumsum(x), gt.sum(x)], dims="pad")
+    f.export(tmp_path / "model", {"n": [3]})
+    if not is_there:
+        without(monkeypatch)
+    model = graphc_serving.load(tmp_path / "model")
+    for n in (3, 2):
+        sums, total = model(np.ones(n))
+        np.testing.assert_array_equal(sums, np.arange(n) + 1)
+        assert (sums.dtype, sums.committed, total) == ("float64", True, n)
+
+
 def test_each_tells_that_it_is_gone():
     source = SimpleNamespace(lib=None, config=None, core=None)
     bare = SimpleNamespace(_src=source, enable_x64=0)

@@ -67,7 +67,7 @@ def jit(
     static_argnums: Positional = None,
     static_argnames: StaticNames = None,
     rewrites: Rules = DEFAULT,
-    backend: Backend = "jax",
+    backend: Backend | None = "jax",
     frontend: Frontend = "jax",
     decisions: object = None,
     check: Checking | None = None,
@@ -114,6 +114,8 @@ def jit(
     as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)
     check_frontend(frontend)
     decided, checking = decisions_of(decisions, "jit"), checking_of(check, frontend)
+    if backend is None:  # the default of `jax.jit`, which wrappers of it pass on
+        backend = "jax"
     how = Options(dims, rewrites, backend, decided, checking)
     options = _on_mesh(how, mesh, as_jax.reason)
     check_choices(options, shapes, counts=frontend == "numpy")

@@ -25,7 +25,6 @@ JIT = {
     "rewrites='none'": "hint: rewrites=graphc.rewrites.none",
     "rewrites=None": "`rewrites` must be a set of rules\n  got: None",
     "backend='torch'": "backend cannot be 'torch'\n  expected: one of 'jax', 'numpy'",
-    "backend=None": "backend cannot be None",
     "frontend='torch'": "frontend cannot be 'torch'",
     "shapes=3": "`shapes` must be text, or a structure of texts",
     "shapes=['n', 3]": "got: shapes=['n', 3]",
@@ -46,6 +45,13 @@ def test_of_jit(text):
         found = str(caught.value)
         assert found.startswith("jit: ") and JIT[text] in found
         assert f"at {__file__}" in found
+
+
+def test_defaults_of_jax_say_nothing():
+    names = ("device", "backend", "in_shardings", "out_shardings", "compiler_options")
+    ours = graphc.jit(twice, **dict.fromkeys(names), keep_unused=False, inline=False)
+    assert [float(ours(np.ones(n)).sum()) for n in (2, 3, 4)] == [4, 6, 8]
+    assert len(ours.stats().compilations) == 2 and not ours.stats().fallbacks
 
 
 OTHERS = {

@@ -42,7 +42,7 @@ class Choices(TypedDict, total=False):
     static_argnums: Positional
     static_argnames: StaticNames
     rewrites: Rules
-    backend: Backend
+    backend: Backend | None
     decisions: Any
     check: Checking
     mesh: Any
