@@ -7,7 +7,6 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.importers.jax.trace.arguments import JaxCall
-from graphc.importers.jax.trace.in_order import in_order
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.types import DTYPES, ConcreteArray
 
@@ -62,10 +61,9 @@ def _require_plain(leaf: object) -> None:
 
 def _path(call: JaxCall, number: int) -> str:
     """Show how a leaf is reached: `args[0]['x']`, `named['y']`."""
-    numbered = jax.tree.unflatten(call.form, range(len(call.leaves)))
-    paths = [
-        path for path, _ in jax.tree_util.tree_leaves_with_path(in_order(numbered))
-    ]
+    paths = call.paths()
+    if paths is None:
+        return "a part of the arguments"
     start, *keys = paths[number]
     kind = "named" if start == jax.tree_util.SequenceKey(1) else "args"
     return kind + jax.tree_util.keystr(tuple(keys))

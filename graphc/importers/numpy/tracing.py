@@ -144,7 +144,7 @@ def _derivatives(how: Differentiated, tree: Any, args: Sequence[object]) -> obje
     if how.derivative in ("jacobian", "hessian"):
         outer = tree if how.derivative == "jacobian" else inner
         slopes = outer.unflatten([slopes] * outer.num_leaves)
-    results = tree.unflatten(range(tree.num_leaves))
+    results = tree.unflatten([object()] * tree.num_leaves)  # as JAX does itself
     if how.derivative == "value_and_grad":
         return results, slopes
     return (slopes, results[1]) if how.has_aux else slopes

@@ -281,6 +281,50 @@ def test_a_gradient_may_be_of_such_a_structure():
         np.testing.assert_allclose(found, 2 * column(n))
 
 
+@jax.tree_util.register_pytree_node_class
+class Mixed:
+    """Holds arrays, and numbers that belong to the structure, as in Distrax."""
+
+    def __init__(self, array, number):
+        self.array, self.number = array, number
+
+    def tree_flatten(self):
+        held = {"array": self.array, "number": self.number}
+        arrays = {k: x for k, x in held.items() if not isinstance(x, int)}
+        others = {k: x for k, x in held.items() if isinstance(x, int)}
+        return list(arrays.values()), (tuple(arrays), tuple(others.items()))
+
+    @classmethod
+    def tree_unflatten(cls, kept, children):
+        names, others = kept
+        return cls(**dict(zip(names, children, strict=True)), **dict(others))
+
+
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_structures_may_take_numbers_for_their_own(frontend):
+    ours = graphc.jit(
+        lambda m, x: Mixed(m.number * m.array + x, m.number), frontend=frontend
+    )
+    for n in SIZES:
+        result = ours(Mixed(column(n), 2), np.ones(n))
+        np.testing.assert_array_equal(result.array, 2 * column(n) + 1)
+        assert result.number == 2
+    assert len(ours.stats().compilations) == 2 and ours.stats().fallbacks == []
+
+
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_they_may_stand_beside_a_gradient(frontend):
+    def cost(m):
+        return (m.array**2).sum(), Mixed(m.array * 3, m.number)
+
+    ours = graphc.jit(graphc.value_and_grad(cost, has_aux=True), frontend=frontend)
+    for n in SIZES:
+        (value, aside), slope = ours(Mixed(column(n), 2))
+        assert (value, aside.number, slope.number) == (np.sum(column(n) ** 2), 2, 2)
+        np.testing.assert_array_equal(aside.array, 3 * column(n))
+        np.testing.assert_array_equal(slope.array, 2 * column(n))
+
+
 REPEATED = {
     "several": lambda x: x.at[jnp.array([0, 1, 0])].apply(lambda v: 3 * v),
     "clipped": lambda x: x.at[jnp.arange(5)].apply(lambda v: v + 1, mode="clip"),

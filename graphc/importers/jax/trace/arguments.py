@@ -51,12 +51,10 @@ class JaxCall:
 
     def names(self, function: Callable[..., object]) -> list[str]:
         """A unique identifier for each leaf: its parameter, and its path in it."""
-        try:
-            numbered = jax.tree.unflatten(self.form, range(len(self.leaves)))
-        except Exception:  # raised by a user's class that checks its contents
+        paths = self.paths()
+        if paths is None:
             return [f"x_{i}" for i in range(len(self.leaves))]
         parameters = _parameters(function)
-        paths = [path for path, _ in jax.tree.flatten_with_path(in_order(numbered))[0]]
         names: dict[str, None] = {}
         for (kind, first, *inner_path), i in zip(paths, range(len(paths)), strict=True):
             start = first.key if kind.idx else _name_at(parameters, first.idx)
@@ -66,6 +64,19 @@ class JaxCall:
             name = name.strip("_") or "x"
             names[f"{name}_{i}" if name in names else name] = None
         return list(names)
+
+    def paths(self) -> list[tuple[Any, ...]] | None:
+        """The path of each leaf; None if a user's class does not take other leaves.
+
+        The leaves are objects, as JAX puts into structures itself: classes may take
+        numbers for something else than leaves, as those of Distrax do.
+        """
+        try:
+            tree = jax.tree.unflatten(self.form, [object() for _ in self.leaves])
+            paths = [path for path, _ in jax.tree.leaves_with_path(in_order(tree))]
+        except Exception:  # raised by a class that checks its contents
+            return None
+        return paths if len(paths) == len(self.leaves) else None
 
     def specs(self) -> list[Spec]:
         """The types of the leaves. Raises TypeError for a leaf that is not an array."""
