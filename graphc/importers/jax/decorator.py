@@ -114,13 +114,16 @@ def jit(
     as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)
     check_frontend(frontend)
     decided, checking = decisions_of(decisions, "jit"), checking_of(check, frontend)
-    if backend is None:  # the default of `jax.jit`, which wrappers of it pass on
-        backend = "jax"
-    how = Options(dims, rewrites, backend, decided, checking)
+    how = Options(dims, rewrites, _backend_for(backend), decided, checking)
     options = _on_mesh(how, mesh, as_jax.reason)
     check_choices(options, shapes, counts=frontend == "numpy")
     make = partial(_FRONTENDS[frontend], as_jax=as_jax, shapes=shapes, options=options)
     return _decorator(make) if function is None else _decorator(make)(function)
+
+
+def _backend_for(choice: Backend | None) -> Backend:
+    """The backend chosen. None is the default of `jax.jit`, which wrappers pass on."""
+    return "jax" if choice is None else choice
 
 
 def _decorator(make: Callable[..., object]) -> Callable[..., object]:
