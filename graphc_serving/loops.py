@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from graphc_serving.kinds import Shape, Shaped
-from graphc_serving.steps import Formula, Step, StepError, Stored, Walk, zeros
+from graphc_serving.steps import Formula, Step, StepError, StepValue, Walk, zeros
 from graphc_serving.ufuncs import Array
 
-OneStep = Callable[[Sequence[Stored]], list[Shaped]]
+OneStep = Callable[[Sequence[StepValue]], list[Shaped]]
 
 
 class Loop(NamedTuple):
@@ -40,7 +40,7 @@ class Given(NamedTuple):
 
     carries: list[Shaped]
     rows: list[Shaped]
-    captures: list[Stored]
+    captures: list[StepValue]
     length: int | None
     counted: Shaped | None
     going: Shaped | None
@@ -51,7 +51,7 @@ def given_to(loop: Loop, walk: Walk) -> Given:
     """Collect the values for a loop."""
     flags = loop.counted, loop.going
     count, going = (None if i is None else walk.array(i) for i in flags)
-    captures: list[Stored] = list(map(walk.array, loop.captures))
+    captures: list[StepValue] = list(map(walk.array, loop.captures))
     captures += walk.formulas(loop.integers)
     length = None if loop.length is None else walk.formula(loop.length)
     shapes = [walk.formulas(sizes) for _, sizes in loop.stacked]

@@ -16,35 +16,28 @@ from typing import Any
 
 Run = Callable[..., Any]
 PUT = ["aval", "sharding", "xs", "devices", "committed"]
+_TYPES = 1024  # types of arrays that are remembered
 
 
 def device_put(jax: ModuleType) -> Run | None:
     """Find `batched_device_put`, in which `jax.device_put` ends after many checks.
 
-    Where it is gone, `jax.device_put` is used, which takes ten times as long.
+    The function takes an array of NumPy, which keeps 64 bits, the sharding on one
+    device, a list of that device, and whether the result is committed to it. Where it
+    is gone, `jax.device_put` is used, which takes ten times as long.
     """
     try:
         put: Run = jax._src.lib._jax.batched_device_put
     except AttributeError:
         return None
     named = re.findall(r"(\w+):", put.__doc__ or "")
-    return put if named[: len(PUT)] == PUT else None
-
-
-def putting_on(jax: ModuleType, device: object) -> Run | None:
-    """Return a function that puts an array of NumPy on a device, 64 bits as they are.
-
-    None where `batched_device_put` is gone.
-    """
-    put = device_put(jax)
-    if put is None:
+    if named[: len(PUT)] != PUT:
         return None
-    type_of = lru_cache(256)(jax.core.ShapedArray)
-    sharding, devices = jax.sharding.SingleDeviceSharding(device), [device]
+    type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
 
-    def placed(array: Any) -> Any:
+    def placed(array: Any, sharding: Any, devices: list[Any], committed: bool) -> Any:
         aval = type_of(array.shape, array.dtype)
-        return put(aval, sharding, [array], devices, True, enable_x64=True)
+        return put(aval, sharding, [array], devices, committed, enable_x64=True)
 
     return placed
 

@@ -15,7 +15,7 @@ from graphc_serving.loops import Loop
 from graphc_serving.manifest import Manifest
 from graphc_serving.programs import array_of, compiled
 from graphc_serving.reading import Tensors
-from graphc_serving.steps import Row, Step, StepError, Stored, Walk, follow, zeros
+from graphc_serving.steps import Row, Step, StepError, StepValue, Walk, follow, zeros
 from graphc_serving.ufuncs import Array, Computes, on_numbers
 
 Key: TypeAlias = tuple[int, Shape, tuple[Shape, ...]]  # stage, integers, shapes
@@ -45,7 +45,8 @@ class Runner:
         programs = manifest.programs
         dtypes = {v.dtype for p in programs for v in (*p.arguments, *p.outputs)}
         self._has_64 = any(dtype.endswith(("64", "128")) for dtype in dtypes)
-        self._put = private_jax.putting_on(jax, device)
+        self._put = private_jax.device_put(jax)
+        self._sharding = jax.sharding.SingleDeviceSharding(device)
         self._made: dict[Key, Program] = {}
 
     def settings(self) -> ExitStack:
@@ -69,9 +70,10 @@ class Runner:
     def put(self, array: Array) -> Shaped:
         """Put an array of NumPy on the device."""
         if self._put is not None:
-            return self._put(array)
+            placed: Shaped = self._put(array, self._sharding, [self._device], True)
+            return placed
         with self.jax.enable_x64(True):  # keeps 64-bit arrays as they are
-            placed: Shaped = self.jax.device_put(array, self._device)
+            placed = self.jax.device_put(array, self._device)
         return placed
 
     def placed(self, array: Shaped) -> Shaped:
@@ -171,7 +173,7 @@ class Call:
     def loop(self, loop: Loop, walk: Walk) -> list[Shaped]:
         """Run a loop whose steps are steps of the file."""
 
-        def one(values: Sequence[Stored]) -> list[Shaped]:
+        def one(values: Sequence[StepValue]) -> list[Shaped]:
             return follow(loop.body, values, loop.results, self)
 
         results = loops.run(loop, loops.given_to(loop, walk), one)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # since loops follow steps
 
 Formula = tuple[tuple[int, tuple[int, ...]], ...]
 Row = tuple[int, ...]
-Stored: TypeAlias = Shaped | int
+StepValue: TypeAlias = Shaped | int
 LARGEST = 2**63  # every integer is below this, whatever a file computes
 MOST_READ = 2**48  # no size is above this
 FIRST_PIECE = 16  # steps of the first piece of a loop that runs in pieces
@@ -102,8 +102,8 @@ class Doer(Protocol):
 class Walk:
     """The values so far, of inputs and steps."""
 
-    def __init__(self, values: Sequence[Stored], doer: Doer) -> None:
-        self._values: list[Stored] = list(values)
+    def __init__(self, values: Sequence[StepValue], doer: Doer) -> None:
+        self._values: list[StepValue] = list(values)
         self._doer = doer
 
     def take(self, step: Step) -> None:
@@ -138,7 +138,10 @@ class Walk:
 
 
 def follow(
-    steps: Sequence[Step], values: Sequence[Stored], results: Sequence[int], doer: Doer
+    steps: Sequence[Step],
+    values: Sequence[StepValue],
+    results: Sequence[int],
+    doer: Doer,
 ) -> list[Shaped]:
     """Take the steps, and return the results by their numbers; raise StepError."""
     walk = Walk(values, doer)
@@ -162,12 +165,12 @@ def within(integer: int) -> int:
     return integer
 
 
-def _axis(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _axis(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     array, axis = step.parts
     return [int(walk.array(array).shape[axis])]
 
 
-def _read(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _read(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     array, name, cut = step.parts
     number = doer.read(walk.array(array), name)
     if cut:
@@ -177,11 +180,11 @@ def _read(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     return [number]
 
 
-def _sum(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _sum(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     return [walk.formula(step.parts[0])]
 
 
-def _apply(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _apply(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     name, formulas = step.parts
     try:
         return [within(FUNCTIONS[name](*walk.formulas(formulas)))]
@@ -189,22 +192,22 @@ def _apply(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
         raise StepError("a size is divided by zero") from None
 
 
-def _number(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _number(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     formula, dtype = step.parts
     return [doer.number(walk.formula(formula), dtype)]
 
 
-def _literal(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _literal(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     number, dtype = step.parts
     return [doer.number(float.fromhex(number), dtype)]
 
 
-def _cast(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _cast(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     array, dtype = step.parts
     return [doer.computed(lambda x: x.astype(dtype), [walk.array(array)])]
 
 
-def _compute(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _compute(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     name, arrays = step.parts
     try:
         return [doer.computed(UFUNCS[name], list(map(walk.array, arrays)))]
@@ -212,27 +215,27 @@ def _compute(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
         raise StepError(f"{name}: {error}") from None
 
 
-def _zeros(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _zeros(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     sizes, dtype = step.parts
     return [doer.zeros(walk.formulas(sizes), dtype)]
 
 
-def _capacities(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _capacities(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     fixed, sizes, _ = step.parts
     return list(doer.row(step, walk.formulas(fixed), walk.formulas(sizes)))
 
 
-def _pad(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _pad(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     array, sizes = step.parts
     return [doer.padded(walk.array(array), walk.shape(array, sizes))]
 
 
-def _cut(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _cut(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     array, sizes = step.parts
     return [doer.cut(walk.array(array), walk.shape(array, sizes))]
 
 
-def _check(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _check(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     left, relation, right, message = step.parts
     a, b = walk.formula(left), walk.formula(right)
     if not (a == b if relation == "==" else a <= b):
@@ -246,7 +249,7 @@ def _varies(formula: Formula) -> bool:
     return any(numbers for _, numbers in formula)
 
 
-def _require(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _require(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     condition, texts = step.parts
     failure = doer.holds(walk.array(condition))
     if failure:
@@ -255,13 +258,13 @@ def _require(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     return []
 
 
-def _run(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _run(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     stage, arrays, statics = step.parts
     arguments = list(map(walk.array, arrays))
     return list(doer.run(stage, walk.formulas(statics), arguments))
 
 
-def _grow(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _grow(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     """Run a loop in pieces, each of as many steps as were done before it."""
     stage, arrays, statics, carries, name = step.parts
     arguments, fixed = list(map(walk.array, arrays)), walk.formulas(statics)
@@ -282,11 +285,11 @@ def _grow(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
     return [*arguments[:carries], doer.number(done, "int32"), *rows]
 
 
-def _loop(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _loop(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     return doer.loop(step.parts[0], walk)
 
 
-def _rows(walk: Walk, doer: Doer, step: Step) -> Sequence[Stored]:
+def _rows(walk: Walk, doer: Doer, step: Step) -> Sequence[StepValue]:
     array, count = step.parts
     return [doer.rows(walk.array(array), walk.formula(count))]
 
@@ -314,7 +317,7 @@ OPERANDS = {"//": 2, "clip": 2}  # others take any number of operands but none
 class Word(NamedTuple):
     """A kind of step: the function that takes it, and the kinds of its parts."""
 
-    take: Callable[[Walk, Doer, Step], Sequence[Stored]]
+    take: Callable[[Walk, Doer, Step], Sequence[StepValue]]
     parts: tuple[str, ...]
 
 

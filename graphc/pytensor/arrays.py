@@ -234,6 +234,8 @@ def _differentiated_pad(node: "Apply") -> "Apply | None":
     if gradient is None or gradient.inputs != node.inputs:
         return None
     op, other = node.op, gradient.op
+    if type(op) is not type(other):
+        return None
     alike = op == other or equal_computations(  # an Op may be a copy
         *(op.inner_outputs, other.inner_outputs),
         *(op.inner_inputs, other.inner_inputs),

@@ -19,8 +19,9 @@ AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 class _Spread(NamedTuple):
     """Distinct integers: their largest distance, and the largest one.
 
-    The largest is None where some may be negative. Multiples `may_wrap` around, to
-    negative numbers and to the same ones, unless an axis is known to be long enough.
+    The largest is None where some may be negative. Sums and multiples `may_wrap`
+    around, to negative numbers or to the same ones, unless an axis is known to be long
+    enough.
     """
 
     most: Size
@@ -240,8 +241,8 @@ def _spread_of(value: Value) -> _Spread | None:
 def _moved(spread: _Spread, by: NDArray | None) -> _Spread:
     """The spread of integers plus a number, which may be unknown."""
     if spread.last is None or by is None or by.item() < 0:
-        return spread._replace(last=None)
-    return spread._replace(last=spread.last + int(by.item()))
+        return _Spread(spread.most)
+    return _Spread(spread.most, spread.last + int(by.item()), may_wrap=True)
 
 
 def _multiplied(spread: _Spread, by: NDArray | None) -> _Spread | None:

@@ -6,7 +6,7 @@
 import importlib
 from collections import deque
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from threading import Lock, get_ident
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from graphc_serving import private_jax
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
-_TYPES = 1024  # types of arrays that are remembered
 MOST_EVENTS = 4096  # events that are remembered: more than a call has
 LONG = "<graphc long "  # how file names of long programs begin
 MOST_LOCATED = 500  # longest program, in lines, whose lines JAX notes
@@ -108,7 +107,6 @@ def faster_on_device(
     put = private_jax.device_put(jax)
     if put is None:
         return on_device
-    type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
     last: tuple[Any, list[Any]] = None, []  # kept, since a sharding takes long to hash
     usual: tuple[object, Any] | None = None  # JAX's default, and where that led
 
@@ -132,8 +130,7 @@ def faster_on_device(
             last = sharding, devices
         if len(devices) > 1:
             return on_device(array, like)
-        aval = type_of(array.shape, array.dtype)
-        return put(aval, sharding, [array], devices, committed, enable_x64=True)
+        return put(array, sharding, devices, committed)
 
     return placed
 

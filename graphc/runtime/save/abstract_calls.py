@@ -31,7 +31,7 @@ from graphc.transform.planning.plan import Plan
 from graphc.transform.tied_sizes import KnownRooms
 from graphc_serving.kinds import Shaped
 from graphc_serving.loops import Loop, given_to
-from graphc_serving.steps import Row, Step, StepError, Stored, Walk, follow
+from graphc_serving.steps import Row, Step, StepError, StepValue, Walk, follow
 from graphc_serving.ufuncs import Computes, on_numbers
 
 NAME = "<graphc exported program>"
@@ -165,7 +165,7 @@ class AbstractCall:
             raise ProgramCallError(str(error)) from None
 
     @property
-    def numbers(self) -> list[Stored]:
+    def numbers(self) -> list[StepValue]:
         """The arguments: integers of Python where these are known, else types."""
         known = map(self._known_numbers, self.arguments)
         pairs = zip(known, self.arguments, strict=True)

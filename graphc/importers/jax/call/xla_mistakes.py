@@ -1,10 +1,10 @@
 """Detect traces of JAX that XLA is known to compile wrongly on CPUs.
 
-XLA (of JAX 0.10 to 0.12) lets 8-bit integers saturate at the largest value in some
-reductions, may overwrite elements that it has yet to read, aborts on some empty parts
-of joined arrays, and takes wrapped integers for positive ones; docs/differences.md
-describes all four. The programs that graphc prints work around these mistakes, so the
-program of the graph replaces such a trace.
+XLA (of JAX 0.10, and in part to 0.12) lets 8-bit integers saturate at the largest
+value in some reductions, may overwrite elements that it has yet to read, aborts on some
+empty parts of joined arrays, and takes wrapped integers for positive ones;
+docs/differences.md describes all four. The programs that graphc prints work around
+these mistakes, so the program of the graph replaces such a trace.
 """
 
 import math
@@ -72,9 +72,9 @@ def wraps_around(jaxpr: Jaxpr) -> bool:
     """Whether a range ends beyond its dtype, where XLA takes all for positive."""
     ranges = [eqn.params for eqn in equations(jaxpr) if eqn.primitive is iota_p]
     return any(
-        of["dtype"].kind == "i"
-        and of["shape"][of["dimension"]] - 1 > np.iinfo(of["dtype"]).max
-        for of in ranges
+        p["dtype"].kind == "i"
+        and p["shape"][p["dimension"]] - 1 > np.iinfo(p["dtype"]).max
+        for p in ranges
     )
 
 
