@@ -36,6 +36,7 @@ from graphc.ops.common.padding import (
 from graphc.transform.padding.branch_guards import BranchGuards
 from graphc.transform.padding.guards import guards_of
 from graphc.transform.padding.padded_graph import Cut, PaddedGraph, Price
+from graphc.transform.padding.required_numbers import cut_to_numbers, numbers_required
 from graphc.transform.padding.storage import (
     Storage,
     problem_at_capacities,
@@ -178,7 +179,12 @@ class _PaddingPass:
             return [PaddedValue(new, old.type) for new, old in pairs]
         try:
             self._require_capacities(node)
-            return self._apply_mask_rule(node, inputs)
+            cut = self._cut_to_numbers(node, inputs)
+            results = self._at_numbers(node, cut) if cut else None
+            if results is None:
+                fits = cut and node.primitive.elementwise
+                results = self._apply_mask_rule(node, cut if fits else inputs)
+            return results
         except NotPadded as refusal:
             if self._bodies:
                 raise NotPadded(f"{node.primitive.name} inside it: {refusal}") from None
@@ -231,6 +237,34 @@ class _PaddingPass:
             return node.outputs
         params = resized(node.params, self._sizes.exact)
         return rebuild(node, tuple(inputs), params).outputs
+
+    def _cut_to_numbers(
+        self, node: Node, inputs: list[PaddedValue]
+    ) -> list[PaddedValue]:
+        """Cut those axes for which the node's guards require numbers, if there are any.
+
+        They need no capacity and no read: a call of any other size raises an error.
+        """
+        if self._bodies or has_bodies(node):
+            return []
+        numbers = [
+            (n, k) for n, k in numbers_required(node) if self._sizes.has_ragged(n)
+        ]
+        return [cut_to_numbers(x, numbers) for x in inputs] if numbers else []
+
+    def _at_numbers(
+        self, node: Node, cut: list[PaddedValue]
+    ) -> list[PaddedValue] | None:
+        """Rebuild a node whose sizes all have become numbers."""
+        sizes: list[object] = [*entries_of(node.params)]
+        sizes += [n for v in node.outputs for n in v.type.shape]
+        if any(x.axes for x in cut) or any(map(self._sizes.has_ragged, sizes)):
+            return None
+        checked = [g for g in node.guards if self._needs_check(g, node)]
+        fresh = rebuild(node, tuple([x.value for x in cut]), node.params).outputs
+        pairs = zip(fresh, node.outputs, strict=True)
+        results = [PaddedValue(new, old.type) for new, old in pairs]
+        return [self._with_guard_checks(node, checked, result) for result in results]
 
     def _apply_mask_rule(
         self, node: Node, inputs: list[PaddedValue]
