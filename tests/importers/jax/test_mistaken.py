@@ -147,6 +147,12 @@ def test_no_elements_next_to_an_empty_array(name):
     assert graphc.jit(EMPTY[name])(x, y).shape == (0,)
 
 
+def test_no_results_of_no_elements():
+    ours = graphc.jit(lambda x, y: {} if EMPTY["slice"](x, y).size else [None])
+    assert ours(jnp.ones(3), jnp.ones(0)) == [None]
+    assert "rewritten" in ours.explain()
+
+
 def test_other_empty_arrays_leave_the_trace_to_jax():
     ours = graphc.jit(lambda x, y: (jnp.concatenate([x, y]), x[1:]))
     assert ours(jnp.ones(3), jnp.ones(0))[0].shape == (3,)

@@ -236,9 +236,7 @@ class JaxProgram:
         """
         traced, count = self.traced, len(self.traced.inner.outvars)
         if any(map(_needs_conversion, traced.inner.outvars)):
-            return lambda outputs: tree.unflatten(
-                as_jax_results(outputs[:count], traced)
-            )
+            return lambda outputs: tree.unflatten(as_jax_results(outputs, traced))
         finish = in_structure(tree)
         if len(self.source.graph.outputs) > count:
             return lambda outputs: finish(outputs[:count])
@@ -310,10 +308,14 @@ def as_distinct_arrays(
 
 
 def as_jax_results(
-    results: Sequence[ConcreteArray], function: TracedFunction
+    outputs: Sequence[ConcreteArray], function: TracedFunction
 ) -> list[ConcreteArray]:
-    """Turn plain arrays into results as JAX returns them: with weak types, and keys."""
+    """Turn plain arrays into results as JAX returns them: with weak types, and keys.
+
+    Outputs of the graph after the results are dropped.
+    """
     avals = [v.aval for v in function.inner.outvars]
+    results = outputs[: len(avals)]
     return [_as_jax_result(x, aval) for x, aval in zip(results, avals, strict=True)]
 
 
