@@ -19,8 +19,6 @@ from graphc.backends.program import (
     draw_decorators,
     flat_outputs,
     function_name,
-    module_source,
-    module_title,
     needs_64_bits,
     new_module,
     print_return,
@@ -48,8 +46,6 @@ from graphc.transform.planning.plan import LoopInPieces, Plan, Segment
 from graphc.transform.printed_sizes import printed_in_order
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Follower
-
-IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
 
 def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
@@ -81,7 +77,6 @@ def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
         functions.append(emit_driver(module, plan, driver.inner, names, inner))
     wide = needs_64_bits(module, plan, plan.graph.inputs if direct else ())
     checked = checked_sizes(module, plan)
-    names = names[: len(plan.called.inputs)]
     if plan.padded is not None:
         functions.append(emit_entry(module, plan, driver, outputs, "jnp"))
     if plan.mesh is not None and plan.mesh.processes:
@@ -89,9 +84,8 @@ def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
     functions.append(COMPILING)
     if telling in module.helpers:  # comes first: defining a segment calls it
         functions.insert(0, module.helpers.pop(telling)[1].splitlines())
-    text = assemble(module, plan, names, module_title(plan, "JAX"), IMPORTS, functions)
+    source = assemble(module, plan, "JAX", functions)
     alone = direct and not checked
-    source = module_source(module, text)
     return replace(source, alone=alone, wide=wide, checked=checked)
 
 

@@ -14,8 +14,6 @@ from graphc.backends.program import (
     draw_decorators,
     flat_outputs,
     function_name,
-    module_source,
-    module_title,
     needs_64_bits,
     new_module,
     print_check,
@@ -56,13 +54,9 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
     if plan.padded is None:
         head = ["CHECKED = set()", "", "", *head]
     functions = [head + indent(body.lines)]
-    names = names[: len(plan.called.inputs)]
     if plan.padded is not None:
         functions.append(emit_entry(module, plan, driver_of(plan), outputs, "np"))
-    imports = ["import numpy as np"]
-    title = module_title(plan, "NumPy")
-    text = assemble(module, plan, names, title, imports, functions)
-    return module_source(module, text)
+    return assemble(module, plan, "NumPy", functions)
 
 
 def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
@@ -94,10 +88,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
         test = "jax.config.jax_enable_x64, NEEDS_X64, 'the call', kind='other'"
         lines = [f"require({test})", *lines]
         head = [f"NEEDS_X64 = {NEEDS_X64!r}", "", "", *head]
-    function = head + indent(lines)
-    imports = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
-    text = assemble(module, plan, names, module_title(plan, "JAX"), imports, [function])
-    return module_source(module, text)
+    return assemble(module, plan, "JAX", [head + indent(lines)])
 
 
 def _bind_static(body: PrintedBody, value: Value, name: str) -> None:

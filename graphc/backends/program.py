@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from graphc.transform.planning.plan import Check, Plan
 from graphc.transform.sharding.by_hand import is_chosen
 
 _SAME_KEYS = {"random_key", "random_fold_in"}  # the result depends on the key alone
+_IMPORTS = {
+    "JAX": ["import jax", "import jax.numpy as jnp", "import numpy as np"],
+    "NumPy": ["import numpy as np"],
+}
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
 
 
@@ -89,13 +93,6 @@ class Source:
     values: Mapping[Value, str] = field(default_factory=dict)  # their names in the text
 
 
-def module_source(module: Module, text: str) -> Source:
-    """The program of a module whose `text` is complete."""
-    return Source(
-        text, module.sizes, module.foreigns.functions, values=module.value_names
-    )
-
-
 def flat_outputs(plan: Plan, outputs: "Outputs") -> "Outputs":
     """The structure that the function running the graph of a plan returns."""
     if plan.padded is None:
@@ -133,13 +130,6 @@ def function_name(padded: bool) -> str:
 def checks_of(plan: Plan) -> list[Check]:
     """The conditions that the driver tests."""
     return [step for step in plan.glue if isinstance(step, Check)]
-
-
-def module_title(plan: Plan, backend: str) -> str:
-    """The first line of the module."""
-    inputs = ", ".join(f"{v.type}" for v in plan.called.inputs)
-    outputs = ", ".join(f"{v.type}" for v in plan.called.outputs)
-    return f"A {backend} program: ({inputs}) -> ({outputs})."
 
 
 def needs_64_bits(module: Module, plan: Plan, others: Iterable[Value] = ()) -> bool:
@@ -283,16 +273,26 @@ def _output_text(body: PrintedBody, value: Value) -> str:
 def assemble(
     module: Module,
     plan: Plan,
-    names: list[str],
-    head: str,
-    imports: list[str],
+    backend: Literal["JAX", "NumPy"],
     functions: list[list[str]],
-) -> str:
-    """The whole text: the functions first, then the helpers that they call."""
+) -> Source:
+    """The whole program: the functions first, then the helpers that they call."""
+    called = plan.called
     guards = () if plan.padded is None else plan.padded.guards_by(integers=False)
-    checks = check_inputs(module, plan.called, names, guards, plan.casting)
-    lines = [docstring(head), "", *imports, *module.imports]
+    names = list(map(module.value_name, called.inputs))
+    checks = check_inputs(module, called, names, guards, plan.casting)
+    inputs, outputs = (
+        ", ".join([str(v.type) for v in values])
+        for values in (called.inputs, called.outputs)
+    )
+    title = docstring(f"A {backend} program: ({inputs}) -> ({outputs}).")
+    lines = [title, "", *_IMPORTS[backend], *module.imports]
     for function in [*functions, checks]:
         lines += ["", "", *function]
     lines += module.preamble()
-    return "\n".join(lines) + "\n" + helpers()
+    return Source(
+        "\n".join(lines) + "\n" + helpers(),
+        module.sizes,
+        module.foreigns.functions,
+        values=module.value_names,
+    )
