@@ -281,11 +281,7 @@ def assemble(
     guards = () if plan.padded is None else plan.padded.guards_by(integers=False)
     names = list(map(module.value_name, called.inputs))
     checks = check_inputs(module, called, names, guards, plan.casting)
-    inputs, outputs = (
-        ", ".join([str(v.type) for v in values])
-        for values in (called.inputs, called.outputs)
-    )
-    title = docstring(f"A {backend} program: ({inputs}) -> ({outputs}).")
+    title = docstring(f"A {backend} program: {called.signature}.")
     lines = [title, "", *_IMPORTS[backend], *module.imports]
     for function in [*functions, checks]:
         lines += ["", "", *function]

@@ -432,7 +432,5 @@ class Function(Pictured, AheadOfCalls):
 
     def __repr__(self) -> str:
         with naming_sizes(self._pipeline.names):
-            graph = self._pipeline.written
-            inputs = ", ".join(map(str, (v.type for v in graph.inputs)))
-            outputs = ", ".join(map(str, (v.type for v in graph.outputs)))
-        return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"
+            signature = self._pipeline.written.signature
+        return f"<graphc.Function {signature} on {self.backend}>"

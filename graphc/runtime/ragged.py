@@ -206,10 +206,8 @@ class Ragged:
         self._sources = _sources(self._example, stacked)
 
     def __repr__(self) -> str:
-        example = self._example
-        inputs = ", ".join(str(v.type) for v in example.inputs)
-        outputs = ", ".join(str(v.type) for v in example.outputs)
-        return f"<graphc.ragged ({inputs}) -> ({outputs}) on {self.function.backend}>"
+        signature = self._example.signature
+        return f"<graphc.ragged {signature} on {self.function.backend}>"
 
     def __copy__(self) -> "Ragged":
         return self._again()

@@ -251,10 +251,8 @@ class Stretching(Function):
 
     def __repr__(self) -> str:
         with naming_sizes(self._pipeline.names):
-            graph = self._family.written
-            inputs = ", ".join(str(v.type) for v in graph.inputs)
-            outputs = ", ".join(str(v.type) for v in graph.outputs)
-        return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"
+            signature = self._family.written.signature
+        return f"<graphc.Function {signature} on {self.backend}>"
 
 
 def _are_one(args: Sequence[object], places: Sequence[InputAxis]) -> bool:

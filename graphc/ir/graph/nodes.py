@@ -432,6 +432,15 @@ class Graph:
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
 
+    @property
+    def signature(self) -> str:
+        """The types of the inputs and of the outputs as text."""
+        inputs, outputs = (
+            ", ".join([str(v.type) for v in values])
+            for values in (self.inputs, self.outputs)
+        )
+        return f"({inputs}) -> ({outputs})"
+
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """The nodes that the outputs depend on, in topological order."""
