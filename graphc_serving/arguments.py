@@ -1,11 +1,12 @@
 """The arguments that a program may take: one table for functions and saved models."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-HostArray = np.ndarray[Any, Any]
+from graphc_serving.kinds import DType, NDArray
+
 SMALL = 2**14  # bytes, which the host may as well copy once more
 _ALIGNED = 64  # bytes, where XLA takes an array as it is
 _FLOATS = "float", "bfloat"
@@ -23,7 +24,7 @@ class Refusal(Exception):
         self.kind: RefusalKind = kind
 
 
-def admitted(argument: object, dtype: np.dtype[Any], casting: str) -> object:
+def admitted(argument: object, dtype: DType, casting: str) -> object:
     """Convert an argument to a form that a program takes, or that its checks refuse.
 
     Raises Refusal where a program could not see the fault.
@@ -42,7 +43,7 @@ def admitted(argument: object, dtype: np.dtype[Any], casting: str) -> object:
     return argument
 
 
-def _number(number: int, dtype: np.dtype[Any]) -> object:
+def _number(number: int, dtype: DType) -> object:
     """Convert a Python integer to the dtype, since JAX would wrap it silently."""
     kind = kind_of(dtype)
     try:
@@ -56,7 +57,7 @@ def _number(number: int, dtype: np.dtype[Any]) -> object:
         raise Refusal(problem, "range", _WIDER) from None
 
 
-def _listed(items: Sequence[object], dtype: np.dtype[Any], casting: str) -> object:
+def _listed(items: Sequence[object], dtype: DType, casting: str) -> object:
     """Convert a list to an array; Python numbers in it adapt to the dtype."""
     if casting == "exact":
         return items
@@ -80,12 +81,12 @@ def _adapts(items: object, kind: int, widest: int) -> bool:
     return type(items) in (bool, int, float, complex) and 0 <= kind <= widest
 
 
-def kind_of(dtype: np.dtype[Any]) -> int:
+def kind_of(dtype: DType) -> int:
     """The kind of numbers in order: bool, integer, real, complex; -1 for others."""
     return 2 if dtype.name.startswith(_FLOATS) else _KINDS.get(dtype.kind, -1)
 
 
-def copy(array: HostArray) -> HostArray:
+def copy(array: NDArray) -> NDArray:
     """Copy an array; align a large copy so that XLA does not copy it a second time.
 
     XLA reads an array of NumPy where it lies, and may do so after the call.
@@ -94,6 +95,6 @@ def copy(array: HostArray) -> HostArray:
         return array.copy()
     room = np.empty(array.nbytes + _ALIGNED, np.uint8)
     start = -room.__array_interface__["data"][0] % _ALIGNED
-    copied: HostArray = np.ndarray(array.shape, array.dtype, room, start)
+    copied: NDArray = np.ndarray(array.shape, array.dtype, room, start)
     copied[...] = array
     return copied

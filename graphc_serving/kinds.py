@@ -10,6 +10,8 @@ DTYPES = {
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
 }
 FLOATS = "float16", "float32", "float64"  # of NumPy
+DType = np.dtype[Any]
+NDArray = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 T = TypeVar("T")
 
@@ -23,7 +25,7 @@ class Shaped(Protocol):
         ...
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> DType:
         """The dtype of the elements."""
         ...
 

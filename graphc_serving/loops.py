@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc_serving.kinds import Shape, Shaped
+from graphc_serving.kinds import NDArray, Shape, Shaped
 from graphc_serving.steps import Formula, Step, StepError, StepValue, Walk, zeros
-from graphc_serving.ufuncs import Array
 
 OneStep = Callable[[Sequence[StepValue]], list[Shaped]]
 
@@ -102,7 +101,7 @@ def _together(
     rows: list[Shaped],
     dtype: str,
     shape: Shape,
-) -> Array:
+) -> NDArray:
     """Join the rows in one array, with zeros for the steps that were left out."""
     count = len(rows) if values.length is None else values.length
     joined = zeros((count, *shape), np.dtype(dtype))

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc_serving.arguments import Refusal, admitted
 from graphc_serving.casting import castable, converted, described, misfit, remedy
-from graphc_serving.kinds import Shape, Shaped, shortened
+from graphc_serving.kinds import DType, Shape, Shaped, shortened
 from graphc_serving.manifest import Input, Manifest, ModelError, Served, read
 from graphc_serving.programs import Unreadable
 from graphc_serving.reading import Tensors
@@ -174,7 +174,7 @@ class Model:
         except Unlike as error:
             raise ModelError(f"the arguments do not fit the model: {error}") from None
 
-    def _admitted(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Shaped:
+    def _admitted(self, v: Input, dtype: DType, argument: Any) -> Shaped:
         """Convert an argument to an array for an input, or raise ModelError."""
         is_plain = type(argument) in self._plain and argument.dtype == dtype
         value = argument if is_plain else self._cast(v, dtype, argument)
@@ -188,7 +188,7 @@ class Model:
             raise self._misfit(v, argument, problem)
         return value
 
-    def _cast(self, v: Input, dtype: np.dtype[Any], argument: Any) -> Shaped:
+    def _cast(self, v: Input, dtype: DType, argument: Any) -> Shaped:
         if isinstance(argument, self._jax.core.Tracer):
             hint = "call the model outside of jax.jit, jax.vmap and jax.grad: it is"
             problem = f"input {v.name} is traced by JAX, and a model is compiled"
@@ -289,7 +289,7 @@ def _conversion(argument: object, dtype: str) -> str:
     return f'a model of graphc.function(..., casting="{rules[0]}") takes it; or {hint}'
 
 
-def _is_array(value: object, dtype: np.dtype[Any]) -> bool:
+def _is_array(value: object, dtype: DType) -> bool:
     """Whether a value is already an array of this dtype."""
     return getattr(value, "dtype", None) == dtype and hasattr(value, "ndim")
 

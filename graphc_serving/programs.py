@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from graphc_serving import private_jax
-from graphc_serving.kinds import Shaped, shortened
+from graphc_serving.kinds import NDArray, Shaped, shortened
 from graphc_serving.manifest import Array, Exported, Manifest, ModelError
-from graphc_serving.reading import NDArray, Tensors
+from graphc_serving.reading import Tensors
 
 _CUSTOM_CALL = re.compile(r"custom_call\s+@?\"?([^\s\"(]+)")
 

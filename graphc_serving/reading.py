@@ -9,15 +9,12 @@ import stat
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-import numpy as np
-
-from graphc_serving.kinds import shortened
+from graphc_serving.kinds import NDArray, shortened
 from graphc_serving.packages import needed
 
 LARGEST = 2**34  # bytes of a file
 LARGEST_MANIFEST = 2**26
 KEY = "graphc"  # of the manifest, in the metadata
-NDArray = np.ndarray[Any, Any]
 Tensors = Mapping[str, NDArray]
 _OTHER = "it is not a file of safetensors, as f.export(path, ...) writes"
 _LENGTH = 8  # bytes that hold the length of the header

@@ -10,13 +10,13 @@ import numpy as np
 
 from graphc_serving import loops, private_jax
 from graphc_serving.arguments import copy
-from graphc_serving.kinds import Shape, Shaped
+from graphc_serving.kinds import NDArray, Shape, Shaped
 from graphc_serving.loops import Loop
 from graphc_serving.manifest import Manifest
 from graphc_serving.programs import array_of, compiled
 from graphc_serving.reading import Tensors
 from graphc_serving.steps import Row, Step, StepError, StepValue, Walk, follow, zeros
-from graphc_serving.ufuncs import Array, Computes, on_numbers
+from graphc_serving.ufuncs import Computes, on_numbers
 
 Key: TypeAlias = tuple[int, Shape, tuple[Shape, ...]]  # stage, integers, shapes
 Program: TypeAlias = Callable[..., Sequence[Shaped]]
@@ -67,7 +67,7 @@ class Runner:
         names = self._manifest.arguments
         return [self.put(array_of(self._manifest, n, self._tensors)) for n in names]
 
-    def put(self, array: Array) -> Shaped:
+    def put(self, array: NDArray) -> Shaped:
         """Put an array of NumPy on the device."""
         if self._put is not None:
             placed: Shaped = self._put(array, self._sharding, [self._device], True)
@@ -108,18 +108,18 @@ class Call:
         number = self._read[name] = int(np.asarray(array))
         return number
 
-    def number(self, number: float, dtype: str) -> Array:
+    def number(self, number: float, dtype: str) -> NDArray:
         """Make an array of an integer or a float."""
         try:
             return np.array(number, dtype)
         except OverflowError:
             raise StepError(f"{number} does not fit {dtype}") from None
 
-    def computed(self, function: Computes, operands: Sequence[object]) -> Array:
+    def computed(self, function: Computes, operands: Sequence[object]) -> NDArray:
         """Apply a function of NumPy's arrays, element by element."""
         return on_numbers(function, operands)
 
-    def zeros(self, shape: Row, dtype: str) -> Array:
+    def zeros(self, shape: Row, dtype: str) -> NDArray:
         """Make an array of zeros."""
         if any(n < 0 for n in shape):
             raise StepError(f"an array cannot have the shape {shape}")

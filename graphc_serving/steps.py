@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 
-from graphc_serving.kinds import Shaped
-from graphc_serving.ufuncs import UFUNCS, Array, Computes
+from graphc_serving.kinds import DType, NDArray, Shaped
+from graphc_serving.ufuncs import UFUNCS, Computes
 
 if TYPE_CHECKING:  # since loops follow steps
     from graphc_serving.loops import Loop
@@ -150,7 +150,7 @@ def follow(
     return list(map(walk.array, results))
 
 
-def zeros(shape: Row, dtype: np.dtype[Any]) -> Array:
+def zeros(shape: Row, dtype: DType) -> NDArray:
     """Make zeros of a shape that a file computes; raise StepError if too large."""
     try:
         return np.zeros(shape, dtype)

@@ -1,18 +1,16 @@
 """The functions of NumPy that steps of a file compute with, element by element."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from graphc_serving.kinds import FLOATS, Kind
+from graphc_serving.kinds import FLOATS, Kind, NDArray
 
-Array = np.ndarray[Any, Any]
 Computes = Callable[..., object]  # from arrays of NumPy
 MOST_BITS = 64
 
 
-def _power(x: Array, y: Array) -> object:
+def _power(x: NDArray, y: NDArray) -> object:
     """Compute a power of floats as C does, or a power of Python integers.
 
     NumPy computes powers of arrays by code of its own: `27 ** (1 / 3)` is less than 3.
@@ -25,7 +23,7 @@ def _power(x: Array, y: Array) -> object:
     return _of_64_bits(pow, base, exponent)
 
 
-def _shifted(x: Array, bits: Array) -> np.int64:
+def _shifted(x: NDArray, bits: NDArray) -> np.int64:
     """Shift a Python integer left by `bits`."""
     return _of_64_bits(lambda base, exponent: base << exponent, int(x), int(bits))
 
@@ -57,7 +55,7 @@ OF_NUMBERS = {
 }
 
 
-def on_numbers(function: Computes, operands: Sequence[object]) -> Array:
+def on_numbers(function: Computes, operands: Sequence[object]) -> NDArray:
     """Apply a function, without warnings for NaN and infinities; return an array.
 
     Raises ValueError where shapes do not broadcast.
