@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from graphc.backends.sizes import is_wide
 from graphc.ir.graph.bodies import has_bodies, sized_inner_nodes, with_inner_nodes
 from graphc.ir.graph.build import SIZE_OP
-from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.nodes import Graph, Node, Value, entries_of
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.params.exactness import saturates
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim, Size, Symbol, clip, substitute
+from graphc.ir.sizes.dims import Dim, Symbol, clip, substitute
 
 SLICED = (OP.basic_index, OP.slice_update)
 
@@ -53,7 +53,7 @@ def _is_read(symbol: Symbol) -> bool:
     return isinstance(symbol.origin, Value) and is_wide(symbol)
 
 
-def _clipped_sizes(node: Node) -> Iterator[Size]:
+def _clipped_sizes(node: Node) -> Iterator[object]:
     """The sizes that a node depends on, with bounds of slices clipped as Python does.
 
     Sizes passed to a body are left out here; they count where the body depends on them.
@@ -68,8 +68,7 @@ def _clipped_sizes(node: Node) -> Iterator[Size]:
             n = 1 if kind == "n" else next(axes)
             bounds = [end for end in ends if isinstance(end, Dim)]
             yield from bounds if kind == "i" else [clip(end, n) for end in bounds]
-    for param in params.values():
-        yield from param if isinstance(param, tuple) else (param,)
+    yield from entries_of(params)
     for value in node.outputs:
         yield from value.type.shape
     for guard in node.guards:

@@ -8,8 +8,9 @@ from graphc.checking.chance import Chance
 from graphc.checking.plans import Want
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.replay import symbols_of
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.sizes.dims import Symbol, evaluate, symbol_dim
 from graphc.ir.types import DType, NDArray, TensorType, is_inexact
 
 SizeValues = Mapping[Symbol, int]
@@ -19,21 +20,10 @@ ORDINARY = 50
 SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0)
 
 
-def symbols(sizes: Iterable[object]) -> list[Symbol]:
-    """The symbols that occur in sizes, each once."""
-    names = {s: None for n in sizes if isinstance(n, Dim) for s in n.symbols}
-    return list(names)
-
-
 def draw_sizes(c: Chance, values: Iterable[Value]) -> dict[Symbol, int]:
     """Draw a number for each named size in the graphs of values."""
-    named = symbols(
-        n
-        for node in ancestors(values)
-        for entry in (*(v.type.shape for v in node.outputs), *node.params.values())
-        for n in (entry if isinstance(entry, tuple) else (entry,))
-    )
-    return {s: c.pick((2, 3, 1, 0)) for s in named if s.origin is None}
+    symbols = dict.fromkeys(s for n in ancestors(values) for s in symbols_of(n))
+    return {s: c.pick((2, 3, 1, 0)) for s in symbols if s.origin is None}
 
 
 def draw_array(c: Chance, want: Want, sizes: SizeValues, special: bool) -> NDArray:

@@ -21,7 +21,7 @@ from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.runtime.call.arrangement import Arrangement, Placing
-from graphc.transform.printed_sizes import printed_in_order
+from graphc.transform.printed_sizes import printed_in_order, symbols_of_sizes
 from graphc.warning_kinds import UnusedInputWarning
 
 Unused = Literal["ignore", "warn", "error"]
@@ -236,7 +236,8 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
     return [
         (value, name)
         for value, name in zip(graph.inputs, graph.input_names, strict=True)
-        if value.node not in used and not sized.intersection(_axis_symbols(value))
+        if value.node not in used
+        and sized.isdisjoint(symbols_of_sizes(value.type.shape))
     ]
 
 
@@ -292,10 +293,6 @@ def _missing_input_error(
         f"{value.type}, declared at {variable.place}, {needed}",
         hint=f"add {name!r} to the inputs",
     )
-
-
-def _axis_symbols(value: Value) -> list[Symbol]:
-    return [s for n in value.type.shape if isinstance(n, Dim) for s in n.symbols]
 
 
 def _determined_symbols(value: Value) -> list[Symbol]:

@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 from graphc.backends.program import function_name
-from graphc.ir.sizes.dims import Dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import ArgumentValues, Signature
@@ -28,6 +27,7 @@ from graphc.runtime.variants.tiering import (
     parts_of,
     shapes_and_numbers,
 )
+from graphc.transform.printed_sizes import symbols_of_sizes
 
 Key = tuple[Hashable, ...]
 Run = Callable[..., Any]
@@ -73,8 +73,7 @@ class ReadyProgram:
     def is_open(self) -> bool:
         """Whether the arguments have sizes that are not padded."""
         inputs, facts = self.prepared.inputs, self.prepared.facts
-        axes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
-        symbols = {s for n in axes for s in n.symbols}
+        symbols = {s for v in inputs for s in symbols_of_sizes(v.type.shape)}
         statics = [v for i, v in enumerate(inputs) if i in facts.statics]
         symbols |= {v._symbol for v in statics if v._symbol is not None}
         padded = self.prepared.plan.padded if facts.padded else None

@@ -4,6 +4,7 @@ import importlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ from graphc.ir.graph.build import literal_of, variable
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.replay import substituted
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.sizes.dims import Dim, Size, Symbol
 from graphc.ir.types import NDArray, is_inexact
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
@@ -25,6 +25,7 @@ from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
+from graphc.transform.printed_sizes import symbols_of_sizes
 from graphc_serving.kinds import Shaped
 from graphc_serving.steps import Row, Step
 
@@ -32,11 +33,6 @@ PLATFORMS = "cpu", "cuda", "rocm", "tpu"
 NAME = "<graphc exported program>"
 LEAST = 1024  # bytes from which a constant is an argument of programs
 ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
-
-
-def symbols(size: Size) -> Sequence[Symbol]:
-    """Return the symbols in a size."""
-    return size.symbols if isinstance(size, Dim) else ()
 
 
 class Lifted(NamedTuple):
@@ -70,8 +66,8 @@ class Exporter(Stages):
         self.wide: bool = not source.alone or source.wide
         self.programs: dict[StageKey, ExportedModule] = {}
         self.served: list[list[Any]] = []
-        axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}
-        self._axes = {s.name for s in axes}
+        shapes = [v.type.shape for v in plan.called.inputs]
+        self._axes = {s.name for s in symbols_of_sizes(chain.from_iterable(shapes))}
 
     def export(self, call: AbstractCall) -> Sequence[Shaped]:
         """Export the programs of a call; return the types of its arguments."""
