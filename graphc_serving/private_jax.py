@@ -81,8 +81,10 @@ def cache_miss(jitted: Run) -> Run | None:
 def dispatched(jax: ModuleType, jitted: Any, missed: Run, plainly: Run) -> Run | None:
     """Make a function that C++ calls like `jitted`, with `missed` as its `cache_miss`.
 
-    `plainly` is called where JAX does not compile, or looks for a NaN. Where the
-    private parts are gone, a function in Python finds the program of a call by itself.
+    `missed` returns a triple: the results; what C++ is to keep for calls of this
+    signature, or None for nothing; and False. `plainly` is called where JAX does not
+    compile, or looks for a NaN. Where the private parts are gone, a function in Python
+    finds the program of a call by itself.
     """
     try:
         state = jitted.__getstate__()

@@ -32,7 +32,7 @@ from graphc.importers.jax.trace.tracing import Spec, is_array
 from graphc.ir.called_first import called_first
 from graphc.ir.tracebacks import drop_own_frames, hide_own_frames
 from graphc.runtime.call.arguments import ArgumentValues
-from graphc.runtime.call.dispatch import Route, acquiring, dispatcher
+from graphc.runtime.call.dispatch import Route, acquiring
 from graphc.runtime.driver import stance
 from graphc_serving import private_jax
 
@@ -94,7 +94,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._miss_plainly = private_jax.cache_miss(self._plain) or _miss_of(
             self._plain
         )
-        jax_dispatcher: Any = dispatcher(
+        jax_dispatcher: Any = private_jax.dispatched(
             jax, self._exact, self._run_new_call, self._call
         )
         self._dispatcher = jax_dispatcher or self._exact  # keeps what is compiled

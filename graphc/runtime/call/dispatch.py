@@ -3,9 +3,9 @@
 A jitted function of JAX keeps what is compiled for each signature of a call: shapes,
 dtypes, placements, kinds of arguments, settings of JAX. It runs such a call without a
 line of Python, and asks a Python function, its cache miss, about all other calls.
-`dispatcher` makes such an object with a function of ours in that place. All that a call
-needs besides its run, such as admitting NumPy arrays or explaining errors, is done
-there, and C++ keeps only the calls that need none of it.
+`private_jax.dispatched` makes such an object with a function of ours in that place. All
+that a call needs besides its run, such as admitting NumPy arrays or explaining errors,
+is done there, and C++ keeps only the calls that need none of it.
 
 This leaves no place to count calls. So `Route` counts how often its function was asked
 for: `__call__` of a class is a property that acquires the function, in C as well. Who
@@ -19,11 +19,9 @@ from functools import partial
 from inspect import Parameter, Signature
 from itertools import repeat
 from operator import length_hint, methodcaller
-from types import ModuleType
 from typing import Any
 
 from graphc.ir.forks import call_in_forked_children, fork_error, jax_is_lost
-from graphc_serving import private_jax
 
 Run = Callable[..., Any]
 CALL = """Run the program.
@@ -85,18 +83,3 @@ def _refused(*_: object, **__: object) -> object:
 def acquiring(doc: str, acquire: str = "_acquire") -> object:
     """Make a `__call__` for a class whose attribute `acquire` gets the next route."""
     return _Acquiring(methodcaller(acquire), doc=doc)
-
-
-def dispatcher(
-    jax: ModuleType, jitted: Callable[..., object], missed: Run | None, plainly: Run
-) -> Run | None:
-    """Return `jitted` with `missed` as its cache miss; None if JAX has changed.
-
-    `missed` returns a triple: the results; what C++ is to keep for calls of this
-    signature, or None for nothing; and False. The first two are as in
-    `private_jax.cache_miss`. `plainly` is called where JAX does not compile, or looks
-    for a NaN.
-    """
-    if missed is None:
-        return None
-    return private_jax.dispatched(jax, jitted, missed, plainly)

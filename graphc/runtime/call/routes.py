@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from graphc.runtime.call.arguments import Signature
 from graphc.runtime.call.copying import on_borrowed, on_copies, on_small_copies
-from graphc.runtime.call.dispatch import Route, Run, dispatcher
+from graphc.runtime.call.dispatch import Route, Run
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.misfits import miss_without_flags
@@ -60,9 +60,9 @@ class Routes:
     ) -> None:
         """Let calls go straight to a jitted function, if JAX can."""
         miss = private_jax.cache_miss(segment.jitted)
-        dispatched = partial(dispatcher, jax, segment.jitted, plainly=calls.run)
-        plain = dispatched(calls.missed)
-        borrowing = dispatched(partial(calls.missed, borrowed=True))
+        parts, borrowed = (jax, segment.jitted), partial(calls.missed, borrowed=True)
+        plain = private_jax.dispatched(*parts, calls.missed, calls.run)
+        borrowing = private_jax.dispatched(*parts, borrowed, calls.run)
         if miss is None or plain is None or borrowing is None:
             return
         miss = miss_without_flags(miss, segment.jitted)
