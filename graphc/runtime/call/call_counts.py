@@ -6,25 +6,11 @@ For calls that are looked up by their shapes, the result of the look-up counts t
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from graphc.runtime.call.dispatch import Route, Run
+from graphc.runtime.driver.log import Compilation
 
 _Key = frozenset[tuple[str, int]]
-
-
-class OfSegment(Protocol):
-    """A compilation of a segment for sizes, which are given by name."""
-
-    @property
-    def segment(self) -> int:
-        """The number of the segment."""
-        ...
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The sizes, by their names in the program's text."""
-        ...
 
 
 def _do_nothing() -> None:
@@ -70,7 +56,7 @@ class ServedCalls:
         return counts
 
     def by_compilation(
-        self, done: Sequence[OfSegment], names: Mapping[str, str]
+        self, done: Sequence[Compilation], names: Mapping[str, str]
     ) -> list[int | None]:
         """Return how many calls each compilation has served; None if sizes do not tell.
 
