@@ -26,8 +26,8 @@ MOST = 64  # programs of a store, or sizes of a program: the last ones are kept
 class LoadedProgram:
     """A module that runs, and the compilations of all functions that have used it.
 
-    `left` are sizes for which functions have changed to another program. A loaded
-    program holds no graph, nor anything that holds one.
+    `deferred_sizes` are those for which functions have changed to another program. A
+    loaded program holds no graph, nor anything that holds one.
     """
 
     program: Program

@@ -63,21 +63,16 @@ class Costs:
     def __init__(self) -> None:
         self.visits: dict[SizesKey, Visits] = {}
         self._prices: list[float] = []
-        self._price = PRIOR
+        self.price: float = PRIOR  # of a compilation: the median of those seen
         self._ratios: list[float] = []
         self._lost = 1.0  # the share of NumPy's time that JAX would have saved
-
-    @property
-    def price(self) -> float:
-        """The cost of a compilation: the median of those seen."""
-        return self._price
 
     def pays(self, key: SizesKey) -> bool:
         """Whether the next call of the key should run compiled."""
         visits = self.visits.get(key)
         if visits is None:
             return False
-        due = not visits.settled and visits.seconds * self._lost > self._price
+        due = not visits.settled and visits.seconds * self._lost > self.price
         return visits.compiled or due
 
     def is_compiled(self, key: SizesKey) -> bool:
@@ -102,7 +97,7 @@ class Costs:
         visits.compiled = True
         if compiled:
             self._prices.append(seconds)
-            self._price = statistics.median(self._prices)
+            self.price = statistics.median(self._prices)
             return
         visits.jax = min(visits.jax, seconds)
         visits.trials += 1
