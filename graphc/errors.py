@@ -297,6 +297,11 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
+def in_number(count: int, noun: str) -> str:
+    """A count with its noun, as "1 call" and "2 calls"."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 class _Inside(dict[str, bool]):
     """Whether a file belongs to graphc, or to a library that calls graphc back."""
 

@@ -1,7 +1,7 @@
 """Values, graphs, plans and programs as text."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from graphc.backends.names import Hints
@@ -98,7 +98,7 @@ def _step(writer: Writer, step: PlanStep) -> Iterator[str]:
             yield f"  {head} {{{_keys(writer, step)}"
             for node in step.nodes:
                 yield from (f"  {line}" for line in writer.lines_of(node))
-            yield f"    return {_listed(map(writer.name, step.outputs))}"
+            yield f"    return {', '.join(map(writer.name, step.outputs))}"
             yield "  }"
         case Read():
             yield f"  read {writer.name(step.value)}  # {step.place}"
@@ -112,15 +112,11 @@ def _step(writer: Writer, step: PlanStep) -> Iterator[str]:
 
 def _names(writer: Writer, segment: Segment) -> str:
     """The arguments of a segment, with the static ones last."""
-    inputs = _listed(map(writer.name, segment.inputs))
-    statics = _listed(map(writer.symbol, segment.statics))
+    inputs = ", ".join(map(writer.name, segment.inputs))
+    statics = ", ".join(map(writer.symbol, segment.statics))
     return f"{inputs}; {statics}" if statics else inputs
 
 
 def _keys(writer: Writer, segment: Segment) -> str:
-    keys = _listed(map(writer.symbol, segment.keys))
+    keys = ", ".join(map(writer.symbol, segment.keys))
     return f"  # compiled for each {keys}" if keys else "  # compiled once"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from graphc.errors import SourceLocation
+from graphc.errors import SourceLocation, in_number
 from graphc.explain.sharding import sharding_lines, without_mesh
+from graphc.explain.summary import shown_nodes, title
 from graphc.ir.graph.nodes import Guard, Node, origins
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
@@ -22,18 +23,12 @@ from graphc.transform.planning.plan import (
 
 def explain(plan: Plan, backend: str) -> str:
     """Report on a plan for people to read, with one block per step."""
-    named = zip(plan.called.input_names, plan.called.inputs, strict=True)
-    inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
-    title = {"jax": "JAX", "numpy": "NumPy"}[backend]
-    lines = [f"{title} program of ({inputs})"]
-    lines += _padding_lines(plan) + without_mesh(plan)
+    lines = [title(plan, backend), *_padding_lines(plan), *without_mesh(plan)]
     if backend == "numpy":
         lines.append("one straight program: nothing is compiled, and sizes are known")
         return "\n".join([*lines, *_guards(plan.segments)])
-    segments, glue = len(plan.segments), len(plan.glue)
-    lines.append(
-        f"{_counted(segments, 'compiled segment')}, {_counted(glue, 'glue step')}"
-    )
+    segments = in_number(len(plan.segments), "compiled segment")
+    lines.append(f"{segments}, {in_number(len(plan.glue), 'glue step')}")
     lines += _static_arguments(plan)
     lines += _steps(plan)
     return "\n".join(lines)
@@ -73,10 +68,6 @@ def _padding_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def _place_text(place: SourceLocation) -> str:
     return f"{place}: {place.code}" if place.code else str(place)
 
@@ -96,10 +87,9 @@ def _static_arguments(plan: Plan) -> list[str]:
 
 
 def _segment(segment: Segment) -> list[str]:
-    # Literals are shared by all programs: their line may be another program's.
-    nodes = [n for n in segment.nodes if not n.primitive.inline] or segment.nodes
+    nodes = shown_nodes(segment)
     first, last = nodes[0], nodes[-1]
-    kind = "a loop" if segment.rows else _counted(len(nodes), "node")
+    kind = "a loop" if segment.rows else in_number(len(nodes), "node")
     lines = [f"segment {segment.index}: {kind}, jitted"]
     lines.append(f"  from {_place_text(first.place)}")
     if last.place.line != first.place.line:

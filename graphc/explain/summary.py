@@ -3,12 +3,13 @@
 `report` tells the whole, with the user's code.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from graphc.analysis.fixed_sizes import pinned_sizes
+from graphc.errors import in_number
 from graphc.explain.sharding import sharding_lines, without_mesh
 from graphc.ir.graph.build import INPUT
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
 from graphc.transform.planning.guesses import GuessingSegment
@@ -23,16 +24,29 @@ from graphc.transform.planning.plan import (
 
 def summary(plan: Plan, backend: str) -> str:
     """The short form of the report on a plan."""
-    named = zip(plan.called.input_names, plan.called.inputs, strict=True)
-    inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
-    title = {"jax": "JAX", "numpy": "NumPy"}[backend]
-    lines = [f"{title} program of ({inputs})", *_sizes(plan), *_static_size_lines(plan)]
+    lines = [title(plan, backend), *_sizes(plan), *_static_size_lines(plan)]
     lines += [f"  {line}" for line in without_mesh(plan)]
     if backend == "numpy":
         return "\n".join([*lines, "  one straight program: nothing is compiled"])
     lines += _segments(plan)
     lines += dict.fromkeys([*_true_size_lines(plan), *_driver_lines(plan)])
     return "\n".join([*lines, "explain(full=True) has each step, with your lines"])
+
+
+def title(plan: Plan, backend: str) -> str:
+    """The first line of both forms of the report."""
+    named = zip(plan.called.input_names, plan.called.inputs, strict=True)
+    inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
+    name = {"jax": "JAX", "numpy": "NumPy"}[backend]
+    return f"{name} program of ({inputs})"
+
+
+def shown_nodes(segment: Segment) -> Sequence[Node]:
+    """The nodes of a segment whose lines are shown, if there are any: not literals.
+
+    Programs share literals, so that the line of one may be of another program.
+    """
+    return [n for n in segment.nodes if not n.primitive.inline] or segment.nodes
 
 
 def _sizes(plan: Plan) -> list[str]:
@@ -51,13 +65,11 @@ def _static_size_lines(plan: Plan) -> Iterable[str]:
 def _segments(plan: Plan) -> Iterable[str]:
     sharding = sharding_lines(plan)
     for segment in plan.segments:
-        nodes = [n for n in segment.nodes if not n.primitive.inline] or segment.nodes
+        nodes = shown_nodes(segment)
         first, last = nodes[0].place, nodes[-1].place
         where = f"{first}" if first.line == last.line else f"{first} to {last.line}"
-        yield (
-            f"  segment {segment.index}: {len(nodes)} "
-            f"node{'s' * (len(nodes) != 1)} from {where}, {_compiled(plan, segment)}"
-        )
+        counted = f"{in_number(len(nodes), 'node')} from {where}"
+        yield f"  segment {segment.index}: {counted}, {_compiled(plan, segment)}"
         yield from sharding.get(segment.index, [])
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import segment_text
 from graphc.backends.sharding.agreement import withdraw_from
-from graphc.errors import CallError, graph_error
+from graphc.errors import CallError, graph_error, in_number
 from graphc.explain.program_text import ProgramText
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
@@ -43,7 +43,7 @@ from graphc.runtime.driver.failure import (
     not_pickled,
     running_functions,
 )
-from graphc.runtime.driver.log import Stats, in_number
+from graphc.runtime.driver.log import Stats
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.function_picture import Pictured
 from graphc.runtime.making import Making

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from graphc.errors import shortened
+from graphc.errors import in_number, shortened
 from graphc.explain.summary import summary
 from graphc.ir.sizes.names import naming_sizes
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import Backend
-from graphc.runtime.driver.log import in_number
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
 from graphc.runtime.ready_program import ReadyProgram

@@ -8,17 +8,13 @@ from dataclasses import dataclass, field
 from html import escape
 from weakref import WeakMethod
 
+from graphc.errors import in_number
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.progress import ProgressLine, logger, show_progress
 from graphc.runtime.driver.stance import SEGMENT, note_compilation
 from graphc.runtime.driver.xla import Event
 from graphc.transform.planning.plan import first_node_with_size
-
-
-def in_number(count: int, noun: str) -> str:
-    """Return a count with its noun, as "1 call" and "2 calls"."""
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def in_numbers(calls: int, compilations: int) -> str:

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from graphc.errors import GraphError, graph_error, shortened
+from graphc.errors import GraphError, graph_error, in_number, shortened
 from graphc.ir.called_first import NotCalled
 from graphc.runtime.cache.whole_files import StrPath, write_whole
-from graphc.runtime.driver.log import in_number
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
 from graphc.transform.tied_sizes import Tied
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from graphc.errors import in_number
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import MOST_SHOWN, ShapesOfCall
 from graphc.importers.jax.sizes.programs import ManySizes, OneSize
 from graphc.importers.jax.trace.decisions import OPAQUE
-from graphc.runtime.driver.log import Compilation, in_number, in_numbers
+from graphc.runtime.driver.log import Compilation, in_numbers
 from graphc.runtime.function import Function
 
 
