@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
-from graphc.errors import graph_error, shortened
+from graphc.errors import graph_error, in_number, shortened
 from graphc.show.picture import Picture
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 from graphc.show.showing import Showing
@@ -142,8 +142,7 @@ def _step(program: ProgramRecord, step: StepRecord) -> str:
     if step.segment is None:
         where = "" if line is None else f" at {line.file}:{line.line}"
         return f"{step.kind}{where}: {step.text or step.reason}"
-    count = len(step.nodes)
-    text = f"segment {step.segment}: {count} node{'s' * (count != 1)}"
+    text = f"segment {step.segment}: {in_number(len(step.nodes), 'node')}"
     if line is not None:
         text += f" from {line.file}:{line.line}"
     return text + (f", compiled per {keys}" if keys else ", compiled once")

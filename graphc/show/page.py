@@ -13,6 +13,7 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
+from graphc.errors import in_number
 from graphc.show.folded_picture import page_data
 from graphc.show.folds import steps_within
 from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
@@ -77,7 +78,7 @@ def facts(picture: PictureRecord) -> str:
         (sum(len(p.compilations) for p in picture.programs), "compilation"),
         (picture.calls, "call"),
     ]
-    return ", ".join(f"{n} {what}{'s' * (n != 1)}" for n, what in counts)
+    return ", ".join(in_number(*count) for count in counts)
 
 
 def _table(program: ProgramRecord) -> str:

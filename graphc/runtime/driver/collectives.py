@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from graphc.errors import in_number
+
 KINDS = (
     *("all-reduce", "all-gather", "all-to-all", "reduce-scatter"),
     *("collective-permute", "collective-broadcast", "ragged-all-to-all"),
@@ -28,7 +30,7 @@ class Collective:
     predicted: int | None = None
 
     def __str__(self) -> str:
-        times = f"{self.count} {self.kind}{'s' * (self.count != 1)}"
+        times = in_number(self.count, self.kind)
         prediction = "" if self.predicted is None else f", {self.predicted} predicted"
         return f"segment {self.segment}: {times}, {self.bytes} bytes{prediction}"
 

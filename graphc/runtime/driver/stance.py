@@ -18,6 +18,7 @@ from graphc.errors import (
     NoCompileError,
     describe,
     graph_error,
+    in_number,
     shortened,
     user_place,
 )
@@ -76,8 +77,8 @@ class Refused(Exception):
     def problem(self) -> str:
         """The rule that the compilation would break."""
         if self.limit.count:
-            most = self.limit.count
-            return f"no more than {most} compilation{'s' * (most != 1)} may be made"
+            most = in_number(self.limit.count, "compilation")
+            return f"no more than {most} may be made"
         return "nothing may be compiled here, but this call needs a compilation"
 
 
