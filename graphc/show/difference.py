@@ -84,21 +84,12 @@ def _yes_or_no(answer: bool) -> str:
 
 
 def _arguments(program: ProgramRecord) -> str:
-    texts = []
-    for i, place in enumerate(program.inputs):
-        static = " static" * (i in program.static_inputs)
-        texts.append(f"{_typed_name(program, place)}{static}")
-    return ", ".join(texts)
+    return ", ".join(map(program.typed_name, program.inputs))
 
 
 def _results(program: ProgramRecord) -> str:
     types = (program.values[v].type for v in program.outputs)
     return ", ".join(program.types[t].text for t in types)
-
-
-def _typed_name(program: ProgramRecord, place: int) -> str:
-    value = program.values[place]
-    return f"{value.name}: {program.types[value.type].text}"
 
 
 def _policies(program: ProgramRecord) -> str:
@@ -138,11 +129,11 @@ def _steps(a: ProgramRecord, b: ProgramRecord) -> Iterator[str]:
 
 def _step(program: ProgramRecord, step: StepRecord) -> str:
     line = None if step.line is None else program.lines[step.line]
-    keys = ", ".join(program.symbols[s].name for s in step.keys)
+    keys = program.names_of(step.keys)
     if step.segment is None:
         where = "" if line is None else f" at {line.file}:{line.line}"
         return f"{step.kind}{where}: {step.text or step.reason}"
-    text = f"segment {step.segment}: {in_number(len(step.nodes), 'node')}"
+    text = f"{step.title}: {in_number(len(step.nodes), 'node')}"
     if line is not None:
         text += f" from {line.file}:{line.line}"
     return text + (f", compiled per {keys}" if keys else ", compiled once")

@@ -83,7 +83,7 @@ def _kind(step: StepRecord) -> str:
 
 
 def _texts(program: ProgramRecord, step: StepRecord) -> Iterator[str]:
-    yield step.kind if step.segment is None else f"segment {step.segment}"
+    yield step.title
     if step.kind in ("segment", "program"):
         runs = runs_of(step.nodes, program)
         places = list(dict.fromkeys(run.line for run in runs))
@@ -92,7 +92,7 @@ def _texts(program: ProgramRecord, step: StepRecord) -> Iterator[str]:
             yield f"{line.file}:{line.line}  {line.code}"
         if places[MOST_LINES:]:
             yield f"... {len(places) - MOST_LINES} more lines"
-        keys = ", ".join(program.symbols[s].name for s in step.keys)
+        keys = program.names_of(step.keys)
         if program.compiled:
             yield f"compiled per {keys}" if keys else "compiled once"
         return
@@ -147,16 +147,9 @@ def _edge_labels(
     values_of_steps: dict[int, dict[int, None]] = {}
     for edge in edges:
         values_of_steps.setdefault(edge.start, {}).update(dict.fromkeys(edge.values))
-    statics = {program.inputs[i] for i in program.static_inputs}
     for place, values in values_of_steps.items():
-        texts = [_value(program, v, v in statics) for v in values]
+        texts = list(map(program.typed_name, values))
         shown = " · ".join(texts[:MOST_VALUES])
         shown += f" and {len(texts) - MOST_VALUES} more" * (len(texts) > MOST_VALUES)
         y = tops[place] + boxes[place].height + 17
         yield _text(left + 30, y, shown, "soft")
-
-
-def _value(program: ProgramRecord, place: int, static: bool) -> str:
-    value = program.values[place]
-    text = f"{value.name}: {program.types[value.type].text}"
-    return f"{text} static" if static else text

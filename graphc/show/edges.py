@@ -38,9 +38,8 @@ def edges_between(
         for node in part:
             for value in program.nodes[node].inputs:
                 maker = program.values[value].node
-                start = end if maker is None else part_of.get(maker, end)
-                if start < end:
-                    carried.setdefault((start, end), {})[value] = None
+                start = None if maker is None else part_of.get(maker)
+                _carry(carried, start, end, value)
     return edges_in_lanes(carried)
 
 

@@ -57,8 +57,7 @@ class Nodes:
         while stack:
             node = stack[-1]
             self.enter(node)
-            bodies = bodies_of(node) if _has_bodies(node) else ()
-            inner = [body.nodes for body in bodies]
+            inner = [body.nodes for body in bodies_of(node)]
             waiting = [n for body in inner for n in _unrecorded(self.nodes, body)]
             if waiting:
                 stack += waiting
@@ -70,7 +69,8 @@ class Nodes:
 
     def enter(self, node: Node) -> None:
         """Record the sizes that belong to the graphs inside of a node."""
-        for call in node.primitive.body_calls(node) if _has_bodies(node) else ():
+        primitive = node.primitive
+        for call in primitive.body_calls(node) if primitive.may_have_bodies else ():
             self.tables.enter(call)
 
     def _places(self, nodes: Iterable[Node]) -> Iterator[int]:
@@ -102,10 +102,6 @@ class Nodes:
 def op_name(node: Node) -> str:
     """Return the name of an op as printed graphs have it."""
     return node.primitive.name.strip("_")
-
-
-def _has_bodies(node: Node) -> bool:
-    return node.primitive.may_have_bodies
 
 
 def _unrecorded(table: Table[NodeRecord], nodes: Iterable[Node]) -> list[Node]:

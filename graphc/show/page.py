@@ -97,13 +97,10 @@ def _row(program: ProgramRecord, step: StepRecord) -> str:
 
 
 def _cells(program: ProgramRecord, step: StepRecord) -> Iterator[str]:
-    def names(symbols: tuple[int, ...]) -> str:
-        return ", ".join(program.symbols[s].name for s in symbols)
-
-    yield step.kind if step.segment is None else f"{step.kind} {step.segment}"
+    yield step.title
     yield step.text or f"{len(step.nodes)} nodes"
     line = None if step.line is None else program.lines[step.line]
     yield "" if line is None else f"{line.file}:{line.line}: {line.code}"
-    yield names(step.keys)
-    yield names(step.statics)
+    yield program.names_of(step.keys)
+    yield program.names_of(step.statics)
     yield step.reason

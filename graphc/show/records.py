@@ -4,6 +4,7 @@ Values, lines, types and symbols stand in lists, and are referred to by their pl
 there; sizes stand in a dict, by keys of their own. docs/show.md explains each field.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
 SCHEMA, VERSION = "graphc.plan", 1
@@ -121,6 +122,11 @@ class StepRecord:
     text: str = ""
     steps: "tuple[StepRecord, ...]" = ()
 
+    @property
+    def title(self) -> str:
+        """The kind of step, with the number of a segment."""
+        return self.kind if self.segment is None else f"{self.kind} {self.segment}"
+
 
 @dataclass(frozen=True, slots=True)
 class SizeCheckRecord:
@@ -202,6 +208,16 @@ class ProgramRecord:
     predicates: tuple[PredicateRecord, ...]
     notes: tuple[str, ...]
     source: str
+
+    def typed_name(self, value: int) -> str:
+        """Return the name and the type of a value, and whether it is static."""
+        record = self.values[value]
+        static = " static" * (value in [self.inputs[i] for i in self.static_inputs])
+        return f"{record.name}: {self.types[record.type].text}{static}"
+
+    def names_of(self, symbols: Iterable[int]) -> str:
+        """Return the names of symbols, in one text."""
+        return ", ".join([self.symbols[s].name for s in symbols])
 
     def to_plain(self) -> dict[str, object]:
         """Return the record as dicts and lists, without its long parts."""
