@@ -27,8 +27,8 @@ from graphc.runtime.driver.meshes import mesh
 from graphc.runtime.driver.stance import stance
 from graphc.runtime.examine import Input
 from graphc.runtime.function import Function
+from graphc.runtime.load_model import load
 from graphc.runtime.ragged import Rows
-from graphc.runtime.restored import load
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.show.difference import diff
 from graphc.testing import assert_compiles

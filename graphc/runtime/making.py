@@ -5,27 +5,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graphc.backends.program import Outputs
 from graphc.errors import graph_error
-from graphc.ir.graph.bodies import with_inner_nodes
-from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph
-from graphc.ir.graph.replay import substituted
-from graphc.ir.graph.walk import ancestors
-from graphc.ir.text.printer import has_text, to_text
 from graphc.ir.text.reader import parse_graph
+from graphc.ir.types import NDArray
 from graphc.runtime.call.arrangement import Arrangement
 from graphc.runtime.examine import Input
-from graphc.runtime.save.exporter import lift_constants
+from graphc.runtime.save.graph_text import lift_constants, restore_constants, text_of
 from graphc.transform.policies import with_names_as_keys
 
 if TYPE_CHECKING:
     from jax import Device
 
 
-Arrays = list["np.ndarray[Any, Any]"]
 Make = Callable[..., Any]
 
 
@@ -66,7 +59,8 @@ class Making:
         options = dict(self.options)
         options["dims"] = with_names_as_keys(options["dims"], self.graph)
         options["device"] = _platform_name(options["device"])
-        parts = self.make, _graph_text(lift.graph), lift.arrays
+        hint = "pickle what builds the function, or copy.copy(f) in one process"
+        parts = self.make, text_of(lift.graph, "pickle", hint), lift.arrays
         described = self.structure, dict(self.defaults), options, self.arrangement
         return restored, (*parts, *described)
 
@@ -74,30 +68,15 @@ class Making:
 def restored(
     make: Make,
     text: str,
-    arrays: Arrays,
+    arrays: list[NDArray],
     structure: Outputs,
     defaults: Mapping[int, object],
     options: Mapping[str, object],
     arrangement: Arrangement | None = None,
 ) -> Making:
     """Read a making from its text, whose last inputs are the constant `arrays`."""
-    graph = parse_graph(text)
-    count = len(graph.inputs) - len(arrays)
-    new = dict(zip(graph.inputs[count:], map(constant, arrays), strict=True))
-    outputs = tuple(substituted(graph.outputs, new, {}))
-    names = graph.input_names[:count]
-    graph = Graph(graph.inputs[:count], outputs, names, graph.output_names)
+    graph = restore_constants(parse_graph(text), arrays)
     return Making(make, graph, structure, defaults, options, arrangement)
-
-
-def _graph_text(graph: Graph) -> str:
-    """Print a graph as text. Raises GraphError where a node has none."""
-    for node in with_inner_nodes(ancestors(graph.outputs)):
-        if not has_text(node):
-            problem = f"{node.primitive.name} holds a function, and has no text"
-            hint = "pickle what builds the function, or copy.copy(f) in one process"
-            raise graph_error(problem, op="pickle", hint=hint, where=node.place)
-    return to_text(graph)
 
 
 def _platform_name(device: "Device | str | None") -> object:

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.program import Outputs
-from graphc.errors import graph_error
-from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.nodes import Graph
-from graphc.ir.graph.walk import ancestors
-from graphc.ir.text.printer import has_text, to_text
 from graphc.ir.types import NDArray
-from graphc.runtime.save.exporter import ExportedModule, Exporter, lift_constants
+from graphc.runtime.save.exporter import ExportedModule, Exporter
+from graphc.runtime.save.graph_text import lift_constants, text_of
 from graphc_serving.manifest import FORMAT, digest
 from graphc_serving.packages import needed
 from graphc_serving.reading import KEY
@@ -128,7 +125,9 @@ def file_bytes(contents: Contents, graph: Graph | None) -> bytes:
     manifest["graph"] = None
     if graph is not None:
         lift = lift_constants(graph)
-        tensors["graph"] = np.frombuffer(_text(lift.graph).encode(), np.uint8)
+        hint = "leave graph=True out: the sizes that you list need no graph"
+        text = text_of(lift.graph, "export", hint)
+        tensors["graph"] = np.frombuffer(text.encode(), np.uint8)
         manifest["graph"] = [constants.add(array) for array in lift.arrays]
     tensors |= constants.tensors
     manifest["constants"] = constants.listed
@@ -136,19 +135,6 @@ def file_bytes(contents: Contents, graph: Graph | None) -> bytes:
     save = needed("export")[0].save
     content: bytes = save(tensors, {KEY: json.dumps(manifest)})
     return content
-
-
-def _text(graph: Graph) -> str:
-    """Print a graph as text. Raises GraphError where a node has none."""
-    for node in with_inner_nodes(ancestors(graph.outputs)):
-        if not has_text(node):
-            raise graph_error(
-                f"{node.primitive.name} holds a function, and has no text",
-                op="export",
-                hint="leave graph=True out: the sizes that you list need no graph",
-                where=node.place,
-            )
-    return to_text(graph)
 
 
 def _structure_data(outputs: Outputs) -> Structure:

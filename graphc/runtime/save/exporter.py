@@ -6,21 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
 from graphc.errors import GraphError, graph_error, shortened
-from graphc.ir.graph.build import literal_of, variable
-from graphc.ir.graph.nodes import Graph
-from graphc.ir.graph.replay import substituted
-from graphc.ir.graph.walk import ancestors
-from graphc.ir.types import NDArray, is_inexact
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.misfits import has_flags
 from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages
 from graphc.runtime.save.file_steps import file_steps
+from graphc.runtime.save.graph_text import lift_constants
 from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
@@ -31,15 +27,7 @@ from graphc_serving.steps import Row, Step
 
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
 NAME = "<graphc exported program>"
-LEAST = 1024  # bytes from which a constant is an argument of programs
 ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
-
-
-class Lifted(NamedTuple):
-    """A graph with its large constants as inputs, after its own; and the constants."""
-
-    graph: Graph
-    arrays: list[NDArray]
 
 
 class Exporter(Stages):
@@ -167,22 +155,6 @@ def platforms_of(
         expected = ", ".join(map(repr, PLATFORMS))
         raise graph_error(problem, op="export", expected=expected)
     return chosen
-
-
-def lift_constants(graph: Graph) -> Lifted:
-    """Make inputs of a graph's large constants; integers may be sizes, and stay."""
-    values = [v for n in ancestors(graph.outputs) for v in n.outputs]
-    literals = [(v, literal_of(v)) for v in values if is_inexact(v.dtype)]
-    large = [(v, a) for v, a in literals if a is not None and a.nbytes >= LEAST]
-    names = tuple([f"constant_{i}" for i in range(len(large))])
-    pairs = zip(names, large, strict=True)
-    new = {v: variable(name, v.type) for name, (v, _) in pairs}
-    outputs = tuple(substituted(graph.outputs, new, {}))
-    inputs = (*graph.inputs, *new.values())
-    lifted_graph = Graph(
-        inputs, outputs, (*graph.input_names, *names), graph.output_names
-    )
-    return Lifted(lifted_graph, [a for _, a in large])
 
 
 def _not_exported(why: str) -> GraphError:

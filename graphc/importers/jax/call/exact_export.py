@@ -21,12 +21,8 @@ from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.types import ConcreteArray, NDArray
 from graphc.runtime.save.export import Contents
-from graphc.runtime.save.exporter import (
-    LEAST,
-    ExportedModule,
-    export_function,
-    kinds_of,
-)
+from graphc.runtime.save.exporter import ExportedModule, export_function, kinds_of
+from graphc.runtime.save.graph_text import LEAST
 from graphc_serving.kinds import DTYPES
 
 if TYPE_CHECKING:

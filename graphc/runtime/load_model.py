@@ -1,12 +1,11 @@
 """Saved models with all of graphc, which compiles their graph for other sizes."""
 
 from graphc.errors import graph_error
-from graphc.ir.graph.build import constant
-from graphc.ir.graph.replay import substituted
 from graphc.ir.text.reader import parse_graph
 from graphc.runtime.cache.whole_files import StrPath
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
+from graphc.runtime.save.graph_text import restore_constants
 from graphc_serving import model
 from graphc_serving.manifest import Manifest
 from graphc_serving.model import Model
@@ -55,8 +54,6 @@ def function_of(manifest: Manifest, tensors: Tensors, device: object) -> Functio
     types = [(v.dtype.name, v.type.rank) for v in graph.inputs[: max(count, 0)]]
     if types != [(v.dtype, len(v.axes)) for v in manifest.inputs]:
         raise graph_error("the graph of the model has other inputs", op="load")
-    arrays = [array_of(manifest, name, tensors) for name in names]
-    new = dict(zip(graph.inputs[count:], map(constant, arrays), strict=True))
-    outputs = substituted(graph.outputs, new, {})
-    inputs = graph.inputs[:count]
-    return function(inputs, list(outputs), device=device, unused="ignore")
+    graph = restore_constants(graph, [array_of(manifest, n, tensors) for n in names])
+    outputs = list(graph.outputs)
+    return function(graph.inputs, outputs, device=device, unused="ignore")
