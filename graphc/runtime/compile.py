@@ -6,7 +6,6 @@ from functools import partial
 from inspect import signature
 from typing import Any
 
-from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merge_scans
 from graphc.errors import graph_error, shortened
 from graphc.ir.config import Casting, check_casting, config
@@ -27,7 +26,7 @@ from graphc.runtime.function import Function
 from graphc.runtime.making import Making
 from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
-from graphc.runtime.shards import mesh_for, with_mesh
+from graphc.runtime.shards import is_among, mesh_for, with_mesh
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.structured_function import ArrangedFunction
 from graphc.runtime.variants.decided import inputs_of
@@ -104,50 +103,35 @@ def function(
     rewrites = _rules(rewrites, backend, jit is False, target)
     warn_of_numbers(graph, unused)
     how = backend, jit, rewrites, dims, tier, rule, check, target, donated, name
-    traced = graph, structure, defaults, options, arrangement
-    return _compile_making(Making(function, *traced), CompileOptions(*how), decided)
+    making = Making(function, graph, structure, defaults, options, arrangement)
+    return _compile_making(making, CompileOptions(*how), decided)
 
 
 def _compile_making(
     making: Making, how: CompileOptions, decided: SavedDecisions | None
 ) -> Function:
-    """Compile a function that holds what it takes to compile it elsewhere."""
-    traced = making.graph, making.structure, making.defaults
-    arrangement = making.arrangement
-    if arrangement is None:
-        compiled = _compile_graph(*traced, how, decided)
-    else:
-        make = partial(ArrangedFunction, arrangement)
-        compiled = _compile_graph(*traced, how, decided, make)
+    """Compile a graph, as one function or, if axes may be 1, as a family of them.
+
+    The function holds its `making`, by which it is compiled elsewhere.
+    """
+    if decided is not None:
+        decided.require(inputs_of(making.graph), "function")
+    with remembering_bounds():
+        rolling = NAME in how.rewrites
+        graph = merge_scans(with_gradients_of_loops(making.graph, rolling=rolling))
+        if axes_maybe_one(graph):
+            compiled = _compile_family(graph, making, how, decided)
+        else:
+            make: Callable[..., Function] = Function
+            if making.arrangement is not None:
+                make = partial(ArrangedFunction, making.arrangement)
+            how = _with_decisions(graph, how, decided)
+            compiled = _compile_written(graph, making, how, make)
     compiled.making = making
     return compiled
 
 
-def _compile_graph(
-    graph: Graph,
-    structure: Outputs,
-    defaults: Mapping[int, object],
-    how: CompileOptions,
-    decided: SavedDecisions | None,
-    make: Callable[..., Function] = Function,
-) -> Function:
-    """Compile a graph, as one function or, if axes may be 1, as a family of them."""
-    if decided is not None:
-        decided.require(inputs_of(graph), "function")
-    with remembering_bounds():
-        graph = with_gradients_of_loops(graph, rolling=NAME in how.rewrites)
-        graph = merge_scans(graph)
-        if not axes_maybe_one(graph):
-            how = with_decisions(graph, how, decided)
-            return _compile_written(graph, structure, defaults, how, make)
-        if make is not Function:
-            problem = "axes that may be 1 are not supported in structures of inputs"
-            hint = "give the variables in one list"
-            raise graph_error(problem, op="function", hint=hint)
-        return _compile_family(graph, structure, defaults, how, decided)
-
-
-def with_decisions(
+def _with_decisions(
     graph: Graph, how: CompileOptions, decisions: SavedDecisions | None
 ) -> CompileOptions:
     """Return the options for a graph, with the saved decisions about its sizes."""
@@ -157,36 +141,35 @@ def with_decisions(
 
 def _compile_family(
     written: Graph,
-    structure: Outputs,
-    defaults: Mapping[int, object],
+    making: Making,
     how: CompileOptions,
     decided: SavedDecisions | None,
 ) -> Function:
     """Compile a function of a graph with axes that may be 1."""
+    if making.arrangement is not None:
+        problem = "axes that may be 1 are not supported in structures of inputs"
+        hint = "give the variables in one list"
+        raise graph_error(problem, op="function", hint=hint)
 
     def compile(
         known: ResolvedGraph, make: Callable[..., Function] = Function
     ) -> Function:
         options = replace(how, dims=resolved_dims(known, how.dims))
-        options = with_decisions(known.graph, options, decided)
-        return _compile_written(known.graph, structure, defaults, options, make)
+        options = _with_decisions(known.graph, options, decided)
+        return _compile_written(known.graph, making, options, make)
 
     family = Family(written, compile)
     return compile(family.graph, partial(Stretching, family))
 
 
 def _compile_written(
-    written: Graph,
-    structure: Outputs,
-    defaults: Mapping[int, object],
-    how: CompileOptions,
-    make: Callable[..., Function] = Function,
+    written: Graph, making: Making, how: CompileOptions, make: Callable[..., Function]
 ) -> Function:
     """Compile a function of the graph as it is written, with its checks added."""
     with only_young_garbage():
         written = with_bounds_checks(written, how.check) if how.check else written
         written = with_checked_divisors(written)
-        return make(Pipeline(written, structure, how), defaults)
+        return make(Pipeline(written, making.structure, how), making.defaults)
 
 
 def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
@@ -280,7 +263,7 @@ def _check_others(
 def _check_option(
     option: str, value: object, allowed: tuple[object, ...], op: str = "function"
 ) -> None:
-    if not any(type(value) is type(a) and value == a for a in allowed):
+    if not is_among(value, allowed):
         expected = f"one of {', '.join(map(repr, allowed))}"
         problem = f"{option} cannot be {value!r}"
         raise graph_error(problem, op=op, expected=expected)

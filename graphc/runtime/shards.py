@@ -96,10 +96,11 @@ def unused_mesh_error(op: str, more: str = "") -> Exception:
 def conflicting_options(options: Mapping[str, object]) -> list[str]:
     """Return the options under which nothing is sharded."""
     named = [(name, allowed) for name, allowed in _ALLOWED.items() if name in options]
-    return [name for name, allowed in named if not _is_among(options[name], allowed)]
+    return [name for name, allowed in named if not is_among(options[name], allowed)]
 
 
-def _is_among(choice: object, allowed: tuple[object, ...]) -> bool:
+def is_among(choice: object, allowed: tuple[object, ...]) -> bool:
+    """Whether a choice is one of those allowed; True is not taken for 1."""
     return any(type(choice) is type(a) and choice == a for a in allowed)
 
 
