@@ -21,7 +21,7 @@ def donated_inputs(
     compiled that could take the memory.
     """
     if isinstance(donate, (str, Value)) or not isinstance(donate, Iterable):
-        raise _refused("takes the inputs in a list", donate, "donate=[w]")
+        raise _refused("`donate` takes the inputs in a list", donate, "donate=[w]")
     positions = frozenset([_position_of(graph, item) for item in donate])
     for position in positions:
         if position in defaults:
@@ -30,7 +30,9 @@ def donated_inputs(
             raise _refused(problem, name, "leave the default out")
     for name in conflicting_options(options) if positions else ():
         if name != "device":
-            problem = "is for compiled programs of JAX, which may take the memory"
+            problem = (
+                "`donate` is for compiled programs of JAX, which may take the memory"
+            )
             raise _refused(problem, f"{name}={options[name]!r}", f"leave {name} out")
     return positions
 
@@ -46,14 +48,10 @@ def _position_of(graph: Graph, item: object) -> int:
         if value is item:
             return i
     inputs = ", ".join(map(repr, names))
-    raise _refused("names something that is not an input", item, f"one of {inputs}")
+    problem = "`donate` names something that is not an input"
+    raise _refused(problem, item, f"one of {inputs}")
 
 
 def _refused(problem: str, got: object, hint: str) -> Exception:
     text = got if isinstance(got, str) else repr(got)
-    return graph_error(
-        f"`donate` {problem}" if not problem.startswith("input") else problem,
-        op="function",
-        got=shortened(text),
-        hint=hint,
-    )
+    return graph_error(problem, op="function", got=shortened(text), hint=hint)
