@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.jax import emit_jax
-from graphc.backends.program import Outputs
+from graphc.backends.program import Outputs, Source
 from graphc.ir.graph.accepted_types import DTypeLike
 from graphc.ir.graph.build import literal_of, variable
 from graphc.ir.graph.nodes import Graph, Node
@@ -292,6 +292,11 @@ def _jitted_node(node: Node) -> object:
     outputs = rebuild(node, tuple(taken), node.params).outputs
     names = tuple([v.name for v in inputs]), ("",) * len(outputs)
     plan = partition(Graph(inputs, outputs, *names), UNDIVIDED)
-    flat = Outputs("tuple", (), (Outputs("single"),) * len(outputs))
+    return load_segments(plan)[0].segment_0
+
+
+def load_segments(plan: Plan) -> tuple[Any, Source]:
+    """Print a plan for true sizes, whose results are a tuple, and load the program."""
+    flat = Outputs("tuple", (), (Outputs("single"),) * len(plan.graph.outputs))
     source = emit_jax(plan, flat, joining=False)
-    return Program(source.text, NAME, source.foreigns).load().segment_0
+    return Program(source.text, NAME, source.foreigns).load(), source

@@ -8,13 +8,15 @@ from itertools import chain
 from types import ModuleType
 from typing import Any
 
-from graphc.backends.jax import emit_jax
-from graphc.backends.program import Outputs
 from graphc.errors import GraphError, graph_error, shortened
 from graphc.runtime.driver.devices import Target
-from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.misfits import has_flags
-from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages
+from graphc.runtime.save.abstract_calls import (
+    AbstractCall,
+    StageKey,
+    Stages,
+    load_segments,
+)
 from graphc.runtime.save.file_steps import file_steps
 from graphc.runtime.save.graph_text import lift_constants
 from graphc.transform.planning.driver import driver_of
@@ -26,7 +28,6 @@ from graphc_serving.kinds import Shaped
 from graphc_serving.steps import Row, Step
 
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
-NAME = "<graphc exported program>"
 ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
 
 
@@ -43,9 +44,7 @@ class Exporter(Stages):
         lift = lift_constants(plan.graph)
         divided = partition(lift.graph, UNDIVIDED, plan.padded)
         divided = replace(divided, originals=plan.originals)
-        flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
-        source = emit_jax(replace(divided, padded=None), flat, joining=False)
-        module = Program(source.text, NAME, source.foreigns).load()
+        module, source = load_segments(replace(divided, padded=None))
         around = driver_of(divided)
         driver = file_steps(around, source.checked)
         super().__init__(jax, plan, driver, module, target)
