@@ -72,13 +72,13 @@ class Pictured(Showing):
         """Describe programs for pictures, by default all that are in use."""
         how = self._pipeline.how
         chosen = programs or self._programs.in_use
+        several = len(chosen) > 1
         calls = in_number(self._calls(), "call")
-        together = [f"{calls}, of this program and earlier ones"]
-        together = together if len(chosen) > 1 else []
+        together = [f"{calls}, of this program and earlier ones"] * several
         for i, one in enumerate(chosen):
             newest = one is self._programs.newest
             yield ShownProgram(
-                name=f"program {i}" if len(chosen) > 1 else "program",
+                name=f"program {i}" if several else "program",
                 plan=one.prepared.plan,
                 backend=self.backend,
                 compiled=self.backend == "jax" and how.jit is not False,
@@ -88,7 +88,7 @@ class Pictured(Showing):
                 values=one.prepared.value_names,
                 rewrites=self._pipeline.log if newest else (),
                 compilations=one.log.done,
-                calls=self._calls() if len(chosen) == 1 else None,
+                calls=None if several else self._calls(),
                 calls_by_compilation=self._calls_by_compilation(one),
                 serves=IN_USE if newest else "for the sizes it is compiled for",
                 notes=together if newest else (),

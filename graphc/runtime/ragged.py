@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -299,8 +300,8 @@ class Ragged:
         for column, (position, axis, _) in enumerate(self._sources):
             sizes[:, column] = [x.shape[axis] for x in examples[position]]
         symbols = [symbol for _, _, symbol in self._sources]
-        values = self._stacked_inputs()
-        for position, value in enumerate(values):
+        stacked = compress(self._example.inputs, self._stacked_graph.mapped)
+        for position, value in enumerate(stacked):
             for i, array in enumerate(examples[position]):
                 known = dict(zip(symbols, map(int, sizes[i]), strict=True))
                 expected_shape = tuple(evaluate(n, known) for n in value.type.shape)
@@ -310,10 +311,6 @@ class Ragged:
                     expected = f"[{shape}] = {expected_shape}"
                     raise _refused("sizes do not agree", "shape", got, expected)
         return sizes
-
-    def _stacked_inputs(self) -> list[Value]:
-        pairs = zip(self._example.inputs, self._stacked_graph.mapped, strict=True)
-        return [value for value, several in pairs if several]
 
     def _run(
         self,
@@ -380,11 +377,7 @@ class Ragged:
         """Stack each input into one array, with zeros after each example's elements."""
         piles = []
         graph_inputs = self._stacked_graph.graph.inputs
-        stacked = [
-            v
-            for v, m in zip(graph_inputs, self._stacked_graph.mapped, strict=False)
-            if m
-        ]
+        stacked = compress(graph_inputs, self._stacked_graph.mapped)
         for value, arrays in zip(stacked, examples, strict=True):
             shape = [evaluate(n, sizes) for n in value.type.shape[1:]]
             pile = np.zeros((len(members), *shape), value.dtype)

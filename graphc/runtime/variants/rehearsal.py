@@ -99,21 +99,14 @@ def _next_plan(
 ) -> Plan | None:
     """Return the plan to go on with after a call, if there is another."""
     new = program.run(call)
-    originals = program.plan.originals
-    names: dict[str, Symbol] = {}
-    compilations: list[Compilation] = []
-    for compiled_sizes in new:
-        named = {_name(s, names): n for s, n in compiled_sizes.items()}
-        compilations.append(Compilation(0, SECONDS, "", named))
-    symbols = {name: originals.get(s, s) for name, s in names.items()}
-    if not compilations:
+    if not new:
         return None
+    names = {s: f"{s.name} {s.serial}" for sizes in new for s in sizes}
+    compilations = [
+        Compilation(0, SECONDS, "", {names[s]: n for s, n in sizes.items()})
+        for sizes in new
+    ]
+    originals = program.plan.originals
+    symbols = {name: originals.get(s, s) for s, name in names.items()}
     change = adapter.notice(compilations, symbols, number, program.plan)
     return None if change is None else change[0]
-
-
-def _name(symbol: Symbol, names: dict[str, Symbol]) -> str:
-    """Return a name for a symbol, and record it in `names`."""
-    name = f"{symbol.name} {symbol.serial}"
-    names[name] = symbol
-    return name
