@@ -183,9 +183,9 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
     return SamplePlan([Want(c.shape(), BOOL)])
 
 
-def _with_axes(c: Chance, want: Want, least: int = 1) -> Want:
-    """The wanted type, or one with another shape if it has fewer than `least` axes."""
-    return want if len(want.shape) >= least else want.of(*c.shape(least))
+def _with_axes(c: Chance, want: Want) -> Want:
+    """The wanted type, or one with another shape if that is a scalar."""
+    return want if want.shape else want.of(*c.shape(1))
 
 
 @plans("sort", "argsort")
