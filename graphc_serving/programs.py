@@ -12,7 +12,7 @@ import numpy as np
 
 from graphc_serving import private_jax
 from graphc_serving.kinds import NDArray, Shaped, shortened
-from graphc_serving.manifest import Array, Exported, Manifest, ModelError
+from graphc_serving.manifest import Exported, Manifest, ModelError
 from graphc_serving.reading import Tensors
 
 _CUSTOM_CALL = re.compile(r"custom_call\s+@?\"?([^\s\"(]+)")
@@ -69,15 +69,12 @@ def _exported(jax: ModuleType, manifest: Manifest, i: int, tensors: Tensors) -> 
         (exported.in_avals, program.arguments),
         (exported.out_avals, program.outputs),
     ):
-        if [(a.shape, a.dtype.name) for a in avals] != list(map(_type, arrays)):
+        kinds = [(v.shape, v.dtype) for v in arrays]
+        if [(a.shape, a.dtype.name) for a in avals] != kinds:
             raise ValueError("its types are not those in the manifest")
     if not set(manifest.platforms) <= set(exported.platforms):
         raise ValueError(f"it is for {', '.join(exported.platforms)}")
     return exported
-
-
-def _type(array: Array) -> tuple[tuple[int, ...], str]:
-    return array.shape, array.dtype
 
 
 def _of_module(
@@ -96,14 +93,13 @@ def _of_module(
     with jax.enable_x64(True):
         make = importlib.import_module("jax.export").export
         exported_zeros = make(jax.jit(zeros), platforms=manifest.platforms)
-        like = exported_zeros(*_structs(jax, program.arguments))
+        struct = jax.ShapeDtypeStruct
+        like = exported_zeros(
+            *[struct(v.shape, np.dtype(v.dtype)) for v in program.arguments]
+        )
     return dataclasses.replace(
         like,
         mlir_module_serialized=content,
         calling_convention_version=program.module.convention,
         module_kept_var_idx=program.module.taken,
     )
-
-
-def _structs(jax: ModuleType, arrays: Sequence[Array]) -> list[object]:
-    return [jax.ShapeDtypeStruct(v.shape, np.dtype(v.dtype)) for v in arrays]
