@@ -1,22 +1,10 @@
 """Arrays that nothing needs any more, which NumPy programs delete to free memory."""
 
 from collections.abc import Callable, Container, Iterable
-from typing import Protocol
 
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import operands
-
-
-class Lines(Protocol):
-    """The lines of a function, and the values that are in scope there."""
-
-    def line(self, text: str) -> None:
-        """Append one line."""
-
-    def forget(self, value: Value) -> str:
-        """Take `value` out of scope and return its name."""
-        ...
 
 
 def last_uses(
@@ -35,10 +23,3 @@ def last_uses(
         if value not in keep and not fixed:
             dead_after.setdefault(node, []).append(value)
     return dead_after
-
-
-def forget(body: Lines, values: Iterable[Value]) -> None:
-    """Print a statement that deletes these arrays."""
-    names = [body.forget(v) for v in values if v.type.rank]
-    if names:
-        body.line(f"del {', '.join(names)}")

@@ -2,7 +2,7 @@
 
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import emit_entry
-from graphc.backends.last_uses import forget, last_uses
+from graphc.backends.last_uses import last_uses
 from graphc.backends.layout import indent
 from graphc.backends.prelude import check_line
 from graphc.backends.program import (
@@ -116,7 +116,7 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
         for check in checks.get(node, ()):
             print_check(body, check)
         if body.backend == "numpy":
-            forget(body, dying.get(node, []))
+            body.delete(dying.get(node, ()))
 
 
 def _print_node(

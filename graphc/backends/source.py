@@ -1,13 +1,13 @@
 """Functions laid out as text, line by line."""
 
-from collections.abc import Container, Generator, Sequence, Set
+from collections.abc import Container, Generator, Iterable, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 
 from graphc.analysis.shifts import find_shifts
-from graphc.backends.last_uses import forget, last_uses
+from graphc.backends.last_uses import last_uses
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.literals import (
     is_beside_an_array,
@@ -143,7 +143,13 @@ class PrintedBody:
         """Put the integer of `symbol` in scope as `name`."""
         self._sizes[symbol] = name
 
-    def forget(self, value: Value) -> str:
+    def delete(self, values: Iterable[Value]) -> None:
+        """Print a statement that deletes those of these values that are arrays."""
+        names = [self._forget(v) for v in values if v.type.rank]
+        if names:
+            self.line(f"del {', '.join(names)}")
+
+    def _forget(self, value: Value) -> str:
         """Take `value` out of scope and return its name; sizes read from it stay."""
         name = self._names.pop(value)
         for symbol, axis in list(self._axes.items()):
@@ -446,7 +452,7 @@ def _print_function(
     for node in graph.nodes:
         if not node.primitive.passes_on:
             body.node(node)
-        forget(body, dying.get(node, ()))
+        body.delete(dying.get(node, ()))
     results = [body.value(module.resolve(v)) for v in graph.outputs]
     body.line(f"return {tuple_text(results)}")
     head = f"def {name}({', '.join([*parameters, *sizes])}):"
