@@ -1,6 +1,7 @@
 """Programs kept for other processes are found again, and never trusted blindly."""
 
 import contextlib
+import errno
 import json
 import os
 import subprocess
@@ -371,7 +372,14 @@ def test_no_directory():
         )
 
 
-def test_what_was_not_used_for_longest_leaves(kept, monkeypatch):
+def refuse_locks(*_):
+    raise OSError(errno.ENOLCK, "no locks available")
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_what_was_not_used_for_longest_leaves(kept, monkeypatch, locks):
+    if not locks:  # as on some file systems over a network
+        monkeypatch.setattr("fcntl.flock", refuse_locks)
     monkeypatch.setattr(cache_room, "PAUSE", -1.0)
     monkeypatch.setattr(graphc.config, "cache_bytes", 2**32)
     for scale in (1.5, 2.5, 3.5):

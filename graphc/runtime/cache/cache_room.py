@@ -3,23 +3,19 @@
 Files of programs are touched when they are read. JAX reads the executables: the system
 says when, as exactly as it records reads at all. Several processes may write and remove
 files at once: only one of them clears at a time, a file that is gone was removed by
-another process, and files that are being written are left alone.
+another process, and files that are being written are left alone. Where there are no
+locks, processes may clear at once, which does no harm.
 """
 
 import os
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 from graphc.ir.config import config
-
-try:
-    import fcntl as _locks
-except ImportError:  # Windows: processes may clear at once, which does no harm
-    _locks: ModuleType | None = None  # type: ignore[no-redef]
+from graphc.runtime.cache.whole_files import lock
 
 PAUSE = 10.0  # seconds, at least, from one look at the directory to the next
 SHARE_KEPT = 0.9  # share of the room that is left filled when files are removed
@@ -51,8 +47,14 @@ def clear(directory: str, folders: tuple[str, ...]) -> None:
     if now - _last.get(directory, -PAUSE) < PAUSE:
         return
     _last[directory] = now
-    with suppress(OSError), _hold_lock(directory):
-        _remove_oldest([Path(directory, folder) for folder in folders])
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    with suppress(OSError):
+        descriptor = os.open(os.path.join(directory, _LOCK), flags, 0o600)
+        try:
+            if lock(descriptor):
+                _remove_oldest([Path(directory, folder) for folder in folders])
+        finally:
+            os.close(descriptor)
 
 
 def _remove_oldest(folders: list[Path]) -> None:
@@ -82,19 +84,3 @@ def _files(folder: Path) -> Iterator[_CachedFile]:
             if entry.is_file(follow_symlinks=False):
                 used = max(status.st_atime, status.st_mtime)
                 yield _CachedFile(entry.path, status.st_size, used)
-
-
-@contextmanager
-def _hold_lock(directory: str) -> Generator[None]:
-    """Let no other process clear meanwhile. Raises BlockingIOError where one does."""
-    if _locks is None:
-        yield
-        return
-    path = os.path.join(directory, _LOCK)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        _locks.flock(descriptor, _locks.LOCK_EX | _locks.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)

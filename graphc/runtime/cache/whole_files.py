@@ -48,7 +48,7 @@ def _replace(
 ) -> None:
     folder = os.path.dirname(target)
     _remove_left_behind(folder)
-    descriptor, name = _opened(folder, mode)
+    descriptor, name = _create_locked(folder, mode)
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
@@ -74,29 +74,29 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _opened(folder: str, mode: int) -> tuple[int, str]:
+def _create_locked(folder: str, mode: int) -> tuple[int, str]:
     """Create a file in a folder, locked; return its descriptor and its name."""
     while True:
         name = os.path.join(folder, f"{_START}{token_hex(8)}{_END}")
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         descriptor = os.open(name, flags, mode)
-        if _is_mine(descriptor, name):
+        if _lock_new(descriptor, name):
             return descriptor, name
         os.close(descriptor)
 
 
-def _is_mine(descriptor: int, name: str) -> bool:
+def _lock_new(descriptor: int, name: str) -> bool:
     """Lock a new file, and return whether it is still there.
 
     Before it was locked, another process may have removed it.
     """
-    if not _locked(descriptor):
+    if not lock(descriptor):
         return False
     there = _status(name)
     return there is not None and os.path.samestat(there, os.fstat(descriptor))
 
 
-def _locked(descriptor: int) -> bool:
+def lock(descriptor: int) -> bool:
     """Lock a file, and return whether no other process has; True without locks."""
     if _locks is None:
         return True
