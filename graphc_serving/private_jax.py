@@ -169,7 +169,7 @@ def keep_entries_in(folder: object) -> bool:
     """
     try:
         module = importlib.import_module("jax._src.compilation_cache")
-        if not _opened(module):
+        if not _open_cache(module):
             return False
         cache = module._cache
         if cache.eviction_enabled or not cache.path:
@@ -180,8 +180,8 @@ def keep_entries_in(folder: object) -> bool:
     return True
 
 
-def _opened(module: ModuleType) -> bool:
-    """Whether the cache is open in the directory that this thread's option names.
+def _open_cache(module: ModuleType) -> bool:
+    """Open the cache in the directory that this thread's option names, if JAX can.
 
     JAX closes a cache in two steps, and asserts that there is none when it opens one:
     another thread may have opened one between those steps.
