@@ -230,8 +230,7 @@ def _bind_capacities(
     """Print the line that assigns capacities to the names of `symbols`."""
     names = list(map(body.module.size_name, symbols))
     body.line(f"{', '.join(names)} = {capacities}")
-    for symbol, name in zip(symbols, names, strict=True):
-        body.bind_size(symbol, name)
+    body.bind_sizes(symbols, names)
 
 
 @print_step.register

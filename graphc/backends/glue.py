@@ -88,8 +88,7 @@ def _print_call(step: Segment, body: PrintedBody) -> None:
         call = f"{module.helper(taken_fit)}({call})"
     results = ", ".join([*names, *checks])
     body.line(f"{results} = {call}" if results else call)
-    for value, name in zip(outputs, names, strict=True):
-        body.bind(value, name)
+    body.bind_all(outputs, names)
     for name in checks:
         _print_joined(body, joined, name)
 
@@ -129,12 +128,8 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
     others = [s for s in step.statics if s not in step.guesses]
     sizes = list(map(body.size, others))
     inner, reading = (PrintedBody(module, "np", reads=True) for _ in range(2))
-    for value, name in zip(step.inputs, arrays, strict=True):
-        inner.bind(value, name)
-    for symbol, name in zip(
-        [*others, *step.guesses], [*sizes, *guess_names], strict=True
-    ):
-        inner.bind_size(symbol, name)
+    inner.bind_all(step.inputs, arrays)
+    inner.bind_sizes([*others, *step.guesses], [*sizes, *guess_names])
     _print_call(step, inner)
     results = list(map(inner.value, step.outputs))
     guesses = set(step.guesses)
@@ -153,10 +148,8 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
     operands = f"[{', '.join(arrays)}], {tuple_text(sizes)}, {attempt}"
     operands += f", {step.first_most}" * (step.first_most > 0)
     body.line(f"{returned} = {module.helper(guessing)}({known}, {operands})")
-    for value, name in zip(step.outputs, results, strict=True):
-        body.bind(value, name)
-    for symbol, name in zip(step.guesses, capacities, strict=True):
-        body.bind_size(symbol, name)
+    body.bind_all(step.outputs, results)
+    body.bind_sizes(step.guesses, capacities)
 
 
 def _rounding_text(module: Module, capacities: Capacities) -> str:

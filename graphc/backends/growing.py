@@ -52,13 +52,10 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
         opened = module.names.unique("opened")
         names = [*input_names[:carries], opened]
         names += [captured[v] for v in (*first, *arguments)]
-    for value, name in zip(inputs, input_names, strict=True):
-        body.bind(value, name)
-    for value, name in captured.items():
-        body.bind(value, name)
+    body.bind_all(inputs, input_names)
+    body.bind_all(captured, captured.values())
     sizes = [module.size_name(s) for s in segment.statics]
-    for symbol, size in zip(segment.statics, sizes, strict=True):
-        body.bind_size(symbol, size)
+    body.bind_sizes(segment.statics, sizes)
     print_announcement(body, segment)
     if segment.opened:
         pairs = list(zip(inputs, input_names, strict=True))
@@ -132,8 +129,7 @@ def _(step: LoopInPieces, body: PrintedBody) -> None:
     arguments_text = f"[{first}], [{captures}], [{sizes}]"
     call = f"{function}(integer, segment_{k}, ROWS_{k}, {arguments_text})"
     body.line(f"{', '.join(targets)} = {call}")
-    for value, name in zip(node.outputs, names, strict=True):
-        body.bind(value, name)
+    body.bind_all(node.outputs, names)
 
 
 def _carry_text(body: PrintedBody, step: LoopInPieces, value: Value) -> str:
@@ -162,8 +158,7 @@ def _(step: PythonLoop, body: PrintedBody) -> None:
     names = [module.value_name(v) for v in node.outputs]
     target = f"({names[0]},)" if len(names) == 1 else ", ".join(names)
     body.line(f"{target} = {text}  # {module.type_text(node.outputs[0])}")
-    for value, name in zip(node.outputs, names, strict=True):
-        body.bind(value, name)
+    body.bind_all(node.outputs, names)
 
 
 def _print_step_function(module: Module, loop: PythonLoop) -> None:
@@ -176,7 +171,8 @@ def _print_step_function(module: Module, loop: PythonLoop) -> None:
     names = list(map(module.value_name, driver.graph.inputs))
     sizes = list(map(module.size_name, loop.sizes))
     body = PrintedBody(module, "np", reads=True)
-    print_steps(body, driver, names, zip(loop.sizes, sizes, strict=True))
+    body.bind_sizes(loop.sizes, sizes)
+    print_steps(body, driver, names)
     results = [body.value(driver.resolve(r.value)) for r in driver.results]
     body.line(f"return {tuple_text(results)}")
     head = f"def {name}({', '.join([*names, *sizes])}):"

@@ -140,8 +140,7 @@ def _segment_lines(
         if scalar and value in used:
             body.line(f'{name} = jnp.asarray({name}, "{value.dtype.name}")')
         body.bind(value, name)
-    for symbol, name in zip(segment.statics, sizes, strict=True):
-        body.bind_size(symbol, name)
+    body.bind_sizes(segment.statics, sizes)
     print_announcement(body, segment)
     _print_size_arithmetic(body, segment)
     layout = plan.layout

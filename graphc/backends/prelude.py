@@ -186,8 +186,7 @@ def _guard_lines(
 ) -> list[str]:
     """The lines that test guards, preceded by lines for the sizes that they need."""
     body = PrintedBody(module, "np", reads=True)
-    for value, name in zip(graph.inputs, names, strict=True):
-        body.bind(value, name)
+    body.bind_all(graph.inputs, names)
     for guard, node in guards:
         body.line(body.guard_text(guard, node))
     return body.lines

@@ -210,17 +210,9 @@ def checked_once(graph: Graph, names: list[str]) -> list[str]:
     ]
 
 
-def print_steps(
-    body: PrintedBody,
-    driver: Driver,
-    names: Sequence[str],
-    sizes: Iterable[tuple[Symbol, str]] = (),
-) -> None:
-    """Print the steps of a driver, with names for its inputs and for sizes."""
-    for value, name in zip(driver.graph.inputs, names, strict=True):
-        body.bind(value, name)
-    for symbol, size in sizes:
-        body.bind_size(symbol, size)
+def print_steps(body: PrintedBody, driver: Driver, names: Sequence[str]) -> None:
+    """Print the steps of a driver, with names for its inputs."""
+    body.bind_all(driver.graph.inputs, names)
     for step in driver.steps:
         print_step(step, body)
 

@@ -131,6 +131,11 @@ class PrintedBody:
         if bound:
             self._bound.add(shape)
 
+    def bind_all(self, values: Iterable[Value], names: Iterable[str]) -> None:
+        """Put values in scope by these names."""
+        for value, name in zip(values, names, strict=True):
+            self.bind(value, name)
+
     def _bind_axis(self, size: Dim, symbol: Symbol, value: Value, axis: str) -> None:
         if symbol_dim(symbol) is size:
             self._axes[symbol] = axis
@@ -142,6 +147,10 @@ class PrintedBody:
     def bind_size(self, symbol: Symbol, name: str) -> None:
         """Put the integer of `symbol` in scope as `name`."""
         self._sizes[symbol] = name
+
+    def bind_sizes(self, symbols: Iterable[Symbol], names: Iterable[str]) -> None:
+        """Put the integers of symbols in scope by these names."""
+        self._sizes.update(zip(symbols, names, strict=True))
 
     def delete(self, values: Iterable[Value]) -> None:
         """Print a statement that deletes those of these values that are arrays."""
@@ -354,8 +363,7 @@ class PrintedBody:
         unpacked = primitive.several and len(names) == 1
         target = f"({names[0]},)" if unpacked else ", ".join(names)
         self.line(f"{target} = {text}  # {module.type_text(node.outputs[0])}")
-        for value, name in zip(node.outputs, names, strict=True):
-            self.bind(value, name)
+        self.bind_all(node.outputs, names)
 
     def _comment(self, place: SourceLocation) -> None:
         if place is self._place:
@@ -441,11 +449,9 @@ def _print_function(
             pairs = zip(node.outputs, node.inputs, strict=False)
             module.aliases.update((v, module.resolve(x)) for v, x in pairs)
     parameters = [module.value_name(v) for v in graph.inputs]
-    for value, parameter in zip(graph.inputs, parameters, strict=True):
-        body.bind(value, parameter)
+    body.bind_all(graph.inputs, parameters)
     sizes = [module.size_name(s) for s in graph.size_params]
-    for symbol, size in zip(graph.size_params, sizes, strict=True):
-        body.bind_size(symbol, size)
+    body.bind_sizes(graph.size_params, sizes)
     keep = {module.resolve(v) for v in graph.outputs} | module.aliases.keys()
     dying = last_uses(graph.nodes, keep, module.resolve) if frees else {}
     body.look_at(graph.nodes, keep)
