@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 
 from graphc.ir.sizes.dims import Symbol
 from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.call.dispatch import Run
 from graphc.runtime.driver import stance
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.driver.programs import loader
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.pipeline import Pipeline
-from graphc.runtime.ready_program import Key, ReadyProgram, Run, make_ready
+from graphc.runtime.ready_program import Key, ReadyProgram, make_ready
 from graphc.runtime.variants.adapt import Change
 from graphc.runtime.variants.tiering import Tiers
 from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls

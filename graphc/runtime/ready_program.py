@@ -5,13 +5,13 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
-from typing import Any
 
 from graphc.backends.program import function_name
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import ArgumentValues, Signature
 from graphc.runtime.call.call_counts import ServedCalls
+from graphc.runtime.call.dispatch import Run
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
@@ -30,7 +30,6 @@ from graphc.runtime.variants.tiering import (
 from graphc.transform.printed_sizes import symbols_of_sizes
 
 Key = tuple[Hashable, ...]
-Run = Callable[..., Any]
 MOST_KNOWN = 4096  # shapes of arguments that are recognised without further work
 
 

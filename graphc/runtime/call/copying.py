@@ -6,16 +6,15 @@ how an array happens to be aligned. Copying a small array takes 0.15 us, as long
 two lines of Python, so nothing here compares shapes: JAX looks them up.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from graphc.ir.types import DType
+from graphc.runtime.call.dispatch import Run
 from graphc_serving.arguments import SMALL, copy
-
-Run = Callable[..., Any]
 
 
 def are_small(args: Iterable[object], dtypes: Iterable[DType]) -> bool:

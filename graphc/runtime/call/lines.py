@@ -33,6 +33,7 @@ from graphc.backends.program import Outputs
 from graphc.ir.types import DType, NDArray
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.device_copies import DeviceCopy
+from graphc.runtime.call.dispatch import Run
 from graphc.runtime.call.plan import CallPlan, KnownShape
 from graphc.runtime.call.segment_call import SegmentCalls
 from graphc.runtime.driver.xla import EVENTS
@@ -41,7 +42,6 @@ from graphc_serving.arguments import SMALL, copy
 
 _LARGE = 2**16  # bytes of a buffer from which XLA reads it where it lies
 _FORMS = 256  # the forms of plans whose lines are remembered, at most
-Run = Callable[..., Any]
 
 
 class InUse(Protocol):

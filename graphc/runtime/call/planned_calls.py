@@ -10,8 +10,9 @@ from graphc.backends.program import Outputs
 from graphc.ir.types import DType, JaxArray
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import ArgumentValues
+from graphc.runtime.call.dispatch import Run
 from graphc.runtime.call.key import kind_of
-from graphc.runtime.call.lines import CallSite, Ending, Run, plan_runner
+from graphc.runtime.call.lines import CallSite, Ending, plan_runner
 from graphc.runtime.call.plan import call_plan
 
 MOST_PLANS = 4096  # signatures, after which all are forgotten

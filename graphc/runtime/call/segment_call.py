@@ -5,10 +5,9 @@ whether `log(n)` exists. Where these depend on sizes alone, and so on the signat
 call, they are computed once for each plan, and its calls go straight to the segment.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
@@ -17,13 +16,13 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.types import NDArray
 from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.call.dispatch import Run
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.programs import LoadedProgram
 from graphc.transform.planning.plan import Check, HostNode, Segment, needs_device
 
-Run = Callable[..., Any]
 OnCapacities = Sequence[NDArray | int]  # arrays as they are stored, and true sizes
 
 

@@ -28,6 +28,7 @@ from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import ArgumentValues, Signature
+from graphc.runtime.call.dispatch import Run
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.log import Announcements
 from graphc.runtime.driver.stance import forbidding_limit
@@ -41,7 +42,6 @@ SLOWER = 1.25  # factor to NumPy's time that sends a key back; less may be chanc
 
 SizesKey = tuple[Any, ...]
 PartRunner = Callable[[ArgumentValues], Any]
-Run = Callable[..., Any]
 
 
 @dataclass
