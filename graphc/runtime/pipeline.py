@@ -6,7 +6,7 @@ plan.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
@@ -185,31 +185,33 @@ class Pipeline:
         policies = self._policies()
         if self.adapts:
             policies = {**self._decided_policies(), **policies}
-            adapter = self._adapter(graph, policies, self._plan_and_print)
+            adapter = self._adapter(policies, self._plan_and_print)
             return _Start(policies, adapter)
         policies |= self._decided_capacities(policies)
         if self.dims == "pad":
             policies = share_capacities(policies, graph, self.how.costs)
         return _Start(policies, Advisor(graph, names, self.planned))
 
-    def _adapter(self, graph: Graph, policies: Policies, compile: Compile) -> Adapter:
-        dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
-        symbols = auto_sizes(graph, dims, self.written)
-        start = LeftToCalls(graph, symbols, policies)
+    def _adapter(self, policies: Policies, compile: Compile) -> Adapter:
+        sizes = self._sizes_left_to_calls()
+        start = LeftToCalls(self.simplified.graph, sizes, policies)
         return Adapter(start, self._padded, compile, self.names, self.how.costs)
+
+    def _sizes_left_to_calls(self) -> Sequence[Symbol]:
+        dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
+        return auto_sizes(self.simplified.graph, dims, self.written)
 
     def _decided_policies(self) -> Policies:
         """Return the policies that other processes came to for sizes left to calls.
 
         Raises GraphError for sizes that the program does not have.
         """
-        graph, decided = self.simplified.graph, self.how.decided
+        decided = self.how.decided
         if not decided:  # the usual case: no size need be looked up
             return {}
-        policies = policies_of(graph, decided, self.written)
-        dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
-        adaptable = auto_sizes(graph, dims, self.written)
-        return {s: policies[s] for s in adaptable if s in policies}
+        policies = policies_of(self.simplified.graph, decided, self.written)
+        sizes = self._sizes_left_to_calls()
+        return {s: policies[s] for s in sizes if s in policies}
 
     def _decided_capacities(self, policies: Policies) -> Policies:
         """Return the capacities that other programs came to, for padded sizes.
@@ -330,19 +332,15 @@ class Pipeline:
 
     def prepared(self) -> Prepared:
         """Return the program to start with, from the cache if it is there."""
-        directory, key = config.cache_dir, self._key()
-        if directory is None or not key:
-            return self._prepare_anew()
-        facts = program_cache.read(directory, key)
+        key = self._key()
+        directory = config.cache_dir if key else None
+        facts = None if directory is None else program_cache.read(directory, key)
         if facts is not None:
             return Prepared(facts, self.written.inputs, self._plan_and_source)
-        prepared = self._prepare_anew()
-        if not prepared.foreigns:  # these functions have no text
+        prepared = Prepared.of(*self._plan_and_source())
+        if directory is not None and not prepared.foreigns:  # which have no text
             program_cache.write(directory, key, prepared.facts)
         return prepared
-
-    def _prepare_anew(self) -> Prepared:
-        return Prepared.of(*self._plan_and_source())
 
     def _plan_and_source(self) -> tuple[Plan, Source]:
         return self.first.plan, self.first.source
@@ -366,7 +364,7 @@ class Pipeline:
             return self._plan_padded(pad)[0], Source("", {}, {})
 
         policies = self.start.policies
-        adapter = self._adapter(self.simplified.graph, policies, compile)
+        adapter = self._adapter(policies, compile)
         return forecast_calls(adapter, plan, self.how.tier != "auto", sizes)
 
     def unjitted(self) -> Plan:

@@ -111,16 +111,15 @@ class _KeyText:
         if symbol not in self._symbols:
             origin = symbol.origin
             if isinstance(origin, Value):
-                known = origin in self._numbers
-                name = self._numbers[origin] if known else self._outside(origin)
+                if origin not in self._numbers:
+                    problem = f"{origin!r} does not belong to the graph"
+                    raise graph_error(problem, op="key")
+                name = self._numbers[origin]
             else:
                 name = f"n{len(self._symbols)}"
             self._symbols[symbol] = name
             self.lines.append(f"{name} {self._bounds(symbol)}")
         return self._symbols[symbol]
-
-    def _outside(self, origin: Value) -> str:
-        raise graph_error(f"{origin!r} does not belong to the graph", op="key")
 
     def _inside(self, content: object) -> str:
         if isinstance(content, Body):
