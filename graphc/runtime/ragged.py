@@ -14,10 +14,8 @@ from graphc.control.loop_cse import merge_scans
 from graphc.errors import (
     CallError,
     ErrorKind,
-    describe,
     graph_error,
     shortened,
-    user_place,
 )
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
@@ -31,6 +29,7 @@ from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.call.nan_checks import checking_true_elements
 from graphc.runtime.compile import function
+from graphc.runtime.driver.failure import refused_call
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
 from graphc.transform.padding.ragged import RaggedGraph, batch_examples
@@ -466,5 +465,4 @@ def _refused(
     problem: str, kind: ErrorKind, got: str = "", expected: str = "", hint: str = ""
 ) -> CallError:
     parts = {"got": got, "expected": expected, "hint": hint}
-    text = describe(problem, op="ragged", where=user_place(), **parts)
-    return CallError(text, kind)
+    return refused_call(problem, kind, op="ragged", **parts)

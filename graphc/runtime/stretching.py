@@ -12,9 +12,7 @@ from graphc.errors import (
     CallError,
     GraphError,
     NoCompileError,
-    describe,
     graph_error,
-    user_place,
 )
 from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.nodes import Graph, Value
@@ -22,6 +20,7 @@ from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, named_axes, symbol_dim
 from graphc.ir.sizes.names import naming_sizes
 from graphc.runtime.driver.ahead import structs_of
+from graphc.runtime.driver.failure import refused_call
 from graphc.runtime.driver.log import Compilation, Stats
 from graphc.runtime.function import Function
 from graphc.runtime.variants.decisions import SavedDecisions
@@ -165,12 +164,9 @@ class Stretching(Function):
         problem, *more = whole.splitlines()
         asked = [f"  asked for by {line}" for line in place]
         lines = [f"{problem}, {self._family.text(ones)}", *more, *asked]
-        text = describe(
-            "\n".join(lines) + "".join(self._family.sources(ones)),
-            arguments=self._programs.newest.signature.text(args),
-            where=user_place(),
-        )
-        return CallError(text, "shape")
+        problem = "\n".join(lines) + "".join(self._family.sources(ones))
+        arguments = self._programs.newest.signature.text(args)
+        return refused_call(problem, "shape", arguments=arguments)
 
     def _named(
         self, ones: Ones, error: CallError, args: tuple[object, ...]

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.backends.prelude import LONGEST
-from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
+from graphc.errors import CallError, ErrorKind, shortened
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import INT64, DType
-from graphc.runtime.driver.failure import DIVIDED_BY_ZERO, ZERO_HINT
+from graphc.runtime.driver.failure import DIVIDED_BY_ZERO, ZERO_HINT, refused_call
 from graphc_serving.arguments import Refusal, admitted, copy
 
 Backend = Literal["jax", "numpy"]
@@ -108,12 +108,7 @@ class Signature:
             f"{name}: {value.type}"
             for name, value in zip(self._names, self._inputs, strict=True)
         )
-        return CallError(
-            describe(
-                problem, op="call", expected=inputs, hint=hint, where=user_place()
-            ),
-            kind,
-        )
+        return refused_call(problem, kind, op="call", expected=inputs, hint=hint)
 
     def admit(self, args: ArgumentValues) -> ArgumentValues:
         """Return the arguments in forms and dtypes that the program takes.
@@ -266,23 +261,13 @@ class Signature:
 
     def misfit(self, error: CallError, args: ArgumentValues) -> CallError:
         """Return the error of a program, with the arguments and the user's line."""
-        text = self.text(args)
         hint = ZERO_HINT if error.kind == "zero" else ""
-        place = user_place()
-        message = describe(error.args[0], arguments=text, hint=hint, where=place)
-        return CallError(message, error.kind)
+        arguments = self.text(args)
+        return refused_call(error.args[0], error.kind, arguments=arguments, hint=hint)
 
     def _refusal(self, i: int, problem: str, kind: ErrorKind, hint: str) -> CallError:
-        expected = f"{self._inputs[i].type}"
-        return CallError(
-            describe(
-                f"input {self._names[i]} {problem}",
-                expected=expected,
-                hint=hint,
-                where=user_place(),
-            ),
-            kind,
-        )
+        whole, expected = f"input {self._names[i]} {problem}", f"{self._inputs[i].type}"
+        return refused_call(whole, kind, expected=expected, hint=hint)
 
     def text(self, args: ArgumentValues) -> str:
         """The arguments as a message shows them."""

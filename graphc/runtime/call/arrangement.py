@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.errors import CallError, ErrorKind, describe, user_place
+from graphc.errors import CallError, ErrorKind
+from graphc.runtime.driver.failure import refused_call
 
 Placing = Any  # the place of a variable among all, or a list, tuple or dict of forms
 
@@ -95,8 +96,7 @@ class Arrangement:
     ) -> CallError:
         known = ", ".join(map(self._title, range(len(self.forms))))
         needed = expected or f"inputs {known}"
-        message = describe(problem, got=got, expected=needed, where=user_place())
-        return CallError(message, kind)
+        return refused_call(problem, kind, got=got, expected=needed)
 
 
 def _filled(form: Placing, leaves: Sequence[object]) -> object:

@@ -86,6 +86,11 @@ class Program:
         return ""
 
 
+def refused_call(problem: str, kind: ErrorKind, **parts: str) -> CallError:
+    """Return the error of a call, with the user's line; see `describe` for `parts`."""
+    return CallError(describe(problem, where=user_place(), **parts), kind)
+
+
 def call_error(error: Exception, program: Program, arguments: str) -> CallError:
     """Return the error that users see; its cause is `error` where that says more."""
     problem, hint, kind, cause = _explanation(error)
@@ -93,9 +98,7 @@ def call_error(error: Exception, program: Program, arguments: str) -> CallError:
     asked = program.user_line_of(frames[-1][1]) if frames else ""
     if asked:
         problem += f"\n  asked for by {asked}"
-    shown = CallError(
-        describe(problem, arguments=arguments, hint=hint, where=user_place()), kind
-    )
+    shown = refused_call(problem, kind, arguments=arguments, hint=hint)
     shown.__cause__ = _without_library_frames(error) if cause else None
     return shown
 
