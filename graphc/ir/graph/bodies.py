@@ -97,7 +97,10 @@ class Body:
             if value.dtype != type.dtype or value.type.rank != type.rank:
                 raise type_error(f"the body takes {value.type}, not {type}")
         known = self.sizes(input_types, size_args)
-        return [v.type.like(_known_shape(v.type.shape, known)) for v in self.outputs]
+        return [
+            v.type.like([substitute(n, known) for n in v.type.shape])
+            for v in self.outputs
+        ]
 
 
 class BodyCall(NamedTuple):
@@ -111,16 +114,6 @@ class BodyCall(NamedTuple):
     def sizes(self) -> dict[Symbol, Size]:
         """The replacements for the sizes of the body."""
         return self.body.sizes(self.types, self.size_args)
-
-
-def _known_shape(
-    shape: Iterable[Size], known: Mapping[Symbol, Size]
-) -> tuple[Size, ...]:
-    return tuple([_known_size(n, known) for n in shape])
-
-
-def _known_size(size: Size, known: Mapping[Symbol, Size]) -> Size:
-    return substitute(size, known) if isinstance(size, Dim) else size
 
 
 def _symbols_made_in(body: Body) -> set[Symbol]:
@@ -396,7 +389,7 @@ def sized_inner_nodes(
         node, outer = stack.pop()
         yield node, outer
         for call in reversed([*node.primitive.body_calls(node)]):
-            sizes = {s: _known_size(n, outer) for s, n in call.sizes.items()}
+            sizes = {s: substitute(n, outer) for s, n in call.sizes.items()}
             stack += [(n, sizes) for n in reversed(call.body.nodes)]
 
 

@@ -99,9 +99,7 @@ def _shape_from_sizes(
     """Return the shape of `declared` in sizes of `value`, which give its symbols."""
     for symbol, size in named_axes(declared.type.shape, value.type.shape):
         sizes.setdefault(symbol, size)
-    return [
-        n if isinstance(n, int) else substitute(n, sizes) for n in declared.type.shape
-    ]
+    return [substitute(n, sizes) for n in declared.type.shape]
 
 
 def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:

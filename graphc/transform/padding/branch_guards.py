@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.nodes import Guard, Node, Value
-from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.sizes.dims import Size, Symbol, substitute
 from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
 from graphc.ir.types import TensorType, same_size
 from graphc.ops.common.padding import Bodies, PaddedValue, Padding, zeros_along
@@ -96,7 +96,7 @@ class BranchGuards:
         before, sizes = self._outer, call.sizes
         here = [(guard_of_sizes(guard, sizes), node) for guard, node in guards]
         numbers = tuple(dict.fromkeys(self._number_guards(here)))
-        self._outer = {s: _in_terms_of(n, before) for s, n in sizes.items()}
+        self._outer = {s: substitute(n, before) for s, n in sizes.items()}
         self._branches += 1
         try:
             yield NumberedBranch(_unified(call, [g for g, _ in here]), numbers)
@@ -132,13 +132,13 @@ def _unified(call: BodyCall, guards: Iterable[Guard]) -> BodyCall:
     for guard in guards:
         if guard.relation == "==":
             sizes = guard.left, guard.right
-            solved = _solution_of(*[_in_terms_of(n, written) for n in sizes])
+            solved = _solution_of(*[substitute(n, written) for n in sizes])
             if solved is not None:
                 one = dict([solved])
-                written = {s: _in_terms_of(n, one) for s, n in written.items()} | one
+                written = {s: substitute(n, one) for s, n in written.items()} | one
     if not written:
         return call
-    size_args = [_in_terms_of(n, written) for n in call.size_args]
+    size_args = [substitute(n, written) for n in call.size_args]
     return BodyCall(
         call.body, [_type_in_sizes(t, written) for t in call.types], size_args
     )
@@ -152,9 +152,5 @@ def _solution_of(left: Size, right: Size) -> tuple[Symbol, Size] | None:
     return max(axes, key=lambda pair: pair[0].serial, default=None)
 
 
-def _in_terms_of(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
-    return substitute(size, sizes) if isinstance(size, Dim) else size
-
-
 def _type_in_sizes(type: TensorType, sizes: Mapping[Symbol, Size]) -> TensorType:
-    return type.like(tuple([_in_terms_of(n, sizes) for n in type.shape]))
+    return type.like(tuple([substitute(n, sizes) for n in type.shape]))

@@ -214,7 +214,7 @@ class Storage:
 
     def exact(self, size: Size) -> Size:
         """A true size in terms of sizes known in the padded graph."""
-        return substitute(size, self._true_sizes) if isinstance(size, Dim) else size
+        return substitute(size, self._true_sizes)
 
     @property
     def originals(self) -> dict[Symbol, Symbol]:

@@ -123,7 +123,7 @@ def _resolved_key(resolution: ResolvedGraph, key: object) -> object:
     if isinstance(key, Value) and key in resolution.replacements:
         return resolution.replacements[key]
     if isinstance(key, (Value, Dim)):
-        return _resolved_size(as_size(key), resolution.sizes)
+        return substitute(as_size(key), resolution.sizes)
     return key
 
 
@@ -165,12 +165,8 @@ def _resolved_input(value: Value, sizes: SizeMap) -> Value:
 
 
 def _resolved_type(type: TensorType, sizes: SizeMap) -> TensorType:
-    shape = tuple([_resolved_size(n, sizes) for n in type.shape])
+    shape = tuple([substitute(n, sizes) for n in type.shape])
     return TensorType(type.dtype, shape, type.weak)
-
-
-def _resolved_size(n: Size, sizes: SizeMap) -> Size:
-    return n if isinstance(n, int) else substitute(n, sizes)
 
 
 def _rebuild(
@@ -209,7 +205,7 @@ def _rebuild_with_bodies(
     body_sizes: SizeMap = {}
     for s in maybe_one(known):
         plain = symbol_dim(Symbol(plain_name(s), None, s.lower, s.upper))
-        body_sizes[s] = 1 if is_one(_resolved_size(known[s], sizes)) else plain
+        body_sizes[s] = 1 if is_one(substitute(known[s], sizes)) else plain
     if body_sizes:
         inputs = {
             v: _resolved_input(v, body_sizes) for b in bodies_of(node) for v in b.inputs

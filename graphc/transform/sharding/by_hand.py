@@ -31,8 +31,7 @@ class Choice:
         axes: Iterable[Text] = self.node.params["axes"]
         shape = self.node.outputs[0].type.shape
         for size, axis in zip(shape, axes, strict=True):
-            known = isinstance(size, Dim) and self.sizes
-            yield (substitute(size, self.sizes) if known else size), axis
+            yield substitute(size, self.sizes), axis
 
 
 def is_chosen(nodes: Iterable[Node]) -> bool:

@@ -5,7 +5,7 @@ written slice lies somewhere in an array. Each device needs a few rows of its
 neighbours, which XLA sends, and nothing else.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -73,7 +73,7 @@ def rows_sent(
     spread = [symbol for symbol, axis in layout.axes.items() if axis == name]
     parts = {symbol: Symbol(symbol.name) for symbol in spread}
     multiples = {s: devices * symbol_dim(part) for s, part in parts.items()}
-    old, new = [ceil_div(_size_with(n, multiples), devices) for n in (before, after)]
+    old, new = [ceil_div(substitute(n, multiples), devices) for n in (before, after)]
     farther = old - new * stride  # for each device
     if isinstance(farther, Dim) and abs(comparable_size(farther)) > stride:
         raise Unforeseen
@@ -83,13 +83,9 @@ def rows_sent(
         (new * stride - old) * i + start + last - old for i in {0, devices - 2}
     ]
     rows = maximum(0, *missing_before) + maximum(0, *missing_after)
-    return _size_with(
+    return substitute(
         rows, {part: symbol_dim(s) // devices for s, part in parts.items()}
     )
-
-
-def _size_with(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
-    return substitute(size, sizes) if isinstance(size, Dim) else size
 
 
 @SHIFTED.of(OP.basic_index)

@@ -41,17 +41,13 @@ class Messages:
     def add_body(self, inner: "Messages", sizes: Mapping[Symbol, Size]) -> None:
         """Count the messages of a body too, whose sizes are `sizes` outside of it."""
         for kind, size in inner.bytes.items():
-            self.add(kind, _size_outside(size, sizes))
+            self.add(kind, substitute(size, sizes))
         self.gathers += [_gathering_outside(one, sizes) for one in inner.gathers]
         self.unforeseen += [_gathering_outside(one, sizes) for one in inner.unforeseen]
 
 
-def _size_outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
-    return substitute(size, sizes) if isinstance(size, Dim) else size
-
-
 def _gathering_outside(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
-    return replace(one, bytes=_size_outside(one.bytes, sizes))
+    return replace(one, bytes=substitute(one.bytes, sizes))
 
 
 def gathering_of(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
