@@ -8,14 +8,14 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from graphc.ir.sizes.dims import Dim, Size, Symbol
+from graphc.ir.sizes.dims import Size, Symbol, symbols_in
 
 _spread: ContextVar[frozenset[Symbol]] = ContextVar("_spread", default=frozenset())
 
 
 def is_spread(size: Size) -> bool:
     """Whether an axis of this size is spread over devices."""
-    return isinstance(size, Dim) and not _spread.get().isdisjoint(size.symbols)
+    return not _spread.get().isdisjoint(symbols_in(size))
 
 
 @contextmanager

@@ -18,13 +18,13 @@ from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import is_numbered, taken_fit
 from graphc.control.switch import reports_misfits
 from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import symbols_in
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.effects.guesses import guessing
 from graphc.transform.planning.driver import Driver
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.joined_checks import JoinedChecks
 from graphc.transform.planning.plan import Check, HostNode, Plan, Read, Segment
-from graphc.transform.printed_sizes import symbols_of_sizes
 
 
 def guesses_line(segment: GuessingSegment) -> str:
@@ -134,7 +134,7 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
     results = list(map(inner.value, step.outputs))
     guesses = set(step.guesses)
     for value, name in zip(step.outputs, results, strict=True):
-        if guesses.isdisjoint(symbols_of_sizes(value.type.shape)):
+        if all(guesses.isdisjoint(symbols_in(n)) for n in value.type.shape):
             reading.bind(value, name)
     for following in step.followed_by:
         print_step(following, reading)

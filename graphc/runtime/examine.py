@@ -19,9 +19,9 @@ from graphc.ir.graph.build import INPUT, as_value, is_body_input, strong
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
-from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.dims import Dim, Symbol, symbols_in
 from graphc.runtime.call.arrangement import Arrangement, Placing
-from graphc.transform.printed_sizes import printed_in_order, symbols_of_sizes
+from graphc.transform.printed_sizes import printed_in_order
 from graphc.warning_kinds import UnusedInputWarning
 
 Unused = Literal["ignore", "warn", "error"]
@@ -237,7 +237,7 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
         (value, name)
         for value, name in zip(graph.inputs, graph.input_names, strict=True)
         if value.node not in used
-        and sized.isdisjoint(symbols_of_sizes(value.type.shape))
+        and all(sized.isdisjoint(symbols_in(n)) for n in value.type.shape)
     ]
 
 

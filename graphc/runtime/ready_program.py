@@ -7,6 +7,7 @@ from functools import cached_property
 from types import ModuleType
 
 from graphc.backends.program import function_name
+from graphc.ir.sizes.dims import symbols_in
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import ArgumentValues, Signature
@@ -27,7 +28,6 @@ from graphc.runtime.variants.tiering import (
     parts_of,
     shapes_and_numbers,
 )
-from graphc.transform.printed_sizes import symbols_of_sizes
 
 Key = tuple[Hashable, ...]
 MOST_KNOWN = 4096  # shapes of arguments that are recognised without further work
@@ -72,7 +72,7 @@ class ReadyProgram:
     def is_open(self) -> bool:
         """Whether the arguments have sizes that are not padded."""
         inputs, facts = self.prepared.inputs, self.prepared.facts
-        symbols = {s for v in inputs for s in symbols_of_sizes(v.type.shape)}
+        symbols = {s for v in inputs for n in v.type.shape for s in symbols_in(n)}
         statics = [v for i, v in enumerate(inputs) if i in facts.statics]
         symbols |= {v._symbol for v in statics if v._symbol is not None}
         padded = self.prepared.plan.padded if facts.padded else None

@@ -15,7 +15,7 @@ from graphc.ir.graph.build import SIZE_OP, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.integers import as_integer, integer_or_none
 from graphc.ir.namespace import misspelled
-from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim, symbols_in
 from graphc.ir.sizes.growth import has_capacity
 from graphc.ir.sizes.lines import undetermined_symbols
 from graphc.ir.sizes.names import CAPACITY, distinct_names
@@ -311,8 +311,7 @@ def symbols_of(graph: Graph) -> list[Symbol]:
     for node, sizes in sized_inner_nodes(graph.nodes):
         for symbol in _symbols_of([node]) if sizes or computed else ():
             own_symbol = (symbol,) if symbol in computed else ()
-            size = sizes.get(symbol)
-            given_by = size.symbols if isinstance(size, Dim) else own_symbol
+            given_by = symbols_in(sizes.get(symbol)) or own_symbol
             symbols.update(dict.fromkeys(given_by))
     return [s for s in symbols if s not in unknown]
 
@@ -341,7 +340,7 @@ def _axes(graph: Graph) -> Iterator[Size]:
 def sizes_of(graph: Graph) -> list[Symbol]:
     """The symbols of `symbols_of`, of sizes of inputs, and of sizes that ops need."""
     of_ops = [s for node in graph.nodes for s in printed_in_order(node)]
-    of_axes = [s for n in _axes(graph) if isinstance(n, Dim) for s in n.symbols]
+    of_axes = [s for n in _axes(graph) for s in symbols_in(n)]
     of_ops.sort(key=lambda s: s.serial)
     return list(dict.fromkeys([*of_axes, *symbols_of(graph), *of_ops]))
 
@@ -386,8 +385,7 @@ def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
     for node in nodes:
         for value in node.outputs:
             for size in value.type.shape:
-                if isinstance(size, Dim):
-                    yield from size.symbols
+                yield from symbols_in(size)
         if node.primitive is SLICE_UPDATE:  # the slice has a size, though no value has
             yield from printed_in_order(node)
         if node.primitive is SIZE_OP:  # of an argument of which only sizes matter
@@ -404,8 +402,7 @@ def _limit_symbols(node: Node) -> Iterator[Symbol]:
     limit = scan_inputs(node.inputs, node.params).limit
     if limit is not None and limit.sizes is not None:
         for size in limit.sizes.flat:
-            if isinstance(size, Dim):
-                yield from size.symbols
+            yield from symbols_in(size)
 
 
 def _can_take(symbol: Symbol, policy: Policy) -> bool:

@@ -1,9 +1,9 @@
 """The sizes whose numbers stand in the text of a program."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from graphc.ir.graph.nodes import Node, entries_of
-from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.dims import Symbol, symbols_in
 
 Keys = frozenset[Symbol]
 NOTHING: Keys = frozenset()
@@ -16,13 +16,7 @@ def printed_symbols(node: Node) -> Keys:
 
 def printed_in_order(node: Node) -> Iterator[Symbol]:
     """Yield `printed_symbols` as they occur; sets differ in order by process."""
-    yield from symbols_of_sizes(entries_of(node.params))
+    for param in entries_of(node.params):
+        yield from symbols_in(param)
     for guard in node.guards:
-        yield from symbols_of_sizes((guard.left, guard.right))
-
-
-def symbols_of_sizes(sizes: Iterable[object]) -> Iterator[Symbol]:
-    """Yield the symbols of the symbolic sizes among `sizes`."""
-    for size in sizes:
-        if isinstance(size, Dim):
-            yield from size.symbols
+        yield from (*symbols_in(guard.left), *symbols_in(guard.right))

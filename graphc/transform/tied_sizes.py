@@ -7,7 +7,7 @@ comes, though the size of one tells that of the other but for some elements.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
+from graphc.ir.sizes.dims import Size, Symbol, evaluate, symbols_in
 from graphc.ops.effects.capacities import Capacities, TiedCapacities, rounded_up
 from graphc.transform.policies import Pad
 
@@ -64,7 +64,7 @@ def needed_alone(
     sizes: Sequence[Size], symbols: Sequence[Symbol]
 ) -> list[tuple[int, Symbol]]:
     """The places and symbols of the capacities that other sizes depend on."""
-    asked = {s for size in sizes if isinstance(size, Dim) for s in size.symbols}
+    asked = {s for size in sizes for s in symbols_in(size)}
     return [(i, symbol) for i, symbol in enumerate(symbols) if symbol in asked]
 
 

@@ -20,6 +20,7 @@ from graphc.ir.sizes.dims import (
     named_axes,
     substitute,
     symbol_dim,
+    symbols_in,
 )
 from graphc.ir.types import TensorType
 
@@ -325,7 +326,7 @@ def with_bounds(symbols: Iterable[Symbol]) -> list[Symbol]:
     stack = list(closed)
     while stack:
         upper = stack.pop().upper
-        new = set(upper.symbols if isinstance(upper, Dim) else ()) - closed
+        new = set(symbols_in(upper)) - closed
         closed |= new
         stack += new
     return sorted(closed, key=lambda s: s.serial)

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.ir.graph.nodes import Guard, Params, Value, known_sizes
 from graphc.ir.params.exactness import limits, wrapped
-from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal
+from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbols_in
 from graphc.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def follow_sizes(
 
 def _symbols_of_data(sizes: Sizes) -> Iterator[Symbol]:
     """The symbols in these sizes that are integers of a program, not axes."""
-    all_symbols = (n.symbols for n in sizes.flat if isinstance(n, Dim))
-    return (s for symbols in all_symbols for s in symbols if s.origin is not None)
+    return (s for n in sizes.flat for s in symbols_in(n) if s.origin is not None)
 
 
 def _may_wrap(sizes: Sizes) -> bool:

@@ -43,7 +43,7 @@ from graphc.ir.params.concrete import (
 )
 from graphc.ir.primitives import OP
 from graphc.ir.public_calls import public_method
-from graphc.ir.sizes.dims import Dim, Size, Symbol, minimum, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, minimum, symbol_dim, symbols_in
 from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
 from graphc.ir.types import DType, NDArray, TensorType, is_integer
 
@@ -462,8 +462,7 @@ class Graph:
         symbols: dict[Symbol, None] = {}
         for value in self.inputs:
             for n in value.type.shape:
-                if isinstance(n, Dim):
-                    symbols.update(dict.fromkeys(n.symbols))
+                symbols.update(dict.fromkeys(symbols_in(n)))
             if value._symbol is not None:
                 symbols[value._symbol] = None
         return tuple(symbols)

@@ -221,6 +221,11 @@ def weight(size: Size) -> int:
     return size.weight if isinstance(size, Dim) else 1
 
 
+def symbols_in(size: object) -> tuple[Symbol, ...]:
+    """The symbols of a size; a number, or an object that is no size, has none."""
+    return size.symbols if isinstance(size, Dim) else ()
+
+
 def axis(name: str) -> Dim:
     """The size of all axes called `name`: one symbol, at least 0; "b?" may be 1."""
     symbol = _axes.get(name)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim, symbols_in
 from graphc.ir.sizes.polynomials import Atom, Call, Monomial, calls_in, polynomial
 from graphc.ir.sizes.ranges import SizeRange, largest
 
@@ -46,7 +46,7 @@ class _GrowthOfParts:
         return all(self._term(term, c) for term, c in terms) or self._is_proved(size)
 
     def _is_fixed(self, size: Size) -> bool:
-        return not isinstance(size, Dim) or set(size.symbols).isdisjoint(self._symbols)
+        return set(symbols_in(size)).isdisjoint(self._symbols)
 
     def _is_proved(self, size: Dim) -> bool:
         if size.weight > MOST_WEIGHT:

@@ -22,7 +22,7 @@ from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.structure import kind_of, with_operands
 from graphc.ir.graph.walk import operands
-from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.dims import Symbol, symbols_in
 from graphc.ir.types import is_integer
 from graphc.rewriting.loops.roll.repeats import slice_position
 from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row
@@ -405,8 +405,7 @@ class _TaintedNodes:
 def _symbols_of(node: Node) -> frozenset[Symbol]:
     """The symbols in the types of a node: it is compiled anew for their values."""
     values = (*node.inputs, *node.outputs)
-    sizes = [n for v in values for n in v.type.shape if isinstance(n, Dim)]
-    return frozenset(s for n in sizes for s in n.symbols) if sizes else frozenset()
+    return frozenset(s for v in values for n in v.type.shape for s in symbols_in(n))
 
 
 Item = Node | tuple[AlikeParts, int]

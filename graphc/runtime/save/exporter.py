@@ -4,11 +4,11 @@ import importlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
 from types import ModuleType
 from typing import Any
 
 from graphc.errors import GraphError, graph_error, shortened
+from graphc.ir.sizes.dims import symbols_in
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.misfits import has_flags
 from graphc.runtime.save.abstract_calls import (
@@ -23,7 +23,6 @@ from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
-from graphc.transform.printed_sizes import symbols_of_sizes
 from graphc_serving.kinds import Shaped
 from graphc_serving.steps import Row, Step
 
@@ -54,7 +53,7 @@ class Exporter(Stages):
         self.programs: dict[StageKey, ExportedModule] = {}
         self.served: list[list[Any]] = []
         shapes = [v.type.shape for v in plan.called.inputs]
-        self._axes = {s.name for s in symbols_of_sizes(chain.from_iterable(shapes))}
+        self._axes = {s.name for shape in shapes for n in shape for s in symbols_in(n)}
 
     def export(self, call: AbstractCall) -> Sequence[Shaped]:
         """Export the programs of a call; return the types of its arguments."""

@@ -9,7 +9,7 @@ from graphc.backends.program import Source
 from graphc.errors import GraphError
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim, symbols_in
 from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ops.effects.capacities import BUCKET
@@ -17,7 +17,6 @@ from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.seen_sizes import MANY, SeenSizes
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.sharing import share_capacities
-from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
 from graphc.transform.tied_sizes import Tied

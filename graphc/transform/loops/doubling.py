@@ -141,7 +141,7 @@ def _is_repetition(node: Node, steps: Value) -> bool:
     if params["counted"]:
         return _is_count(node.inputs[-1], steps)
     length = params["length"]
-    if not isinstance(length, Dim) or length is not symbol_dim(length.symbols[0]):
+    if not isinstance(length, Dim) or not length.is_symbol:
         return False
     return any(_is_count(v, steps) for v in origins(length))
 
@@ -153,8 +153,7 @@ def _is_count(value: Value, steps: Value) -> bool:
     node = value.node
     if node.primitive is SIZE_OP:
         size = node.params["size"]
-        alone = size.is_symbol
-        return alone and any(_is_count(v, steps) for v in origins(size))
+        return size.is_symbol and any(_is_count(v, steps) for v in origins(size))
     if node.primitive is STEPS or node.primitive in (OP.convert, OP.minimum):
         return all(_is_count(v, steps) for v in node.inputs)
     return False

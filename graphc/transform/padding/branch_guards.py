@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.nodes import Guard, Node, Value
-from graphc.ir.sizes.dims import Size, Symbol, substitute
+from graphc.ir.sizes.dims import Size, Symbol, substitute, symbols_in
 from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
 from graphc.ir.types import TensorType, same_size
 from graphc.ops.common.padding import Bodies, PaddedValue, Padding, zeros_along
@@ -21,11 +21,7 @@ from graphc.transform.padding.guards import (
     guard_of_sizes,
     guards_of,
 )
-from graphc.transform.padding.storage import (
-    Storage,
-    axis_symbol,
-    symbols_in,
-)
+from graphc.transform.padding.storage import Storage, axis_symbol
 
 
 class NumberedBranch(NamedTuple):

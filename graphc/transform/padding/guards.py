@@ -9,7 +9,7 @@ from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.nodes import Guard, Node, divisors_of
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.sizes.dims import Size, Symbol, substitute, symbols_in
 
 
 class _BodyNode(NamedTuple):
@@ -73,8 +73,7 @@ def _steps_of(place: _BodyNode) -> Size:
     if place.node.primitive is not SCAN or place.node.params["length"] is None:
         return 1
     length = substitute(place.node.params["length"], place.sizes)
-    symbols = length.symbols if isinstance(length, Dim) else ()
-    of_axes = all(symbol.origin is None for symbol in symbols)
+    of_axes = all(symbol.origin is None for symbol in symbols_in(length))
     return length if of_axes and dims.less_equal(1, length) is not True else 1
 
 

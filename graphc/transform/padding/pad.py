@@ -22,7 +22,7 @@ from graphc.ir.graph.replay import resized
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim, symbols_in
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
 from graphc.ir.types import TensorType, same_size
@@ -37,11 +37,7 @@ from graphc.transform.padding.branch_guards import BranchGuards
 from graphc.transform.padding.guards import guards_of
 from graphc.transform.padding.padded_graph import Cut, PaddedGraph, Price
 from graphc.transform.padding.required_numbers import cut_to_numbers, numbers_required
-from graphc.transform.padding.storage import (
-    Storage,
-    problem_at_capacities,
-    symbols_in,
-)
+from graphc.transform.padding.storage import Storage, problem_at_capacities
 from graphc.transform.padding.value_ranges import ValueRanges
 from graphc.transform.policies import Pad, Policy
 
@@ -442,8 +438,8 @@ class _PaddingPass:
         counts: dict[Symbol, None] = {}
         for value in self._graph.outputs:
             for size in value.type.shape:
-                if isinstance(size, Dim) and self._sizes.storage_of(size)[1]:
-                    inner = filter(self._is_computed, size.symbols)
+                if self._sizes.storage_of(size)[1]:
+                    inner = filter(self._is_computed, symbols_in(size))
                     counts.update(dict.fromkeys(inner))
         return tuple(counts)
 

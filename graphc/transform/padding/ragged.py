@@ -9,7 +9,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.replay import rebuilt
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.dims import Dim, Symbol, symbols_in
 from graphc.ir.types import TensorType
 from graphc.transform.derivatives.vectorize import vmap
 from graphc.transform.padding.pad import padded
@@ -82,12 +82,8 @@ def _are_stacked(mapped: Sequence[bool], count: int) -> list[bool]:
 
 
 def _symbols_of_shapes(values: Iterable[Value]) -> list[Symbol]:
-    symbols: dict[Symbol, None] = {}
-    for value in values:
-        for n in value.type.shape:
-            if isinstance(n, Dim):
-                symbols.update(dict.fromkeys(n.symbols))
-    return list(symbols)
+    sizes = (n for value in values for n in value.type.shape)
+    return list(dict.fromkeys(s for n in sizes for s in symbols_in(n)))
 
 
 def _stacked(value: Value, batch: Dim) -> Value:

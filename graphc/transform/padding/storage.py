@@ -10,7 +10,7 @@ from graphc.ir.graph.build import as_size, as_value, size_value, variable
 from graphc.ir.graph.nodes import Guard, Node, Params, Value
 from graphc.ir.graph.op import infer_types
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim, symbols_in
 from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.names import CAPACITY, shown_name
@@ -413,7 +413,7 @@ class Storage:
 
     def has_ragged(self, size: object) -> bool:
         """Whether a size depends on one that is padded."""
-        return isinstance(size, Dim) and any(map(self.is_ragged, size.symbols))
+        return any(map(self.is_ragged, symbols_in(size)))
 
 
 def _are_same_entries(
@@ -427,11 +427,6 @@ def is_of_integers(guard: Guard) -> bool:
     """Whether a guard depends on integers of the program, and not on axes alone."""
     symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
     return any(symbol.origin is not None for symbol in symbols)
-
-
-def symbols_in(size: Size) -> tuple[Symbol, ...]:
-    """The symbols of a size; an `int` has none."""
-    return size.symbols if isinstance(size, Dim) else ()
 
 
 def problem_at_capacities(node: Node, inputs: Sequence[Value], params: Params) -> str:
@@ -461,8 +456,6 @@ def _is_capacity(symbol: Symbol) -> bool:
 
 def axis_symbol(size: Size) -> Symbol | None:
     """The symbol of a size that is an axis by itself; else None."""
-    if isinstance(size, Dim) and len(size.symbols) == 1:
-        symbol = size.symbols[0]
-        if symbol.origin is None and size is symbol_dim(symbol):
-            return symbol
+    if isinstance(size, Dim) and size.is_symbol and size.symbols[0].origin is None:
+        return size.symbols[0]
     return None

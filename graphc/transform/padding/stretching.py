@@ -23,6 +23,7 @@ from graphc.ir.sizes.dims import (
     is_one,
     substitute,
     symbol_dim,
+    symbols_in,
 )
 from graphc.ir.sizes.names import distinct_names
 from graphc.ir.types import TensorType
@@ -42,7 +43,7 @@ def axes_maybe_one(graph: Graph) -> dict[Symbol, list[InputAxis]]:
     sizes: dict[Symbol, Value] = {}
     for position, value in enumerate(graph.inputs):
         for place, n in enumerate(value.type.shape):
-            for symbol in n.symbols if isinstance(n, Dim) else ():
+            for symbol in symbols_in(n):
                 sizes.setdefault(symbol, value)
                 if symbol.may_be_one and n is symbol_dim(symbol):
                     axes.setdefault(symbol, []).append((position, place))
@@ -229,6 +230,6 @@ def _resolved_body(body: Body, inputs: dict[Value, Value], sizes: SizeMap) -> Bo
     params = [substitute(symbol_dim(s), sizes) for s in body.size_params]
     return Body(
         tuple([inputs[v] for v in body.inputs]),
-        tuple([s for n in params if isinstance(n, Dim) for s in n.symbols]),
+        tuple([s for n in params for s in symbols_in(n)]),
         tuple([replacements.get(v, v) for v in body.outputs]),
     )

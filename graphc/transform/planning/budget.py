@@ -17,12 +17,19 @@ from graphc.ir.graph.bodies import sized_inner_nodes
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.integers import integer_or_none
-from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate, substitute, symbol_dim
+from graphc.ir.sizes.dims import (
+    Dim,
+    Size,
+    Symbol,
+    evaluate,
+    substitute,
+    symbol_dim,
+    symbols_in,
+)
 from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ir.tracebacks import with_errors_at_caller
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding.padded_graph import Cut, PaddedGraph
-from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment, first_node_with_size
 from graphc.transform.policies import (
     Bound,
@@ -263,10 +270,12 @@ def _sizes_of_capacities(
     loops = plan.loops
     for _, sizes in sized_inner_nodes([loop.node for loop in loops]):
         for inner, outer in sizes.items():
-            symbols = symbols_in(outer)
-            alone = len(symbols) == 1 and outer is symbol_dim(symbols[0])
-            if alone and symbols[0] in stored:
-                stored[inner] = stored[symbols[0]]
+            if (
+                isinstance(outer, Dim)
+                and outer.is_symbol
+                and outer.symbols[0] in stored
+            ):
+                stored[inner] = stored[outer.symbols[0]]
     named = {f"{s.name}{CAPACITY}": s for s in policies}
     for segment in (s for loop in loops for s in loop.body.segments):
         for symbol in segment.keys:

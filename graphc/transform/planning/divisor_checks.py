@@ -19,7 +19,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value, divisors_of, origins
 from graphc.ir.graph.replay import collect_changes
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.sizes.dims import Size, Symbol, substitute, symbols_in
 from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ops.effects.assertions import asserted
 from graphc.transform.padding.guards import guard_of_divisor
@@ -65,8 +65,7 @@ def _unchecked_divisors(node: Node) -> list[Size]:
 
 def _depends_on_numbers(size: Size) -> bool:
     """Whether a size depends on numbers that are not lengths of axes."""
-    symbols = size.symbols if isinstance(size, Dim) else ()
-    return any(symbol.origin is not None for symbol in symbols)
+    return any(symbol.origin is not None for symbol in symbols_in(size))
 
 
 def _number(size: Size) -> Value:

@@ -13,10 +13,10 @@ from typing import Literal
 
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
-from graphc.ir.sizes.dims import Dim, Size, Symbol
+from graphc.ir.sizes.dims import Dim, Size, Symbol, symbols_in
 from graphc.ops.effects.capacities import Capacities
 from graphc.transform.padding.padded_graph import PaddedGraph
-from graphc.transform.padding.storage import is_of_integers, symbols_in
+from graphc.transform.padding.storage import is_of_integers
 from graphc.transform.planning.guesses import driven_steps
 from graphc.transform.planning.plan import Check, Plan, PlanStep, Segment
 

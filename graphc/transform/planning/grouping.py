@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 
 from graphc.analysis.cost import CPU, HANDED
@@ -10,9 +11,9 @@ from graphc.control.call import CALL
 from graphc.ir.graph.bodies import bodies_of
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.dims import Size, Symbol, symbols_in
 from graphc.ops.effects.capacities import is_capacity
-from graphc.transform.printed_sizes import Keys, printed_symbols, symbols_of_sizes
+from graphc.transform.printed_sizes import Keys, printed_symbols
 
 Operands = Callable[[Node], Iterable[Node]]
 
@@ -140,10 +141,8 @@ class VaryingSymbols:
         shapes = tuple([v.type.shape for v in (*node.inputs, *node.outputs)])
         in_shapes = self._of_shapes.get(shapes)
         if in_shapes is None:
-            symbols: set[Symbol] = set()
-            for shape in shapes:
-                symbols.update(symbols_of_sizes(shape))
-            in_shapes = self._of_shapes[shapes] = frozenset(symbols)
+            in_shapes = frozenset(s for n in chain(*shapes) for s in symbols_in(n))
+            self._of_shapes[shapes] = in_shapes
         has_text = node.params or node.guards
         return printed_symbols(node) | in_shapes if has_text else in_shapes
 

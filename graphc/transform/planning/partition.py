@@ -19,14 +19,13 @@ from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.replay import symbols_needed
 from graphc.ir.graph.walk import ancestors, in_program_order
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Symbol, symbol_dim
+from graphc.ir.sizes.dims import Symbol, symbol_dim, symbols_in
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.types import is_integer
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.loops.doubling import ROWS
 from graphc.transform.loops.python_bodies import body_graph
 from graphc.transform.padding.padded_graph import PaddedGraph
-from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.derived_sizes import in_terms_of_axes
 from graphc.transform.planning.facts import NodeFacts, facts_of, sizes_needed
 from graphc.transform.planning.grouping import (

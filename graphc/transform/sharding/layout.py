@@ -7,7 +7,7 @@ from math import prod
 from graphc.errors import graph_error
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div, substitute
+from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div, substitute, symbols_in
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.transform.policies import Policy
@@ -83,8 +83,7 @@ class MeshLayout:
 
     def _axis_of_capacity(self, size: Size) -> str | None:
         """The mesh axis of the one capacity that a size depends on."""
-        symbols = size.symbols if isinstance(size, Dim) else ()
-        axes = [self.axes[symbol] for symbol in symbols if symbol in self.axes]
+        axes = [self.axes[s] for s in symbols_in(size) if s in self.axes]
         return axes[0] if len(axes) == 1 else None
 
     def local_shape(self, value: Value, axes: Sequence[str | None]) -> Sequence[Size]:
@@ -135,8 +134,8 @@ class MeshLayout:
 
     def is_spread(self, value: Value) -> bool:
         """Whether a size may spread the elements along one of the axes."""
-        sizes = [n for n in value.type.shape if isinstance(n, Dim)]
-        return any(not self.axes.keys().isdisjoint(n.symbols) for n in sizes)
+        symbols = (s for n in value.type.shape for s in symbols_in(n))
+        return not self.axes.keys().isdisjoint(symbols)
 
     @property
     def devices(self) -> dict[Symbol, int]:
@@ -216,7 +215,7 @@ def _sharded_axes(
     value: Value, shards: Mapping[Symbol, Sharded]
 ) -> Iterable[tuple[Symbol, str]]:
     for size in value.type.shape:
-        for symbol in size.symbols if isinstance(size, Dim) else ():
+        for symbol in symbols_in(size):
             if symbol in shards:
                 yield symbol, shards[symbol].axis
 

@@ -12,7 +12,7 @@ from graphc.ir.graph.bodies import has_bodies, with_inner_nodes
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ir.sizes.dims import Dim
+from graphc.ir.sizes.dims import symbols_in
 from graphc.ops.indexing.counting_indices import gather_axes
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout
@@ -120,7 +120,7 @@ def _spread_axes(layout: MeshLayout, value: Value) -> set[int]:
     return {
         axis
         for axis, size in enumerate(value.type.shape)
-        if isinstance(size, Dim) and not layout.axes.keys().isdisjoint(size.symbols)
+        if not layout.axes.keys().isdisjoint(symbols_in(size))
     }
 
 
