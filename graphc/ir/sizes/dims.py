@@ -471,6 +471,11 @@ def evaluate(d: Size, sizes: Mapping[Symbol, int]) -> int:
     return value
 
 
+def evaluate_equal(d: Size, number: int) -> int:
+    """The value of `d` where each of its symbols has this number."""
+    return evaluate(d, dict.fromkeys(symbols_in(d), number))
+
+
 def substitute(d: Size, sizes: Mapping[Symbol, Size]) -> Size:
     """Replace symbols in `d` by sizes; other symbols stay."""
     if not isinstance(d, Dim) or sizes.keys().isdisjoint(d.symbols):

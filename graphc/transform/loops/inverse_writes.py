@@ -11,7 +11,7 @@ from graphc.control.predicated_writes import WRITES, read_where_written, writes_
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.replay import region_between
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Dim, evaluate
+from graphc.ir.sizes.dims import evaluate_equal
 
 TYPICAL_SIZE = 1000  # a symbolic size, where only an idea of it is needed
 MUCH_SMALLER = 8
@@ -77,6 +77,4 @@ def has_varying_size(value: Value, inputs: Sequence[Value]) -> bool:
 
 def typical_elements(value: Value) -> int:
     """Estimate the number of elements of a value."""
-    size = value.type.size
-    symbols = size.symbols if isinstance(size, Dim) else ()
-    return evaluate(size, dict.fromkeys(symbols, TYPICAL_SIZE))
+    return evaluate_equal(value.type.size, TYPICAL_SIZE)

@@ -23,6 +23,7 @@ from graphc.rewriting.loops.find.work import (
     EXTREMES,
     HEAVY,
     REDUCTIONS,
+    typical_bytes,
     typical_size,
     work_of,
 )
@@ -68,7 +69,7 @@ def residuals(
         candidates = _boundary_values(early, uses, inputs, transcendental)
         used = values_used(results, [*candidates, *inputs])
         candidates = [v for v in candidates if v in used]
-        if sum(map(_bytes, candidates)) * count <= most:
+        if sum(map(typical_bytes, candidates)) * count <= most:
             return candidates
     return []
 
@@ -109,16 +110,16 @@ def _boundary_values(
         total = sum(needs[v].bytes for v in sources)
         alone = all(needs[v].is_replaceable and uses[v] == 1 for v in sources)
         if transcendental and node.primitive in _TRANSCENDENTAL:
-            keeps = _bytes(node.outputs[0]) >= current_costs().worth_caching
+            keeps = typical_bytes(node.outputs[0]) >= current_costs().worth_caching
         elif not _is_cheap(node):
             keeps = _is_worth_keeping(node)
         elif sources and alone and len(node.outputs) == 1:
-            keeps = _bytes(node.outputs[0]) <= total
+            keeps = typical_bytes(node.outputs[0]) <= total
         else:
             keeps = False
         for value in node.outputs:
             if keeps and not has_varying_size(value, inputs):
-                needs[value] = _KeptSources(_bytes(value), True)
+                needs[value] = _KeptSources(typical_bytes(value), True)
                 boundary[value] = None
             elif sources:
                 needs[value] = _KeptSources(total, alone and len(node.outputs) == 1)
@@ -139,7 +140,7 @@ def _is_cheap(node: Node) -> bool:
 def _is_worth_keeping(node: Node) -> bool:
     """Whether writing and reading the results takes no longer than computing them."""
     costs = current_costs()
-    moved = 2 * sum(map(_bytes, node.outputs)) / costs.bandwidth
+    moved = 2 * sum(map(typical_bytes, node.outputs)) / costs.bandwidth
     return moved <= costs.step + 2 * _operation_count(node) / costs.products
 
 
@@ -148,7 +149,3 @@ def _operation_count(node: Node) -> float:
     if node.primitive in HEAVY or node.primitive in REDUCTIONS:
         return work_of(node)
     return inf
-
-
-def _bytes(value: Value) -> int:
-    return typical_size(value.type.size) * value.dtype.itemsize

@@ -9,22 +9,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.sizes.dims import Dim, Size, evaluate
+from graphc.ir.sizes.dims import evaluate_equal
 
 TYPICAL_SIZE = 100  # taken for a symbolic size: bytes are compared with bytes
 
 Operands = Callable[[Node], Iterable[Node]]
 
 
-def typical_bytes(values: Iterable[Value]) -> int:
+def _typical_bytes(values: Iterable[Value]) -> int:
     """The bytes of arrays, with every symbolic size taken as `TYPICAL_SIZE`."""
-    return sum(_elements(v.type.size) * v.dtype.itemsize for v in values)
-
-
-def _elements(size: Size) -> int:
-    if not isinstance(size, Dim):
-        return size
-    return evaluate(size, dict.fromkeys(size.symbols, TYPICAL_SIZE))
+    sizes = ((v.type.size, v.dtype.itemsize) for v in values)
+    return sum(evaluate_equal(n, TYPICAL_SIZE) * itemsize for n, itemsize in sizes)
 
 
 def postpone(
@@ -66,5 +61,5 @@ def _saves_bytes(
         if o.primitive is not INPUT
         and not any(levels[u] >= later for u in users[o] if u is not node)
     ]
-    needed = typical_bytes(v for o in arriving for v in o.outputs)
-    return needed < typical_bytes(node.outputs)
+    needed = _typical_bytes(v for o in arriving for v in o.outputs)
+    return needed < _typical_bytes(node.outputs)

@@ -7,7 +7,7 @@ from math import prod
 from graphc.errors import graph_error
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div, substitute, symbols_in
+from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div, evaluate_equal, symbols_in
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.transform.policies import Policy
@@ -155,11 +155,7 @@ class MeshLayout:
 
 def comparable_size(size: Size) -> int:
     """A number to compare bytes by: all symbolic sizes count as equal and large."""
-    if not isinstance(size, Dim):
-        return size
-    known = substitute(size, dict.fromkeys(size.symbols, _LARGE_SIZE))
-    assert isinstance(known, int)
-    return known
+    return evaluate_equal(size, _LARGE_SIZE)
 
 
 def without_last_whole(axes: Sequence[str | None]) -> Sequence[str | None]:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from graphc.ir.graph.nodes import Node
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim, Size, substitute
+from graphc.ir.sizes.dims import Size, evaluate_equal
 from graphc.rewriting.loops.find.contractions import PRODUCTS
 
 HEAVY = (*PRODUCTS, OP.conv)
@@ -26,7 +26,9 @@ def work_of(node: Node) -> float:
 
 def typical_size(size: Size) -> int:
     """Return a size as an integer, taking `TYPICAL` for each symbol in it."""
-    if not isinstance(size, Dim):
-        return size
-    number = substitute(size, dict.fromkeys(size.symbols, TYPICAL))
-    return number if isinstance(number, int) else TYPICAL
+    return evaluate_equal(size, TYPICAL)
+
+
+def typical_bytes(value: Value) -> int:
+    """Estimate the bytes of a value."""
+    return typical_size(value.type.size) * value.dtype.itemsize

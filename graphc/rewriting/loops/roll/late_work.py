@@ -9,7 +9,7 @@ gradient.
 from collections.abc import Container, Mapping, Sequence
 
 from graphc.ir.graph.nodes import Node, Value
-from graphc.rewriting.loops.find.work import typical_size
+from graphc.rewriting.loops.find.work import typical_bytes
 from graphc.rewriting.loops.roll.repeats import Repeats
 
 _Users = Mapping[Value, Sequence[Node]]
@@ -38,7 +38,7 @@ def without_late_work(
     after = {
         v for n in remaining_rows for v in n.outputs if is_used(v, remaining_nodes)
     }
-    if sum(map(_typical_bytes, after)) > sum(map(_typical_bytes, before)):
+    if sum(map(typical_bytes, after)) > sum(map(typical_bytes, before)):
         return blocks
     remaining = [i for i in range(len(rows)) if i not in late]
     takes = [blocks.takes[i] for i in remaining]
@@ -64,7 +64,3 @@ def _late_rows(
             late.add(i)
             removed.update(row)
     return late
-
-
-def _typical_bytes(value: Value) -> int:
-    return typical_size(value.type.size) * value.dtype.itemsize
