@@ -264,10 +264,7 @@ def _join_segments(
     if not set(values_between) <= {*before.outputs}:
         return None
     inside = {*before.nodes, *after.nodes}
-    requested_values = {
-        *values_between,
-        *_values_needed_later(plan, steps[second + 1 :]),
-    }
+    requested_values = {*values_between, *plan.needed_by(steps[second + 1 :])}
     inputs = [v for v in after.inputs if v.node not in inside]
     names = ", ".join(sorted(map(shown_name, guesses)))
     reason = f"{after.reason}; {names} is guessed: it runs again if that is too small"
@@ -292,20 +289,6 @@ def _is_arithmetic(segment: Segment, known: Container[Symbol]) -> bool:
     values = (v for node in segment.nodes for v in (*node.inputs, *node.outputs))
     are_numbers = all(v.type.rank == 0 for v in values)
     return are_numbers and all(s in known for s in segment.keys)
-
-
-def _values_needed_later(plan: Plan, steps: Iterable[PlanStep]) -> Iterable[Value]:
-    """The values that later steps and the results need."""
-    yield from map(plan.resolve, plan.graph.outputs)
-    for step in steps:
-        if isinstance(step, Segment):
-            yield from step.inputs
-        elif isinstance(step, Read):
-            yield plan.resolve(step.value)
-        elif isinstance(step, HostNode):
-            yield from map(plan.resolve, step.node.inputs)
-        elif isinstance(step, Check):
-            yield plan.resolve(step.condition)
 
 
 def _numbered(steps: Iterable[PlanStep]) -> Iterable[PlanStep]:

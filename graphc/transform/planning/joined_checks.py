@@ -11,8 +11,7 @@ from typing import NamedTuple
 from graphc.control.switch import reports_misfits
 from graphc.ir.graph.nodes import Value
 from graphc.ops.common.conditions import is_reporting
-from graphc.transform.planning.donated_inputs import values_read_by
-from graphc.transform.planning.plan import Check, Plan, Segment
+from graphc.transform.planning.plan import Check, Plan, Segment, values_read_by
 
 
 class JoinedChecks(NamedTuple):

@@ -1,9 +1,10 @@
 """The compilation plan as data: segments, glue, and why each of them is there."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Protocol
 
 from graphc.errors import ErrorKind, SourceLocation, graph_error, shortened
@@ -187,6 +188,19 @@ class PlanPicture(Protocol):
 PlanStep = Segment | Read | HostNode | Check | PythonLoop
 
 
+def values_read_by(step: PlanStep) -> Iterable[Value]:
+    """The values that a step reads but does not compute."""
+    match step:
+        case Segment():
+            return step.inputs
+        case Read():
+            return [step.value]
+        case Check():
+            return [step.condition]
+        case HostNode() | PythonLoop():
+            return step.node.inputs
+
+
 @dataclass(frozen=True, repr=False)
 class Plan(NotCalled):
     """Steps in the order of execution.
@@ -313,6 +327,11 @@ class Plan(NotCalled):
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
         return self.aliases.get(value, value)
+
+    def needed_by(self, last_steps: Iterable[PlanStep]) -> set[Value]:
+        """The values that the last steps and the results need."""
+        needed = chain(self.graph.outputs, *map(values_read_by, last_steps))
+        return set(map(self.resolve, needed))
 
     def __repr__(self) -> str:
         named = zip(self.called.input_names, self.called.inputs, strict=True)
