@@ -17,7 +17,6 @@ from graphc.ir.sizes.names import CAPACITY, distinct_names
 from graphc.ir.tracebacks import hide_own_frames
 from graphc.ops.common.conditions import is_reporting
 from graphc.transform.padding.padded_graph import PaddedGraph
-from graphc.transform.planning.device_memory import bytes_held
 from graphc.transform.planning.forecast import (
     Forecast,
     PlannedSizes,
@@ -30,6 +29,7 @@ from graphc.transform.printed_sizes import printed_symbols
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout, layout_of
 from graphc.transform.sharding.meshes import DeviceMesh
+from graphc.transform.sharding.sent import stored_bytes
 
 
 @dataclass(frozen=True)
@@ -311,9 +311,21 @@ class Plan(NotCalled):
         return PlannedSizes(self.called, self.graph.inputs, self.padded, keys, held)
 
     def bytes_held(self, segment: Segment) -> Size:
-        """The bytes of arguments and results of a segment on each device."""
-        inputs, outputs = segment.inputs, segment.outputs
-        return bytes_held(inputs, outputs, self.resolve, self.layout, self.place)
+        """The bytes of a segment's arguments and results on each device.
+
+        These are in terms of stored sizes. An array whose place JAX decides counts as
+        whole. Arrays that XLA makes on the way come on top: only its compiler knows
+        them.
+        """
+        arguments = dict.fromkeys(map(self.resolve, segment.inputs))
+        results = dict.fromkeys(map(self.resolve, segment.outputs))
+        return sum(map(self._bytes_on_device, [*arguments, *results]))
+
+    def _bytes_on_device(self, value: Value) -> Size:
+        axes = None if self.layout is None else self.place(value)
+        if self.layout is None or axes is None:
+            return stored_bytes(value)
+        return self.layout.local_bytes(value, axes)
 
     @property
     def reads(self) -> int:
