@@ -1,15 +1,18 @@
 """The gradient rule and the batching rule of `cond` and `switch`."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from graphc.control.carries import variable_like
 from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.replay import rebuilt
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ops.common.batching import Batched, where_each, with_batch
+from graphc.transform.derivatives.autodiff import pull
 from graphc.transform.derivatives.vectorize import vmap
-from graphc.transform.loops.gradient_common import pull_through_body
 
 
 @SWITCH.vjp
@@ -29,7 +32,7 @@ def _(
         def slopes(taken: list[Value]) -> list[Value]:
             arguments, remaining = taken[: len(values)], iter(taken[len(values) :])
             of_outputs = [None if c is None else next(remaining) for c in cotangents]
-            derivatives = pull_through_body(
+            derivatives = _pull_through_body(
                 body, params["sizes"], arguments, of_outputs, asked
             )
             # Sizes that one branch needs equal may differ in the others.
@@ -43,6 +46,32 @@ def _(
     for i, d in zip(asked, gradients, strict=True):
         result[i] = d
     return (None, *result)
+
+
+def _pull_through_body(
+    body: Body,
+    size_args: Sequence[Size],
+    values: Sequence[Value],
+    cotangents: Sequence[Value | None],
+    wrt: Sequence[int],
+) -> list[Value]:
+    """The cotangents of the inputs `wrt` of a body that is computed on `values`.
+
+    The body is computed on variables of its own, so that a value that is passed for two
+    inputs has a cotangent for each.
+    """
+    variables = {i: variable_like(values[i]) for i in wrt}
+    arguments = [variables.get(i, v) for i, v in enumerate(values)]
+    outputs = body.call(arguments, size_args)
+    gradients = pull(outputs, cotangents, list(variables.values()))
+    slopes = [d for d in gradients if d is not None]
+    back = {variable: values[i] for i, variable in variables.items()}
+    replayed_slopes = iter(rebuilt(slopes, back))
+    pairs = zip(gradients, wrt, strict=True)
+    return [
+        F.zeros_like(values[i]) if d is None else next(replayed_slopes)
+        for d, i in pairs
+    ]
 
 
 @SWITCH.batch
