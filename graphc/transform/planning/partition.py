@@ -24,7 +24,6 @@ from graphc.ir.sizes.names import shown_name
 from graphc.ir.types import is_integer
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.loops.doubling import ROWS
-from graphc.transform.loops.python_bodies import body_graph
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.planning.derived_sizes import in_terms_of_axes
 from graphc.transform.planning.facts import NodeFacts, facts_of, sizes_needed
@@ -48,6 +47,7 @@ from graphc.transform.planning.plan import (
     Read,
     Segment,
 )
+from graphc.transform.planning.python_bodies import body_graph
 from graphc.transform.printed_sizes import Keys, printed_symbols
 
 

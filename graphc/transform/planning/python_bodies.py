@@ -1,9 +1,10 @@
 """Bodies of loops that run in Python, as graphs of their own."""
 
 from graphc.ir.graph.bodies import Body, runs_in_python
-from graphc.ir.graph.nodes import Graph, Node, Value, origins
+from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.transform.loops.doubling import with_doubling_loops
+from graphc.transform.planning.facts import sizes_needed
 
 
 def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
@@ -20,10 +21,7 @@ def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
 def _find_inner_size(body: Body) -> tuple[Node, Value]:
     """The first node that needs a size computed within, and the value of that size."""
     for node in body.nodes:
-        checked = [
-            v for g in node.guards for n in (g.left, g.right) for v in origins(n)
-        ]
-        for value in (*node.demands, *checked):
+        for value in sizes_needed(node):
             if value.symbol in body.computed_sizes:
                 return node, value
     node = next(filter(runs_in_python, body.nodes))
