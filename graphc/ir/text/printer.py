@@ -25,6 +25,7 @@ Gradient rules and functions only have names here, as `opaque("rule")`.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ import numpy as np
 from graphc.errors import graph_error, label
 from graphc.ir.graph.bodies import Body, with_bounds
 from graphc.ir.graph.build import INPUT, SIZE_OP, Data
-from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.nodes import Graph, Node, Value, entries_of
 from graphc.ir.graph.op import Opaque
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import Text
@@ -351,9 +352,8 @@ def _sizes(nodes: Iterable[Node]) -> Iterator[Dim]:
     for node in nodes:
         shapes = [v.type.shape for v in node.outputs]
         guards = [(g.left, g.right) for g in node.guards]
-        params = [p if isinstance(p, tuple) else (p,) for p in node.params.values()]
-        for sizes in (*shapes, *guards, *params):
-            yield from (n for n in sizes if isinstance(n, Dim))
+        sizes = chain(*shapes, *guards, entries_of(node.params))
+        yield from (n for n in sizes if isinstance(n, Dim))
 
 
 def data_text(array: NDArray) -> str:

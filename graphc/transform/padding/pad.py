@@ -18,7 +18,7 @@ from graphc.ir.graph.bodies import BodyCall, bodies_in, has_bodies, runs_in_pyth
 from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, as_value, variable
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value, entries_of, origins
 from graphc.ir.graph.op import PADDING, rebuild
-from graphc.ir.graph.replay import resized
+from graphc.ir.graph.replay import resized, symbols_of
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
@@ -213,10 +213,7 @@ class _PaddingPass:
                 )
 
     def _has_ragged_sizes(self, node: Node) -> bool:
-        sizes: list[object] = [n for v in node.outputs for n in v.type.shape]
-        sizes += entries_of(node.params)
-        sizes += [n for guard in node.guards for n in (guard.left, guard.right)]
-        return any(map(self._sizes.has_ragged, sizes))
+        return any(map(self._sizes.is_ragged, symbols_of(node)))
 
     def _has_policy_within(self, node: Node) -> bool:
         """Whether sizes that differ from step to step of a loop have a policy."""

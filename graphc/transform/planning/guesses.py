@@ -17,7 +17,7 @@ from graphc.control.fitting_branches import is_numbered
 from graphc.control.scan import SCAN
 from graphc.control.switch import reports_misfits
 from graphc.errors import standing_at
-from graphc.ir.graph.bodies import sized_inner_nodes
+from graphc.ir.graph.bodies import with_inner_nodes
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol, symbol_dim
@@ -234,8 +234,7 @@ def _is_plain(step: PlanStep) -> bool:
 
 def _may_run_again(step: Segment) -> bool:
     """Whether a segment calls nothing on the host, and reports no faults."""
-    nodes = [*step.nodes, *(node for node, _ in sized_inner_nodes(step.nodes))]
-    calls = any(node.primitive in CALLS for node in nodes)
+    calls = any(node.primitive in CALLS for node in with_inner_nodes(step.nodes))
     return not (calls or reports_misfits(step.nodes) or is_numbered(step.nodes))
 
 
