@@ -16,7 +16,12 @@ from graphc.ir.sizes.dims import Dim, Size, minimum
 from graphc.ir.types import is_float, same_size
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.layout import MeshLayout, comparable_size
+from graphc.transform.sharding.layout import (
+    MeshLayout,
+    comparable_size,
+    whole_axes,
+    with_whole_axes,
+)
 from graphc.transform.sharding.merging import rounds
 
 
@@ -159,13 +164,13 @@ def _combined_extremes(layout: MeshLayout, node: Node) -> Combined | None:
     if not spread:
         return None
     keeps = result.type.rank == x.type.rank
-    after = [None if a in axes else p for a, p in enumerate(place)]
-    after = [p for a, p in enumerate(after) if keeps or a not in axes]
+    after = with_whole_axes(place, axes)
+    after = tuple([p for a, p in enumerate(after) if keeps or a not in axes])
     size = prod(layout.local_shape(result, after)) * result.dtype.itemsize
     starts = [v for v in node.inputs[1:] if not v.node.primitive.inline]
     inputs: dict[Value, MeshAxes] = {x: place, **dict.fromkeys(starts, ())}
     devices = prod(map(layout.mesh.size, spread))
-    outputs = {result: tuple(after)}
+    outputs = {result: after}
     return Combined(node, spread, inputs, outputs, "all-gather", devices * size)
 
 
@@ -187,12 +192,12 @@ def _combined_picks(layout: MeshLayout, node: Node) -> Combined | None:
     points: list[str | None] = [None] * max(i.type.rank for i in indices)
     other_axes = [name for a, name in enumerate(place) if a not in axes]
     after = (*other_axes[:at], *points, *other_axes[at:])
-    whole = tuple([None if a in spread else n for a, n in enumerate(place)])
-    size, gathered = layout.local_bytes(result, after), layout.local_bytes(x, whole)
+    size = layout.local_bytes(result, after)
+    gathered = layout.local_bytes(x, with_whole_axes(place, spread))
     if comparable_size(size) > comparable_size(gathered):
         return None
     inputs: dict[Value, MeshAxes] = {x: place}
-    inputs |= {i: (None,) * i.type.rank for i in indices if not i.node.primitive.inline}
+    inputs |= {i: whole_axes(i) for i in indices if not i.node.primitive.inline}
     name = place[spread[0]] or ""
     return Combined(node, (name,), inputs, {result: after}, "all-reduce", size)
 
@@ -207,7 +212,7 @@ def _combined_cut(layout: MeshLayout, node: Node) -> Combined | None:
     name = place[cut[0]] if len(cut) == 1 else None
     if name is None or layout.mesh.size(name) == 1 or isinstance(after[cut[0]], Dim):
         return None
-    whole = tuple([None if a in cut else n for a, n in enumerate(place)])
+    whole = with_whole_axes(place, cut)
     size = layout.local_bytes(result, whole)
     return Combined(node, (name,), {x: place}, {result: whole}, "all-reduce", size)
 

@@ -1,6 +1,6 @@
 """Layouts: along which axes of a mesh the axes of arrays lie."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import prod
 
@@ -78,8 +78,7 @@ class MeshLayout:
 
     def nearly_even_place(self, value: Value) -> MeshAxes:
         """The place of a value whose rows devices share evenly or nearly so."""
-        whole: MeshAxes = (None,) * value.type.rank
-        return self.of(value) or self.place_with_room(value) or whole
+        return self.of(value) or self.place_with_room(value) or whole_axes(value)
 
     def _axis_of_capacity(self, size: Size) -> str | None:
         """The mesh axis of the one capacity that a size depends on."""
@@ -151,6 +150,16 @@ class MeshLayout:
             if axis not in taken and all(symbol in monomial for monomial in terms):
                 return axis
         return None
+
+
+def whole_axes(value: Value) -> MeshAxes:
+    """The place of a value that each device has whole."""
+    return (None,) * value.type.rank
+
+
+def with_whole_axes(place: MeshAxes, axes: Container[int]) -> MeshAxes:
+    """A place, but with these axes of the array whole on each device."""
+    return tuple([None if a in axes else name for a, name in enumerate(place)])
 
 
 def comparable_size(size: Size) -> int:

@@ -27,7 +27,7 @@ from graphc.transform.sharding.joining import (
     parted_axes,
     shared_axis,
 )
-from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.layout import MeshLayout, whole_axes
 from graphc.transform.sharding.moves import find_moves, is_crossed, is_summed_first
 from graphc.transform.sharding.neighbours import Shift, bytes_sent, is_resized, shift_of
 from graphc.transform.sharding.recomputed_values import (
@@ -46,7 +46,6 @@ from graphc.transform.sharding.sent import (
     inputs_of_nodes,
     is_left_out,
     possible_gathering,
-    whole_axes,
 )
 from graphc.transform.sharding.whole import Gathered, needed_whole, whole_operands
 
@@ -143,7 +142,7 @@ class Follower:
                     masks_taken[is_parted].add(viewed_array(value))
             rehearsal.follow(node, Messages())
         self._masks = rehearsal._masks
-        whole = find_recomputed(self.layout, moves, rehearsal.place, rehearsal.is_made)
+        whole = find_recomputed(moves, rehearsal.place, rehearsal.is_made)
         for node in demands:
             if not whole.keys().isdisjoint(node.outputs):
                 masks = filter(rehearsal.is_made, node.inputs)

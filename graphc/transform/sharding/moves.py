@@ -15,7 +15,7 @@ from graphc.ir.sizes.dims import Dim
 from graphc.transform.sharding.by_hand import MeshAxes, is_multiple
 from graphc.transform.sharding.combining import PlaceOf
 from graphc.transform.sharding.joining import joined_axes, parted_axes
-from graphc.transform.sharding.layout import MeshLayout, comparable_size
+from graphc.transform.sharding.layout import MeshLayout, comparable_size, whole_axes
 from graphc.transform.sharding.neighbours import shift_of
 
 
@@ -108,7 +108,7 @@ class _Mover:
             places = self.places({name: makes}, only=name)
             moves = [(v, p) for v, p in places.items() if not self.is_made(v)]
             joined = [] if makes is not None else self.node.outputs
-            moves += [(v, (None,) * v.type.rank) for v in joined]
+            moves += [(v, whole_axes(v)) for v in joined]
             return sum(comparable_size(self.layout.local_bytes(v, p)) for v, p in moves)
 
         return bytes_moved

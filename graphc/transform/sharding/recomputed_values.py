@@ -13,7 +13,8 @@ from graphc.ir.primitives import OP
 from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.layout import MeshLayout, comparable_size
+from graphc.transform.sharding.layout import comparable_size
+from graphc.transform.sharding.sent import stored_bytes
 
 Moves = Mapping[Value, MeshAxes]
 _VIEWS = OP.expand_dims, OP.squeeze, OP.transpose, OP.reshape
@@ -46,7 +47,6 @@ def array_repeated_along(value: Value, axis: int) -> Value | None:
 class _FewestBytes:
     """The fewest bytes that devices move to have values whole."""
 
-    layout: MeshLayout
     place: Callable[[Value], MeshAxes]
     is_made: Callable[[Value], bool]
     known: dict[Value, int] = field(default_factory=dict)
@@ -65,8 +65,7 @@ class _FewestBytes:
 
     def bytes_of_whole(self, value: Value) -> int:
         """The bytes of the value itself."""
-        axes: MeshAxes = (None,) * value.type.rank
-        return comparable_size(self.layout.local_bytes(value, axes))
+        return comparable_size(stored_bytes(value))
 
     def of_inputs(self, node: Node) -> int:
         """The fewest bytes for the inputs of a node that devices may compute whole."""
@@ -85,7 +84,6 @@ class _FewestBytes:
 
 
 def find_recomputed(
-    layout: MeshLayout,
     moves: Mapping[Node, Moves],
     place: Callable[[Value], MeshAxes],
     is_made: Callable[[Value], bool],
@@ -94,7 +92,7 @@ def find_recomputed(
 
     `moves` are the moves for nodes in order; `place` tells where values lie before.
     """
-    sizes = _FewestBytes(layout, place, is_made)
+    sizes = _FewestBytes(place, is_made)
     for node in moves:
         sizes.visit(node)
     asking: dict[Value, Node] = {}

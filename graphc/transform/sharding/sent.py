@@ -93,8 +93,3 @@ def _is_empty(value: Value) -> bool:
 def inputs_of_nodes(nodes: Iterable[Node]) -> set[Value]:
     """The values that nodes take."""
     return {v for node in nodes for v in node.inputs}
-
-
-def whole_axes(value: Value) -> MeshAxes:
-    """The place of a value that each device has whole."""
-    return (None,) * value.type.rank

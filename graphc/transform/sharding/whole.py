@@ -15,7 +15,7 @@ from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import symbols_in
 from graphc.ops.indexing.counting_indices import gather_axes
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.layout import MeshLayout, whole_axes, with_whole_axes
 from graphc.transform.sharding.neighbours import shift_of
 
 # The axes, of the inputs and the results alike, that are to be whole.
@@ -124,10 +124,9 @@ def _spread_axes(layout: MeshLayout, value: Value) -> set[int]:
     }
 
 
-def _place_without(layout: MeshLayout, value: Value, axes: Iterable[int]) -> MeshAxes:
+def _place_without(layout: MeshLayout, value: Value, axes: set[int]) -> MeshAxes:
     """The place of a value with these axes whole."""
-    before = layout.of(value) or (None,) * value.type.rank
-    return tuple([None if a in axes else name for a, name in enumerate(before)])
+    return with_whole_axes(layout.of(value) or whole_axes(value), axes)
 
 
 def uneven_operands(layout: MeshLayout, node: Node) -> list[Value]:
@@ -152,10 +151,10 @@ def whole_operands(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:
     """
     rule = OPERANDS.find(node.primitive)
     if rule is None:
-        return {v: (None,) * v.type.rank for v in uneven_operands(layout, node)}
+        return {v: whole_axes(v) for v in uneven_operands(layout, node)}
     places: dict[Value, MeshAxes] = {}
     for value, axes in zip(node.inputs, rule(layout, node), strict=False):
         before = layout.of(value)
         if before is not None and any(before[a] is not None for a in axes):
-            places[value] = _place_without(layout, value, {*axes})
+            places[value] = with_whole_axes(before, {*axes})
     return places
