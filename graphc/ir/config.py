@@ -13,7 +13,7 @@ import numpy as np
 from graphc.errors import NOWHERE, GraphError, graph_error
 from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import misspelled
-from graphc.ir.types import DType, dtype_of
+from graphc.ir.types import DType, dtype_of, is_float
 
 Real = float  # `float` is also the name of a setting
 Casting = Literal["exact", "safe", "same_kind"]
@@ -200,18 +200,12 @@ class Config:
 
     @float.setter
     def float(self, name: object) -> None:
-        if isinstance(name, (bool, int, float, tuple)) or name is None:
-            problem = f"the default float cannot be {name!r}"
-            raise graph_error(problem, op="config", expected=_EXPECTED["float"])
         try:
             dtype = dtype_of(name)
         except GraphError:
-            problem = f"the default float cannot be {name!r}"
-            error = graph_error(problem, op="config", expected=_EXPECTED["float"])
-            raise error from None
-        if dtype.kind != "f" and dtype.name != "bfloat16":
-            problem = f"the default float cannot be {dtype.name}"
-            raise graph_error(problem, op="config", expected=_EXPECTED["float"])
+            raise _float_error(repr(name)) from None
+        if not is_float(dtype):
+            raise _float_error(dtype.name)
         self._float = dtype
 
     @property
@@ -249,6 +243,11 @@ class Config:
         if not isinstance(shown, bool):
             raise graph_error("progress is True or False", op="config", got=repr(shown))
         self._progress = shown
+
+
+def _float_error(shown: str) -> GraphError:
+    problem = f"the default float cannot be {shown}"
+    return graph_error(problem, op="config", expected=_EXPECTED["float"])
 
 
 def _setting_text(setting: object) -> str:
