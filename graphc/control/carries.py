@@ -9,17 +9,12 @@ import numpy as np
 from graphc.control.pytree import Compound, flatten, indexed_items, require_shallow
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.bodies import Body
-from graphc.ir.graph.build import as_value, body_input, cast, strong
+from graphc.ir.graph.build import as_strong_value, as_value, body_input, cast, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import type_error
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, TensorType, name_of, same_shape
-
-
-def as_strong_value(x: object) -> Value:
-    """A carry, or an output of a user's body, as an array of a strong dtype."""
-    return strong(as_value(x))
 
 
 def variable_like(value: Value) -> Value:

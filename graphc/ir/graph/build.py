@@ -443,6 +443,11 @@ def strong(x: Value) -> Value:
     return cast(x, default_dtype(x.dtype)) if x.type.weak else x
 
 
+def as_strong_value(x: object) -> Value:
+    """Convert as `as_value` does, but give a Python number its default dtype."""
+    return strong(as_value(x))
+
+
 def default_dtype(dtype: DType) -> DType:
     """The dtype of a Python number of this kind where no dtype is given."""
     if dtype.kind == "f":

@@ -10,6 +10,7 @@ from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
+    as_strong_value,
     as_value,
     cast,
     check_shape,
@@ -27,13 +28,9 @@ from graphc.ops.common.broadcasting import promoted_as_arrays
 FULL = slice(None)
 
 
-def _strong(x: ArrayLike) -> Value:
-    return strong(as_value(x))
-
-
 def _on_axis(x: ArrayLike, axis: int | None, name: str) -> tuple[Value, int]:
     """The array, flattened if `axis` is None, and the axis."""
-    value = _strong(x)
+    value = as_strong_value(x)
     if axis is None:
         return F.ravel(value), 0
     return value, normal_axis(axis, value.type.rank, name)
@@ -47,7 +44,7 @@ def _as_positions(index: ArrayLike, name: str, flat: bool = False) -> Value:
     """Positions or a mask as a scalar or vector; `flat` accepts more axes."""
     if isinstance(index, (list, tuple)) and not len(index):
         index = np.zeros(0, "int64")
-    value = _strong(index)
+    value = as_strong_value(index)
     if flat and value.type.rank > 1 and is_integer(value.dtype):
         value = F.ravel(value)
     integers = value.dtype == BOOL or is_integer(value.dtype)
@@ -243,7 +240,7 @@ def fill_diagonal(x: ArrayLike, val: ArrayLike, wrap: bool = False) -> Value:
     With more than two axes, which must be equal, the diagonal goes through all of them.
     `wrap` starts it again below the last column of a tall matrix.
     """
-    array = _strong(x)
+    array = as_strong_value(x)
     rank = array.type.rank
     if rank < 2:
         raise graph_error("needs at least two axes", op="fill_diagonal")

@@ -7,7 +7,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
-from graphc.ir.graph.build import as_value, normal_axis, strong
+from graphc.ir.graph.build import as_strong_value, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, views_of_inputs
 from graphc.ir.integers import as_integer, integer_error, integer_or_none
@@ -57,16 +57,12 @@ def _(pad: Padding, *arrays: PaddedValue) -> tuple[Value, ...]:
 @public()
 def broadcast_arrays(*arrays: ArrayLike) -> list[Value]:
     """All arrays stretched to their common shape, each with its own dtype."""
-    values = [_strong(a) for a in arrays]
+    values = [as_strong_value(a) for a in arrays]
     return list(_broadcast_arrays.bind(tuple(values), {}).outputs) if values else []
 
 
-def _strong(x: ArrayLike) -> Value:
-    return strong(as_value(x))
-
-
 def _with_rank(x: ArrayLike, rank: int) -> Value:
-    value = _strong(x)
+    value = as_strong_value(x)
     missing = rank - value.type.rank
     return F.expand_dims(value, tuple(range(missing))) if missing > 0 else value
 
@@ -88,7 +84,7 @@ def atleast_2d(*arrays: ArrayLike) -> Any:
 @public()
 def atleast_3d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 3 or more: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
-    results = [_with_3_axes(_strong(a)) for a in arrays]
+    results = [_with_3_axes(as_strong_value(a)) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
@@ -136,7 +132,7 @@ def array_split(
     parts = integer_or_none(indices_or_sections)
     if parts is None:
         return F.split(x, indices_or_sections, axis)
-    value = _strong(x)
+    value = as_strong_value(x)
     if parts < 1:
         raise graph_error(f"cannot split into {parts} parts", op="array_split")
     n = value.shape[normal_axis(axis, value.type.rank, "array_split")]
@@ -150,7 +146,7 @@ def _split_along(name: str, axis: int) -> None:
 
     @public(name=name, doc=f"`split` along axis {axis}, as `numpy.{name}`.")
     def function(x: ArrayLike, indices_or_sections: ShapeLike) -> list[Value]:
-        value = _strong(x)
+        value = as_strong_value(x)
         if value.type.rank < least:
             problem = f"needs at least {least} axes"
             raise graph_error(problem, op=name, got=str(value.type))
@@ -166,7 +162,7 @@ _split_along("dsplit", 2)
 @public()
 def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[Value, ...]:
     """The slices along an axis of static size."""
-    value = _strong(x)
+    value = as_strong_value(x)
     at = normal_axis(axis, value.type.rank, "unstack")
     n = value.type.shape[at]
     if not isinstance(n, int):
@@ -180,7 +176,7 @@ def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[Value, ...]:
 @public()
 def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
     """The array rotated by `k` quarter turns from the first axis towards the second."""
-    value = _strong(x)
+    value = as_strong_value(x)
     a, b = (normal_axis(i, value.type.rank, "rot90") for i in axes)
     if a == b:
         raise graph_error("needs two different axes", op="rot90", got=f"{axes}")
@@ -229,7 +225,11 @@ def _depth(item: ArrayLike) -> int:
 
 
 def _deepest(item: ArrayLike) -> int:
-    return max(map(_deepest, item)) if isinstance(item, list) else _strong(item).ndim
+    return (
+        max(map(_deepest, item))
+        if isinstance(item, list)
+        else as_strong_value(item).ndim
+    )
 
 
 def _leaves(item: ArrayLike) -> list[ArrayLike]:
@@ -251,7 +251,7 @@ def _block(item: ArrayLike, depth: int, rank: int, blocks: Iterator[Value]) -> V
 def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     """The diagonal of two axes, as a new last axis."""
     offset = as_integer(offset, "the offset must be an integer", "diagonal")
-    value = F.moveaxis(_strong(x), (axis1, axis2), (-2, -1))
+    value = F.moveaxis(as_strong_value(x), (axis1, axis2), (-2, -1))
     rows, columns = value.shape[-2:]
     down, right = max(-offset, 0), max(offset, 0)
     length = F.maximum(F.minimum(rows - down, columns - right), 0)
@@ -264,7 +264,7 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> V
 def diag(x: ArrayLike, k: int = 0) -> Value:
     """A vector as the diagonal `k` of a matrix, or the diagonal of a matrix."""
     k = as_integer(k, "the diagonal must be an integer", "diag")
-    value = _strong(x)
+    value = as_strong_value(x)
     if value.type.rank == 2:
         return diagonal(value, k)
     if value.type.rank != 1:

@@ -11,12 +11,12 @@ from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike, Size
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
+    as_strong_value,
     as_value,
     cast,
     no_device,
     normal_axis,
     size_value,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -24,10 +24,6 @@ from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import BOOL, INT64, dtype_of, is_inexact, is_integer
 from graphc.ops.common.broadcasting import common_dtype, with_sizes
-
-
-def _strong(x: ArrayLike) -> Value:
-    return strong(as_value(x))
 
 
 @public()
@@ -39,7 +35,7 @@ def meshgrid(
     With `sparse`, each array has its own axis only, and size 1 along the others. `copy`
     has no effect here, since values never change.
     """
-    vectors = [F.ravel(_strong(a)) for a in arrays]
+    vectors = [F.ravel(as_strong_value(a)) for a in arrays]
     order = list(range(len(vectors)))
     if indexing not in ("xy", "ij"):
         problem = f"indexing must be 'xy' or 'ij', not {indexing!r}"
@@ -97,7 +93,7 @@ def vander(x: ArrayLike, N: SizeLike | None = None, increasing: bool = False) ->
     Integers become int64; floating point keeps its precision, as in JAX, whereas
     `numpy.vander` makes it float64.
     """
-    value = _strong(x)
+    value = as_strong_value(x)
     if value.type.rank != 1:
         raise graph_error("needs a vector", op="vander", got=str(value.type))
     n = value.type.shape[0]

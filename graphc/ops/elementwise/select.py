@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, literal_of, strong
+from graphc.ir.graph.build import as_strong_value, as_value, cast, literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import F, public
@@ -28,13 +28,9 @@ from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.elementwise.numeric import from_parts
 
 
-def _strong(x: ArrayLike) -> Value:
-    return strong(as_value(x))
-
-
 def _floats(x: ArrayLike) -> Value:
     """`x` as strong floating point; integers become float64."""
-    value = _strong(x)
+    value = as_strong_value(x)
     return value if is_inexact(value.dtype) else cast(value, np.dtype("float64"))
 
 
@@ -73,9 +69,9 @@ def piecewise(
     default is 0. All functions are evaluated on all elements, followed by `args` and
     `kw`, and the result has the dtype of `x`, as in NumPy.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     condition_list = condlist if isinstance(condlist, (list, tuple)) else [condlist]
-    conditions = [cast(strong(as_value(c)), BOOL) for c in condition_list]
+    conditions = [cast(as_strong_value(c), BOOL) for c in condition_list]
     extra = len(funclist) - len(conditions)
     if extra not in (0, 1):
         got = f"{len(conditions)} conditions, {len(funclist)} functions"
@@ -225,7 +221,7 @@ def choose(
     Numbers out of range wrap around with `mode="wrap"`; otherwise they mean the nearest
     choice. "raise", the default, can only raise under `check=True`, or for constants.
     """
-    which, values = _strong(index), promoted(*choices) if len(choices) else []
+    which, values = as_strong_value(index), promoted(*choices) if len(choices) else []
     require_mode(mode, "choose")
     if not 0 < len(values) <= MOST_CHOICES:
         hint = "use gt.take_along_axis on a stack of them" if values else ""

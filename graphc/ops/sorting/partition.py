@@ -6,7 +6,12 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
-from graphc.ir.graph.build import as_size, as_value, cast, normal_axis, strong
+from graphc.ir.graph.build import (
+    as_size,
+    as_strong_value,
+    cast,
+    normal_axis,
+)
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
     Array,
@@ -34,10 +39,6 @@ from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.monoids import Element, least
 from graphc.ops.common.padding import PaddedValue, Padding, last_number
 from graphc.ops.sorting.orders import print_lexsort, print_order, print_sorted
-
-
-def _strong(x: ArrayLike) -> Value:
-    return strong(as_value(x))
 
 
 @op()
@@ -77,7 +78,7 @@ def _(pad: Padding, *keys: PaddedValue, axis: int) -> Value:
 @public()
 def lexsort(keys: Value | Sequence[ArrayLike], axis: int = -1) -> Value:
     """The positions that sort along `axis` by several keys; the last counts most."""
-    values = [_strong(key) for key in keys]
+    values = [as_strong_value(key) for key in keys]
     if not values:
         raise graph_error("needs at least one key", op="lexsort")
     rank = values[0].type.rank
@@ -137,7 +138,7 @@ def _(g: Value, x: Value, *, kth: tuple[int, ...], axis: int) -> tuple[Value]:
 def _apply_partition(
     primitive: Primitive, x: ArrayLike, kth: ArrayLike, axis: int | None
 ) -> Value:
-    value = _strong(x)
+    value = as_strong_value(x)
     if axis is None:
         value, axis = F.ravel(value), 0
     listed = kth.tolist() if isinstance(kth, np.ndarray) else kth
@@ -237,7 +238,7 @@ def top_k(x: ArrayLike, k: SizeLike, axis: int = -1) -> tuple[Value, Value]:
 
     Of equal elements the first comes first; NaN is largest. `k` may be symbolic.
     """
-    value = _strong(x)
+    value = as_strong_value(x)
     chosen = normal_axis(axis, value.type.rank, "top_k")
     values, positions = _top_k(value, k=as_size(k, "k"), axis=chosen)
     return values, cast(positions, INT64)
@@ -251,7 +252,7 @@ def put_along_axis(
 
     `numpy.put_along_axis` as a function: `x` itself does not change.
     """
-    value, index = _strong(x), _strong(indices)
+    value, index = as_strong_value(x), as_strong_value(indices)
     if axis is None:
         if index.type.rank != 1:
             expected, got = "a vector, as axis is None", str(index.type)

@@ -7,7 +7,7 @@ rest is compiled for it.
 from typing import Any, NamedTuple
 
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, normal_axis, strong
+from graphc.ir.graph.build import as_strong_value, cast, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, type_error
 from graphc.ir.namespace import F, public
@@ -39,10 +39,6 @@ class UniqueInverse(NamedTuple):
 
     values: Value
     inverse_indices: Value
-
-
-def _strong(x: ArrayLike) -> Value:
-    return strong(as_value(x))
 
 
 def _run_starts(changed: Value, n: int | Value) -> Value:
@@ -78,7 +74,7 @@ def unique(
     them, and how often each occurs. The result is sorted whatever `sorted` is. NaNs are
     one element unless `equal_nan` is False; slices of several elements with NaN differ.
     """
-    value = _strong(x)
+    value = as_strong_value(x)
     more_results = (return_index, return_inverse, return_counts)
     if axis is not None and value.type.rank == 1:  # its slices are its elements
         normal_axis(axis, 1, "unique")
@@ -254,7 +250,7 @@ def setdiff1d(x: ArrayLike, y: ArrayLike, assume_unique: bool = False) -> Value:
 
     With `assume_unique`, the elements of `x` are kept as they are, in their order.
     """
-    elements = F.ravel(_strong(x))
+    elements = F.ravel(as_strong_value(x))
     if assume_unique:
         return elements[isin(elements, y, invert=True)]
     ordered = F.sort(elements)

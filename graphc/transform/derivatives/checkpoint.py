@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from graphc.control.pytree import flatten, unflatten
-from graphc.ir.graph.build import CONSTANT, as_value, strong
+from graphc.ir.graph.build import CONSTANT, as_strong_value
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, op
 from graphc.ir.graph.replay import rebuilt, region_between
@@ -82,10 +82,10 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
 
     @wraps(function)
     def recomputed(*args: object, **named: object) -> object:
-        arguments, form = flatten([args, named], leaf=lambda v: strong(as_value(v)))
+        arguments, form = flatten([args, named], leaf=as_strong_value)
         positional, keywords = unflatten(form, arguments)
         result = function(*positional, **keywords)
-        outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
+        outputs, like = flatten(result, leaf=as_strong_value)
         region = region_between(outputs, arguments)
         saved = (*dict.fromkeys(arguments), *_used_from_outside(region, arguments))
         node = _checkpointed.bind((*outputs, *saved), {"count": len(outputs)})

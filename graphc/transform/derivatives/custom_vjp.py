@@ -7,7 +7,7 @@ from typing import Any
 from graphc.control.pytree import flatten, unflatten
 from graphc.errors import check_function, graph_error, shortened
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import INPUT, as_value, cast, strong
+from graphc.ir.graph.build import INPUT, as_strong_value, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, op
 from graphc.ir.graph.walk import ancestors
@@ -132,9 +132,9 @@ class CustomVjp:
         if self._forward is None:
             hint = "give one with defvjp(forward, backward)"
             raise graph_error("has no rule yet", op="custom_vjp", hint=hint)
-        arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        arguments, form = flatten(list(args), leaf=as_strong_value)
         result = self._function(*unflatten(form, arguments))
-        outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
+        outputs, like = flatten(result, leaf=as_strong_value)
         _require_all_arguments(outputs, arguments)
         name = getattr(self._function, "__name__", "function")
         ruled = with_gradient_rule(outputs, arguments, self._rule(form, like), name)

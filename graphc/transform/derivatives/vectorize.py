@@ -10,7 +10,11 @@ from typing import Any
 
 from graphc.control.pytree import flatten, indexed_items, unflatten
 from graphc.errors import GraphError, check_function, graph_error, standing_at
-from graphc.ir.graph.build import as_value, normal_axis, strong, variable
+from graphc.ir.graph.build import (
+    as_strong_value,
+    normal_axis,
+    variable,
+)
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import BATCHING, Shared
 from graphc.ir.graph.replay import params_with_sizes, rebuild_with, substituted
@@ -48,7 +52,7 @@ def vmap(
 
     @wraps(function)
     def mapped(*args: object) -> Any:
-        values, like = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        values, like = flatten(list(args), leaf=as_strong_value)
         axes = _axes_of(in_axes, list(args), "in_axes")
         places = [_mapped_axis(a, v) for a, v in zip(axes, values, strict=True)]
         batch = _Batch(*_mapped_first(values, places))
@@ -57,7 +61,7 @@ def vmap(
             for i, (v, p) in enumerate(zip(values, places, strict=True))
         ]
         result = function(*unflatten(like, examples))
-        outputs, form = flatten(result, leaf=lambda v: strong(as_value(v)))
+        outputs, form = flatten(result, leaf=as_strong_value)
         ends = _axes_of(out_axes, result, "out_axes")
         for axis, output in zip(ends, outputs, strict=True):
             if isinstance(axis, int):

@@ -7,7 +7,6 @@ from typing import Any
 
 from graphc.control.carries import (
     adapt_number,
-    as_strong_value,
     call_user,
     flatten_numbers,
     ordered_like,
@@ -18,7 +17,7 @@ from graphc.control.scan import values_used
 from graphc.control.switch import Branch, nodes_of_branches, run_switch
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, variable
+from graphc.ir.graph.build import as_strong_value, as_value, cast, variable
 from graphc.ir.graph.interning import recording_shared
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import region_between, replayed

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.control.carries import as_strong_value
 from graphc.errors import graph_error
-from graphc.ir.graph.build import as_value
+from graphc.ir.graph.build import as_strong_value, as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, public

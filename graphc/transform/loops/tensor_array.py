@@ -12,7 +12,13 @@ from graphc.control.pytree import Compound
 from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike, SizeLike
-from graphc.ir.graph.build import as_size, as_value, cast, size_value, strong
+from graphc.ir.graph.build import (
+    as_size,
+    as_strong_value,
+    as_value,
+    cast,
+    size_value,
+)
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, equal
@@ -57,7 +63,7 @@ class TensorArray(Compound):
         if isinstance(size, int) and size < 0:
             problem = "the capacity is negative"
             raise graph_error(problem, op="TensorArray", got=str(size))
-        row = None if like is None else strong(as_value(like))
+        row = None if like is None else as_strong_value(like)
         if row is not None:
             shape, dtype = row.type.shape, row.dtype if dtype is None else dtype
         kind = config.float if dtype is None else dtype_of(dtype)
