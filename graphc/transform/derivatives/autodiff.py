@@ -60,6 +60,14 @@ def pull(
     return [sweep.total(v) for v in wrt]
 
 
+def zeros_for_missing(
+    cotangents: Iterable[Value | None], values: Iterable[Value]
+) -> list[Value]:
+    """The cotangents of values, with zeros in place of missing ones."""
+    pairs = zip(cotangents, values, strict=True)
+    return [F.zeros_like(v) if g is None else g for g, v in pairs]
+
+
 def _find_active(
     outputs: Sequence[Value], wrt: Sequence[Value]
 ) -> tuple[list[Node], set[Value]]:

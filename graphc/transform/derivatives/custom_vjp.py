@@ -17,6 +17,7 @@ from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.padding import first_values
+from graphc.transform.derivatives.autodiff import zeros_for_missing
 from graphc.transform.derivatives.vectorize import vmap
 
 SizeTuple = tuple[Size, ...]
@@ -53,11 +54,8 @@ def _(
     sizes: SizeTuple,
     needed: list[bool],
 ) -> tuple[Value | None, ...]:
-    cotangent_parts = g if isinstance(g, tuple) else (g,)
-    cotangents = [
-        F.zeros_like(v) if c is None else c
-        for c, v in zip(cotangent_parts, values[:count], strict=True)
-    ]
+    parts = g if isinstance(g, tuple) else (g,)
+    cotangents = zeros_for_missing(parts, values[:count])
     gradients = rule.content(list(values[count:]), cotangents, needed[count:], sizes)
     return (*[None] * count, *gradients)
 
@@ -80,10 +78,7 @@ def _(
         def one(parts: list[Value]) -> list[Value]:
             primals, slopes = parts[: len(arguments)], parts[len(arguments) :]
             gradients = rule.content(primals, slopes, needed, sizes)
-            return [
-                F.zeros_like(v) if c is None else c
-                for c, v in zip(gradients, parts, strict=False)
-            ]
+            return zeros_for_missing(gradients, primals)
 
         return vmap(one)([*arguments, *cotangents])
 

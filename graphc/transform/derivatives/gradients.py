@@ -11,7 +11,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.types import is_float, is_inexact
-from graphc.transform.derivatives.autodiff import pull
+from graphc.transform.derivatives.autodiff import pull, zeros_for_missing
 from graphc.transform.derivatives.checkpoint import without_waiting
 from graphc.transform.derivatives.rolled_gradients import (
     pull_through_loops,
@@ -109,10 +109,7 @@ def jvp(outputs: object, wrt: object = None, tangents: object = None) -> Any:
         pulled_back = zip(pull(targets, seeds, values), directions, strict=True)
         pairs = [(p, t) for p, t in pulled_back if p is not None]
         pushed = pull([p for p, _ in pairs], [t for _, t in pairs], seeds)
-    results = [
-        F.zeros_like(v) if p is None else p
-        for p, v in zip(pushed, targets, strict=True)
-    ]
+    results = zeros_for_missing(pushed, targets)
     return unflatten(like, _without_seeds(results, seeds))
 
 
@@ -282,7 +279,7 @@ def _require_connected(op: str, outputs: list[Value], values: list[Value]) -> No
 
 
 def _name_of(value: Value) -> str:
-    return value.name or f"{value.node.primitive.name} ({value.node.place})"
+    return value.name or _node_text(value.node)
 
 
 def _smooth_ancestors(outputs: Sequence[Value]) -> set[Value]:

@@ -38,7 +38,7 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import is_inexact
 from graphc.ops.indexing.row_access import read, readable
-from graphc.transform.derivatives.autodiff import pull
+from graphc.transform.derivatives.autodiff import pull, zeros_for_missing
 from graphc.transform.derivatives.custom_vjp import with_gradient_rule
 from graphc.transform.loops.checkpointing.nesting import has_chunks, scan_over_chunks
 from graphc.transform.loops.checkpointing.segments import Chunks, Store
@@ -186,8 +186,7 @@ class _Pullback:
         counted = [inputs[i] for i in self.grad_captures]
         wrt = [inputs[i] for i in (*self.smooth, *self.grad_captures, *self.grad_rows)]
         gradients = pull([*self.outputs, *counted], [*of_outputs, *self.sums], wrt)
-        pairs = zip(gradients, wrt, strict=True)
-        slopes_before = [F.zeros_like(v) if d is None else d for d, v in pairs]
+        slopes_before = zeros_for_missing(gradients, wrt)
         both = merge_in_values([*self.outputs, *slopes_before])
         self.outputs, self.gradients = both[: len(of_outputs)], both[len(of_outputs) :]
 
