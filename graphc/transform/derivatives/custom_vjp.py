@@ -82,13 +82,9 @@ def _(
 
         return vmap(one)([*arguments, *cotangents])
 
-    spread_out = map(with_batch, [n] * len(values), batched, values)
-    params: dict[str, Param] = {
-        "count": count,
-        "rule": Opaque(rule.name, many),
-        "sizes": sizes,
-    }
-    return _custom_vjp.bind(tuple(spread_out), params).outputs
+    spread_out = [with_batch(n, b, v) for b, v in zip(batched, values, strict=True)]
+    outputs, arguments = spread_out[:count], spread_out[count:]
+    return with_gradient_rule(outputs, arguments, many, rule.name, sizes)
 
 
 _custom_vjp.padding(first_values)
