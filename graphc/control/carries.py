@@ -149,22 +149,16 @@ def ordered_like(structure: object, like: object, problem: str, op: str) -> obje
     """
 
     def walk(part: object, form: object, path: str) -> object:
-        part_items, form_items = indexed_items(part), indexed_items(form)
-        if part_items is None or form_items is None:
-            if _kind_of_part(part) is not _kind_of_part(form):
-                raise _differs(part, form, path)
-            return part
-        items_by_place = dict(part_items)
-        places = [place for place, _ in form_items]
+        part_items = dict(indexed_items(part) or ())
+        form_items = dict(indexed_items(form) or ())
         same_kind = _kind_of_part(part) is _kind_of_part(form)
-        if not same_kind or items_by_place.keys() != set(places):
-            raise _differs(part, form, path)
-        return [walk(items_by_place[k], item, path + k) for k, item in form_items]
-
-    def _differs(part: object, form: object, path: str) -> Exception:
-        where = f" at {path}" if path else ""
-        got, expected = _describe_part(part), _describe_part(form)
-        return graph_error(f"{problem}{where}", op=op, got=got, expected=expected)
+        if not same_kind or part_items.keys() != form_items.keys():
+            where = f" at {path}" if path else ""
+            got, expected = _describe_part(part), _describe_part(form)
+            raise graph_error(f"{problem}{where}", op=op, got=got, expected=expected)
+        if indexed_items(form) is None:
+            return part
+        return [walk(part_items[k], v, path + k) for k, v in form_items.items()]
 
     require_shallow(structure)
     return walk(structure, like, "")
@@ -206,7 +200,7 @@ def carry_as_before(
     structure, or the type of a value.
     """
     values = values_after_step(like, after, op)
-    names = [path or "" for path, _ in leaves_with_paths(like)]
+    names = [path for path, _ in leaves_with_paths(like)]
     triples = zip(names, before, values, strict=True)
     return [_value_as_before(name, old, new, op) for name, old, new in triples]
 
