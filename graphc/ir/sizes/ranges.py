@@ -6,7 +6,7 @@ are numbers, for factors and divisors of any sign.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from graphc.ir.sizes import dims
@@ -83,13 +83,10 @@ class SizeRanges:
         terms += [
             (c, _product([self._atom(a) for a in m])) for m, c in remainder.items()
         ]
-        low: Size | None = 0
-        high: Size | None = 0
-        for factor, ends in terms:
-            below, above = ends if factor >= 0 else ends[::-1]
-            low = None if low is None or below is None else low + factor * below
-            high = None if high is None or above is None else high + factor * above
-        return SizeRange(low, high)
+        total = SizeRange(0, 0)
+        for factor, part in terms:
+            total = range_of_sum(total, part, factor)
+        return total
 
     def _remainder(self, call: Call) -> SizeRange:
         """The range of a % b, given the call a//b; a % b has the sign of b."""
@@ -121,6 +118,12 @@ def _at_least(number: int, size: Size | None) -> bool:
     return size is not None and dims.less_equal(number, size) is True
 
 
+def _known_ends(parts: Iterable[SizeRange]) -> tuple[list[Size], list[Size]]:
+    """The lower bounds that are known, and the upper bounds."""
+    lows, highs = zip(*parts, strict=True)
+    return [n for n in lows if n is not None], [n for n in highs if n is not None]
+
+
 def _product(parts: list[SizeRange]) -> SizeRange:
     """The range of a product whose factors are not negative, or do not vary."""
     if len(parts) == 1:
@@ -128,8 +131,7 @@ def _product(parts: list[SizeRange]) -> SizeRange:
     numbers = [ends for part in parts if (ends := part.numbers) is not None]
     if len(numbers) == len(parts):
         return _product_of_numbers(numbers)
-    lows = [p.low for p in parts if p.low is not None]
-    highs = [p.high for p in parts if p.high is not None]
+    lows, highs = _known_ends(parts)
     if all(map(_is_fixed, parts)) or all(_at_least(0, p.low) for p in parts):
         most = math.prod(highs) if len(highs) == len(parts) else None
         return SizeRange(math.prod(lows), most)
@@ -137,15 +139,13 @@ def _product(parts: list[SizeRange]) -> SizeRange:
 
 
 def _minimum(parts: list[SizeRange]) -> SizeRange:
-    lows = [p.low for p in parts if p.low is not None]
-    highs = [p.high for p in parts if p.high is not None]
+    lows, highs = _known_ends(parts)
     low = dims.minimum(*lows) if len(lows) == len(parts) else None
     return SizeRange(low, dims.minimum(*highs) if highs else None)
 
 
 def _maximum(parts: list[SizeRange]) -> SizeRange:
-    lows = [p.low for p in parts if p.low is not None]
-    highs = [p.high for p in parts if p.high is not None]
+    lows, highs = _known_ends(parts)
     high = dims.maximum(*highs) if len(highs) == len(parts) else None
     return SizeRange(dims.maximum(*lows) if lows else None, high)
 
