@@ -14,7 +14,7 @@ from graphc.ir.graph.nodes import Node, Value, known_sizes, origins
 from graphc.ir.graph.op import Printing, op
 from graphc.ir.integers import integer_error, integer_or_none
 from graphc.ir.namespace import F, enroll, user_op
-from graphc.ir.params.kinds import KINDS, Param, ParamKind, Text
+from graphc.ir.params.kinds import KINDS, MOST_AXES, Param, ParamKind, Text
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.types import (
@@ -30,7 +30,6 @@ from graphc.ir.types import (
 
 SIZE = np.dtype("int64")
 Shape = tuple[Size, ...]
-MOST_AXES = 64  # the most that an array of NumPy has
 
 
 class Data:

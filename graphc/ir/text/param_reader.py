@@ -23,12 +23,6 @@ _LITERALS = {
     **{"None": None, "True": True, "False": False},
     **{"nan": math.nan, "inf": math.inf},
 }
-_FUNCTIONS: dict[str, Callable[..., Size]] = {
-    "min": dims.minimum,
-    "max": dims.maximum,
-    "clip": dims.clip,
-    "stretch": dims.stretch,
-}
 _SUMS: dict[str, Callable[[Any, Any], Size]] = {"+": operator.add, "-": operator.sub}
 _PRODUCTS: dict[str, Callable[[Any, Any], Size]] = {
     "*": operator.mul,
@@ -150,7 +144,7 @@ class ParamReader(Tokens):
         self.take("name", "a param")
         if name in _LITERALS:
             return _LITERALS[name]
-        if name in _FUNCTIONS or name == "axis":
+        if name in dims.FUNCTIONS or name == "axis":
             return self.nested(lambda: self.call(name))
         return self.symbol(name)
 
@@ -181,7 +175,7 @@ class ParamReader(Tokens):
             size: Size = dims.axis(self.string())
             self.expect(")")
             return size
-        return self.calculate(_FUNCTIONS[name], *self.several(self.size, ")"))
+        return self.calculate(dims.FUNCTIONS[name], *self.several(self.size, ")"))
 
     def symbol(self, name: str) -> Size:
         """The integer that a name stands for."""
