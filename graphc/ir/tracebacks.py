@@ -170,12 +170,8 @@ def drop_own_frames(error: Exception) -> None:
 
 def _innermost_user_frame(frames: Sequence[tuple[FrameType, int]]) -> int:
     """The position of the user's innermost frame, or 0 if there is none below ours."""
-    users = [
-        i
-        for i, (frame, _) in enumerate(frames)
-        if not is_library(frame.f_code.co_filename)
-    ]
-    return users[-1] if users else 0
+    files = [frame.f_code.co_filename for frame, _ in frames]
+    return max((i for i, name in enumerate(files) if not is_library(name)), default=0)
 
 
 def _is_for_users(error: Exception, frames: Sequence[tuple[FrameType, int]]) -> bool:
@@ -190,10 +186,11 @@ def _is_for_users(error: Exception, frames: Sequence[tuple[FrameType, int]]) -> 
     modules = {_module_name(frame) for frame in own_frames}
     if isinstance(error, OF_CALLS) and modules <= LEADING:
         return True
-    below = [frame for frame, _ in frames[_innermost_user_frame(frames) :]]
-    if isinstance(error, AttributeError) and _innermost_user_frame(frames):
-        own_below = [f for f in below if is_own(f.f_code.co_filename)]
-        return all(f.f_code.co_name.startswith("__getattr") for f in own_below)
+    innermost = _innermost_user_frame(frames)
+    if isinstance(error, AttributeError) and innermost:
+        codes = [frame.f_code for frame, _ in frames[innermost:]]
+        own_codes = [code for code in codes if is_own(code.co_filename)]
+        return all(code.co_name.startswith("__getattr") for code in own_codes)
     files = [frame.f_code.co_filename for frame, _ in frames]
     within = [name for name in files if is_own(name) or not is_library(name)]
     return bool(within) and not is_own(within[-1])

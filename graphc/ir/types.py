@@ -50,9 +50,8 @@ def dtype_of(name: object) -> DType:
 def _supported_dtype(name: Any) -> DType:
     if isinstance(name, str) and name in DTYPES:
         return DTYPES[name]
-    if name is None:  # NumPy would take it for float64
-        raise TypeError
-    if isinstance(name, tuple):  # NumPy reads ("n", 3) as three integers
+    # NumPy would take None for float64, and ("n", 3) for three integers.
+    if name is None or isinstance(name, tuple):
         raise TypeError
     dtype = np.dtype(name)
     if dtype.name not in DTYPES:
@@ -66,13 +65,13 @@ def _dtype_hint(name: object) -> str:
     if isinstance(name, tuple):
         return f"name it, if it is the shape: shape={name!r}"
     if isinstance(name, int):
-        if user_place().called in ("normal", "uniform"):
+        called = user_place().called
+        if called in ("normal", "uniform"):
             return "a key and the shape come first, as (gt.random.key(0), (3,))"
-        if user_place().called in ("mean", "sum", "prod", "var", "std", "all", "any"):
+        if called in ("mean", "sum", "prod", "var", "std", "all", "any"):
             return "several axes go in one tuple, as axis=(0, 1)"
-        if user_place().called in ("scalar", "astype", "asarray"):
-            return _known_dtypes_text()
-        return "the sizes of a shape go in one tuple, as (3, 4)"
+        if called not in ("scalar", "astype", "asarray"):
+            return "the sizes of a shape go in one tuple, as (3, 4)"
     return _known_dtypes_text()
 
 

@@ -85,10 +85,8 @@ class Body:
         changed = Body(self.inputs, self.size_params, tuple(outputs))
         if any(node.primitive is INPUT for node in changed.nodes):
             return None
-        if self.computed_sizes:
-            own_symbols = _symbols_made_in(changed)
-            return changed if changed.computed_sizes <= own_symbols else None
-        return None if changed.computed_sizes else changed
+        allowed = _symbols_made_in(changed) if self.computed_sizes else set[Symbol]()
+        return changed if changed.computed_sizes <= allowed else None
 
     def types(
         self, input_types: Sequence[TensorType], size_args: Sequence[Size]
