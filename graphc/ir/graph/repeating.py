@@ -44,7 +44,7 @@ def _hint_at_meanings(sequence: object) -> str:
     """Code for both possible meanings, in the words of the user's line."""
     if isinstance(sequence, _TEXT):
         return "text has a length that is known when the graph is built"
-    items, number = _operand_texts(sequence)
+    items, number = _operand_texts()
     meant = _repetition_code(sequence, items, number)
     return in_users_names(f"use {meant}; to multiply, gt.multiply({items}, {number})")
 
@@ -69,7 +69,7 @@ def _rank(items: object) -> int:
     return 1 + (_rank(items[0]) if items else 0)
 
 
-def _operand_texts(sequence: object) -> tuple[str, str]:
+def _operand_texts() -> tuple[str, str]:
     """The sequence and the number as written in the user's line."""
     path = syntax_path(user_place())
     last = path[-1] if path else None

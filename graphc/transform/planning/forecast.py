@@ -61,7 +61,7 @@ class PlannedSizes:
 
     def calls(self, sizes: Mapping[str, SizesGiven]) -> list[dict[Symbol, int]]:
         """The sizes of each call. See `Plan.forecast`."""
-        return _calls_of_graph(self.called, sizes, "forecast")
+        return _calls_of(self.called.argument_symbols, sizes, "forecast")
 
     def known(self, call: SizeValues, rooms: KnownRooms) -> dict[Symbol, int]:
         """The sizes of a call, with capacities, true sizes, and trip counts.
@@ -151,12 +151,6 @@ def _dict_entry_text(name: str) -> str:
 def _refuse_sizes(op: str, got: object, expected: str) -> NoReturn:
     problem, shown = "these are not sizes of calls", shortened(repr(got))
     raise graph_error(problem, op=op, got=shown, expected=expected)
-
-
-def _calls_of_graph(
-    called: Graph, listed: Mapping[str, SizesGiven], op: str
-) -> list[dict[Symbol, int]]:
-    return _calls_of(called.argument_symbols, listed, op)
 
 
 def _calls_of(
