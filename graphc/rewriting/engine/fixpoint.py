@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from operator import attrgetter
 
 from graphc.errors import (
     GraphError,
@@ -78,19 +79,20 @@ class Rewritten:
 
 def apply_late_rules(graph: Graph, rules: Rules) -> Rewritten:
     """Apply the late rules to a graph and to its bodies."""
-    late, log = rules.late, list[Application]()
-    if late:  # in bodies first: loops that these rules make are left as they are
-        graph = _rewrite_bodies(graph, late, log, apply_late_rules)
-        graph = _apply_whole_graph_rules(graph, late, log)
-    return Rewritten(graph, tuple(log))
+    return _apply_in_bodies_first(graph, rules.late)
 
 
 def apply_last_rules(graph: Graph, rules: Rules) -> Rewritten:
     """Apply the rules for graphs that nothing else will change any more."""
-    last, log = rules.last, list[Application]()
-    if last:
-        graph = _rewrite_bodies(graph, last, log, apply_last_rules)
-        graph = _apply_whole_graph_rules(graph, last, log)
+    return _apply_in_bodies_first(graph, rules.last)
+
+
+def _apply_in_bodies_first(graph: Graph, rules: Rules) -> Rewritten:
+    """Apply rules for whole graphs; loops that they make are left as they are."""
+    log: list[Application] = []
+    if rules:
+        graph = _rewrite_bodies(graph, rules, log, _apply_in_bodies_first)
+        graph = _apply_whole_graph_rules(graph, rules, log)
     return Rewritten(graph, tuple(log))
 
 
@@ -358,11 +360,8 @@ def _new_producers(value: Value, known: set[Node]) -> list[Node]:
         if node not in known and node not in producers:
             producers.add(node)
             stack += [operand.node for operand in operands(node)]
-    return sorted((n for n in producers if n.primitive is not INPUT), key=_serial_of)
-
-
-def _serial_of(node: Node) -> int:
-    return node.serial
+    new = (n for n in producers if n.primitive is not INPUT)
+    return sorted(new, key=attrgetter("serial"))
 
 
 def _require_same_type(rule: Rule, old: Value, new: Value) -> None:
