@@ -7,7 +7,6 @@ without them.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from graphc.errors import standing_at
 from graphc.ir.graph.nodes import Graph, Node
@@ -30,7 +29,7 @@ def with_size_checks(before: Graph, after: Graph) -> Graph:
             with standing_at(node.place.plain):
                 first = with_guards(first, node)
             checked |= limits
-    return replace(after, outputs=(first, *others))
+    return after.with_outputs((first, *others))
 
 
 def _limits(node: Node) -> Iterator[Limit]:

@@ -15,7 +15,6 @@ kept apart.
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from graphc.control.carries import indices_of_equal, variable_like
@@ -223,8 +222,8 @@ class _Doubling:
                 replacements[node.outputs[0]] = replacements[node.inputs[0]]
             else:
                 rebuild_with(node, replacements, node.place)
-        outputs = tuple([replacements.get(v, v) for v in self._graph.outputs])
-        return replace(self._graph, outputs=outputs), replacements
+        outputs = [replacements.get(v, v) for v in self._graph.outputs]
+        return self._graph.with_outputs(outputs), replacements
 
     def _is_steps(self, value: Value | None) -> bool:
         steps = self._loop.outputs[self._loop.params["carries"]]

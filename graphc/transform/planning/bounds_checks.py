@@ -9,7 +9,6 @@ result, where they hide nothing from rules.
 """
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -54,7 +53,7 @@ def with_bounds_checks(graph: Graph, check: Checking = True) -> Graph:
             with standing_at(node.place.plain):
                 proved = _with_proved_bounds(node, ranges, wrapping)
                 outputs[0] = _with_index_checks(proved, outputs[0], rule)
-    return replace(graph, outputs=tuple(outputs))
+    return graph.with_outputs(outputs)
 
 
 def _own_range(symbol: Symbol) -> SizeRange:
@@ -141,7 +140,7 @@ def with_checks_of(graph: Graph, nodes: Iterable[Node], check: Checking) -> Grap
                 first = _with_index_checks(node, first, rule)
             for guard in node.guards:
                 first = first if guard.memory else _with_guard_check(node, first, guard)
-    return replace(graph, outputs=(first, *others))
+    return graph.with_outputs((first, *others))
 
 
 def _with_guard_check(node: Node, value: Value, guard: Guard) -> Value:

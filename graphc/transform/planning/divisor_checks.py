@@ -7,7 +7,6 @@ unless the branch is taken. There a check is attached to the quotient.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from graphc.analysis.binding_time import is_known_on_host
 from graphc.control.scan import SCAN
@@ -48,7 +47,7 @@ def with_checked_divisors(graph: Graph) -> Graph:
         by = [n for n in sizes if guard_of_divisor(n).right not in guarded]
         with standing_at(node.place.plain):
             outputs[0] = _with_divisor_checks(outputs[0], by)
-    return replace(graph, outputs=tuple(outputs))
+    return graph.with_outputs(outputs)
 
 
 def _divides(node: Node) -> bool:

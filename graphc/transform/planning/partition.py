@@ -8,7 +8,6 @@ vary (`grouping`).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from graphc.errors import standing_at
@@ -96,7 +95,7 @@ def _with_results_of_segments(facts: NodeFacts) -> Graph:
         with standing_at(value.node.place):
             return F.not_equal(value, False) if is_bool else F.positive(value)
 
-    return replace(facts.graph, outputs=tuple(map(copied, facts.graph.outputs)))
+    return facts.graph.with_outputs(map(copied, facts.graph.outputs))
 
 
 def _levels(facts: NodeFacts) -> dict[Node, int]:

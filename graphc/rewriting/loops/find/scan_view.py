@@ -1,7 +1,6 @@
 """A scan, its parts by name, and graphs in which another scan replaces it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from graphc.errors import standing_at
@@ -127,8 +126,7 @@ def with_replacements(
             fresh = renewed(node, new, node.place)
             fitting = zip(node.outputs, fresh.outputs, strict=True)
             new.update(pair for pair in fitting if pair[0] not in new)
-    outputs = tuple([new.get(v, v) for v in graph.outputs])
-    return replace(graph, outputs=outputs), pairs
+    return graph.with_outputs([new.get(v, v) for v in graph.outputs]), pairs
 
 
 def with_params(
@@ -147,8 +145,7 @@ def with_params(
                 fresh = rebuild(fresh, fresh.inputs, {**fresh.params, **params[node]})
             new.update(zip(node.outputs, fresh.outputs, strict=True))
             pairs += zip(node.outputs, fresh.outputs, strict=True)
-    outputs = tuple([new.get(v, v) for v in graph.outputs])
-    return replace(graph, outputs=outputs), pairs
+    return graph.with_outputs([new.get(v, v) for v in graph.outputs]), pairs
 
 
 def _needed_nodes(
