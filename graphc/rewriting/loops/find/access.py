@@ -87,13 +87,9 @@ def picked_position(node: Node, axis: int) -> Size | None:
 
 def index_picked_row(node: Node, axis: int, row: Value) -> Value:
     """Apply a basic index to the slice at the position that it picks along `axis`."""
-    input_axis = 0
-    for i, kind in enumerate(node.params["kinds"]):
-        if input_axis == axis and kind != "n":
-            other_items = without_item(node, i)
-            return reapply(node, [row], **other_items) if other_items["kinds"] else row
-        input_axis += kind != "n"
-    raise AssertionError("the index picks no position along this axis")
+    item, _ = _item_of_input_axis(node, axis)
+    other_items = without_item(node, item)
+    return reapply(node, [row], **other_items) if other_items["kinds"] else row
 
 
 class WrittenPositions(NamedTuple):
