@@ -20,7 +20,7 @@ from graphc.ops.indexing.counting_indices import (
     gather_axes,
 )
 from graphc.ops.indexing.parse import is_adjacent
-from graphc.rewriting.loops.find.axis_rules import operand_axes
+from graphc.rewriting.loops.find.axis_rules import axes_from_end, operand_axes
 from graphc.transform.sharding.combining import PlaceOf
 from graphc.transform.sharding.sent import Unforeseen
 
@@ -64,7 +64,7 @@ def parted_axes(node: Node, axis: int, result: Value) -> OperandAxis | None:
     so.
     """
     if node.primitive.elementwise:
-        return _axes_from_end(node.inputs, result.type.rank - axis)
+        return axes_from_end(node.inputs, result.type.rank - axis)
     cores = STACKED.find(node.primitive)
     if cores is not None:
         ranks = [v.type.rank - cores for v in node.inputs]
@@ -181,11 +181,11 @@ def _parts_of_gather(node: Node, axis: int) -> OperandAxis:
     x, *indices = node.inputs
     counted = gather_axes(node, axis)
     if counted is not None:
-        return [counted[0], *_axes_from_end(indices, end_distance(node, axis))]
+        return [counted[0], *axes_from_end(indices, end_distance(node, axis))]
     axes = node.params["axes"]
     start, points = _axes_of_points(axes, indices)
     if start <= axis < start + points:
-        return [None, *_axes_from_end(indices, start + points - axis)]
+        return [None, *axes_from_end(indices, start + points - axis)]
     return [
         _axes_left(x, axes)[axis - points * (axis >= start)],
         *[None] * len(indices),
@@ -200,12 +200,12 @@ def _parts_of_scatter(node: Node, axis: int) -> OperandAxis | None:
         behind = counting_distance(node, axis) if is_adjacent(axes) else None
         if behind is None:  # each device writes what is in its part
             return [axis, *[None] * (len(indices) + 1)]
-        updates = _axes_from_end([update], behind + axes_after(node))
-        return [axis, *updates, *_axes_from_end(indices, behind)]
+        updates = axes_from_end([update], behind + axes_after(node))
+        return [axis, *updates, *axes_from_end(indices, behind)]
     start, points = _axes_of_points(axes, indices)
     left = _axes_left(x, axes).index(axis)
     behind = len(_axes_left(x, axes)) - left + points * (left < start)
-    return [axis, *_axes_from_end([update], behind), *[None] * len(indices)]
+    return [axis, *axes_from_end([update], behind), *[None] * len(indices)]
 
 
 @JOINED.of(OP.scatter)
@@ -252,7 +252,7 @@ def _parts_of_matrices(node: Node, axis: int) -> OperandAxis | None:
     values = node.primitive in (OP.svdvals, OP.eigvalsh)
     if behind <= 2 - values:
         return None
-    axes = _axes_from_end(node.inputs, behind + values)
+    axes = axes_from_end(node.inputs, behind + values)
     return None if None in axes else axes  # JAX makes one system of several
 
 
@@ -268,12 +268,6 @@ def _axes_of_points(axes: tuple[int, ...], indices: Sequence[Value]) -> tuple[in
 
 def _axes_left(x: Value, axes: Sequence[int]) -> list[int]:
     return [a for a in range(x.type.rank) if a not in axes]
-
-
-def _axes_from_end(values: Sequence[Value], behind: int) -> list[int | None]:
-    """The axis that is `behind` places from the end of each value, where it has one."""
-    ranks = [v.type.rank for v in values]
-    return [n - behind if n >= behind else None for n in ranks]
 
 
 def shared_axis(

@@ -105,10 +105,14 @@ def _rule_from_slices(build_slice: SliceOf) -> PartOf:
     return build
 
 
+def axes_from_end(values: Sequence[Value], behind: int) -> list[int | None]:
+    """The axis that is `behind` places from the end of each value, where it has one."""
+    ranks = [v.type.rank for v in values]
+    return [n - behind if n >= behind else None for n in ranks]
+
+
 def _elementwise_axes(node: Node, axis: int) -> OperandAxes:
-    from_end = node.outputs[0].type.rank - axis
-    ranks = [x.type.rank for x in node.inputs]
-    return [n - from_end if n >= from_end else None for n in ranks]
+    return axes_from_end(node.inputs, node.outputs[0].type.rank - axis)
 
 
 def _transpose_axes(node: Node, axis: int) -> OperandAxes:
@@ -195,9 +199,7 @@ def _tensordot_tile_axes(node: Node, axis: int) -> OperandAxes:
 
 
 def _vecdot_tile_axes(node: Node, axis: int) -> OperandAxes:
-    from_end = node.outputs[0].type.rank - axis + 1
-    ranks = [v.type.rank for v in node.inputs]
-    return [n - from_end if n >= from_end else None for n in ranks]
+    return axes_from_end(node.inputs, node.outputs[0].type.rank - axis + 1)
 
 
 def _reshape_axes(node: Node, axis: int) -> OperandAxes:
