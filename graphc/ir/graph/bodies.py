@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from graphc.errors import SourceLocation, graph_error, standing_at
 from graphc.ir.graph.build import INPUT, body_input, set_lower_bound
-from graphc.ir.graph.nodes import Graph, Node, Params, Value, origins
+from graphc.ir.graph.nodes import Graph, Node, Params, Value, is_literal, origins
 from graphc.ir.graph.op import Opaque, rebuild, type_error
 from graphc.ir.graph.replay import region_between, renewed, substituted, symbols_needed
 from graphc.ir.graph.walk import ancestors, operands
@@ -170,7 +170,7 @@ def close_body(
     captures = dict.fromkeys(
         v
         for v in [*(v for n in region for v in n.inputs), *outputs]
-        if v.node not in inside and v not in own_inputs and not _is_literal(v)
+        if v.node not in inside and v not in own_inputs and not is_literal(v)
     )
     return _closed_body(outputs, inputs, list(captures), region)
 
@@ -229,10 +229,6 @@ def runs_in_python(node: Node) -> bool:
     if not node.primitive.may_have_bodies:
         return False
     return any(body.runs_in_python for body in bodies_of(node))
-
-
-def _is_literal(value: Value) -> bool:
-    return value.node.primitive.inline and not value.node.inputs
 
 
 def _closed_body(

@@ -181,6 +181,14 @@ def origins(size: Size) -> "list[Value]":
     return [cast(Value, s.origin) for s in size.symbols if s.origin is not None]
 
 
+def sizes_needed(node: Node) -> "list[Value]":
+    """The values that must be integers on the host to compile `node`."""
+    needed = list(node.demands)
+    for guard in node.guards:
+        needed += origins(guard.left) + origins(guard.right)
+    return needed
+
+
 class Value(Operators, Methods):
     """One output of a node: a symbolic tensor.
 
@@ -407,6 +415,11 @@ class Value(Operators, Methods):
             hint = "use the value itself, or gt.atleast_1d(x)"
             problem = "a value of rank 0 has no length and no elements"
             raise no_items_error(self, problem, op, hint)
+
+
+def is_literal(value: Value) -> bool:
+    """Whether a value, a constant as a rule, is printed wherever it is used."""
+    return value.node.primitive.inline and not value.node.inputs
 
 
 def known_sizes(value: Value) -> NDArray | None:

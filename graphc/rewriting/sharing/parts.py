@@ -18,7 +18,7 @@ from typing import Any
 from graphc.analysis.cost import worth_sharing
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
-from graphc.ir.graph.nodes import Node, Value, origins
+from graphc.ir.graph.nodes import Node, Value, is_literal, sizes_needed
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.structure import kind_of, with_operands
 from graphc.ir.graph.walk import operands
@@ -115,16 +115,12 @@ def _can_be_in_part(node: Node) -> bool:
     if primitive not in EMISSION["jax"] or runs_in_python(node):
         return False
     values = (*node.inputs, *node.outputs)
-    return not any(v.type.weak and not _is_literal(v) for v in values)
-
-
-def _is_literal(value: Value) -> bool:
-    return value.node.primitive.inline and not value.node.inputs
+    return not any(v.type.weak and not is_literal(v) for v in values)
 
 
 def _is_fixed(value: Value) -> bool:
     """Whether a literal must be the same in all parts, as texts may depend on it."""
-    if not _is_literal(value):
+    if not is_literal(value):
         return False
     constant = value.node.primitive is CONSTANT
     return not constant or not value.type.rank or is_integer(value.dtype)
@@ -151,10 +147,7 @@ class _PartSearch:
         levels: dict[Node, int] = {}
         for node in self.nodes:
             level = max([levels.get(v.node, 0) for v in node.inputs], default=0)
-            integers = [*node.demands]
-            for guard in node.guards:
-                integers += origins(guard.left) + origins(guard.right)
-            waiting = [levels.get(v.node, 0) + 1 for v in integers]
+            waiting = [levels.get(v.node, 0) + 1 for v in sizes_needed(node)]
             levels[node] = max([level, *waiting])
         return levels
 

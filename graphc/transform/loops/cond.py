@@ -19,7 +19,7 @@ from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_strong_value, as_value, cast, variable
 from graphc.ir.graph.interning import recording_shared
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Node, Value, is_literal
 from graphc.ir.graph.replay import region_between, replayed
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F, public
@@ -133,7 +133,7 @@ def _captures_of_branches(
     inside.update(local_nodes)
     operands = [v for n in within if n in inside for v in n.inputs]
     outer_values = [v for v in operands if v.node not in inside and v not in variables]
-    literal = {v for v in outer_values if v.node.primitive.inline and not v.node.inputs}
+    literal = set(filter(is_literal, outer_values))
     literal -= _literals_of_calls(
         within, inside, literal, {*outer_values, *variables} - literal
     )

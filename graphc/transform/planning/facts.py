@@ -8,7 +8,7 @@ from operator import attrgetter
 from graphc.analysis.binding_time import Time, binding_times
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP
-from graphc.ir.graph.nodes import Graph, Node, Value, origins
+from graphc.ir.graph.nodes import Graph, Node, Value, sizes_needed
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.walk import ancestors, depth_first
 from graphc.ir.params.exactness import MOST, MOST_PADDED
@@ -107,14 +107,6 @@ class NodeFacts:
         if not node.demands and not node.guards:
             return []
         return [self.resolve(v) for v in sizes_needed(node) if self.is_data(v)]
-
-
-def sizes_needed(node: Node) -> list[Value]:
-    """The values that must be integers on the host to compile `node`."""
-    needed = list(node.demands)
-    for guard in node.guards:
-        needed += origins(guard.left) + origins(guard.right)
-    return needed
 
 
 def is_free(node: Node) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from graphc.errors import standing_at
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP
-from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.nodes import Graph, Node, Value, sizes_needed
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.replay import symbols_needed
 from graphc.ir.graph.walk import ancestors, in_program_order
@@ -25,7 +25,7 @@ from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.loops.doubling import ROWS
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.planning.derived_sizes import in_terms_of_axes
-from graphc.transform.planning.facts import NodeFacts, facts_of, sizes_needed
+from graphc.transform.planning.facts import NodeFacts, facts_of
 from graphc.transform.planning.grouping import (
     UNDIVIDED,
     CostModel,

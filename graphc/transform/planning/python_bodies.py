@@ -1,10 +1,9 @@
 """Bodies of loops that run in Python, as graphs of their own."""
 
 from graphc.ir.graph.bodies import Body, runs_in_python
-from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.nodes import Graph, Node, Value, sizes_needed
 from graphc.ir.sizes.dims import Symbol
 from graphc.transform.loops.doubling import with_doubling_loops
-from graphc.transform.planning.facts import sizes_needed
 
 
 def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
