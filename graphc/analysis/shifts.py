@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
+from graphc.ir.graph.walk import inputs_of, users_by_value
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
 
@@ -27,11 +28,7 @@ def find_shifts(nodes: Sequence[Node], outputs: Set[Value]) -> set[Node]:
     extremes = [n for n in largest if is_float(n.inputs[0].dtype)]
     if not extremes:
         return set()
-    users: dict[Value, list[Node]] = {}
-    for node in nodes:
-        for value in dict.fromkeys(node.inputs):
-            users.setdefault(value, []).append(node)
-    uses = _Uses(users, outputs)
+    uses = _Uses(users_by_value(nodes, inputs_of), outputs)
     return {node for node in extremes if uses.is_shift(node)}
 
 

@@ -1,5 +1,6 @@
 """Walks over graphs: iterative, mostly in the order in which the nodes were made."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -31,6 +32,17 @@ def ancestors(values: "Iterable[Value]", edges: Edges = operands) -> "list[Node]
                 seen.add(node)
                 stack.append(node)
     return sorted(seen, key=attrgetter("serial"))
+
+
+def users_by_value(
+    nodes: "Iterable[Node]", edges: Edges = operands
+) -> "dict[Value, list[Node]]":
+    """The nodes that take each value, in their order, each once."""
+    users: dict[Value, list[Node]] = defaultdict(list)
+    for node in nodes:
+        for value in dict.fromkeys(edges(node)):
+            users[value].append(node)
+    return users
 
 
 def in_program_order(

@@ -16,6 +16,16 @@ Row = tuple[Node, ...]  # one node per part
 Counterparts = tuple[Value, ...]  # one value per part
 
 
+def inputs_of_row(nodes: Row) -> tuple[Counterparts, ...]:
+    """The counterparts that the nodes of a row take."""
+    return tuple(zip(*(node.inputs for node in nodes), strict=True))
+
+
+def outputs_of_row(nodes: Row) -> tuple[Counterparts, ...]:
+    """The counterparts that the nodes of a row give."""
+    return tuple(zip(*(node.outputs for node in nodes), strict=True))
+
+
 class Lockstep(ABC):
     """The rows found so far, and the counterparts to visit.
 

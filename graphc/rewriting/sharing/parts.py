@@ -21,11 +21,11 @@ from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Node, Value, is_literal, sizes_needed
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.structure import kind_of, with_operands
-from graphc.ir.graph.walk import operands
+from graphc.ir.graph.walk import operands, users_by_value
 from graphc.ir.sizes.dims import Symbol, symbols_in
 from graphc.ir.types import is_integer
 from graphc.rewriting.loops.roll.repeats import slice_position
-from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row
+from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row, inputs_of_row
 from graphc.rewriting.sharing.circles import Circles
 
 ROUNDS = (4, 1)  # of hashing: how far nodes that are tried must look alike
@@ -135,10 +135,7 @@ class _PartSearch:
         self.rank = {node: i for i, node in enumerate(nodes)}
         self.chosen: set[Node] = set()
         self.visits = MOST_VISITS * len(nodes)
-        self.users: dict[Value, list[Node]] = defaultdict(list)
-        for node in nodes:
-            for value in dict.fromkeys(operands(node)):
-                self.users[value].append(node)
+        self.users = users_by_value(nodes)
         self.level = self._levels()
         self._circles = Circles(nodes)
 
@@ -333,7 +330,7 @@ class _Walk(Lockstep):
     def _add(self, nodes: Row) -> None:
         """Add nodes to the parts, and let the walk visit what they take."""
         self._add_row(nodes)
-        takes = zip(*(node.inputs for node in nodes), strict=True)
+        takes = inputs_of_row(nodes)
         self._visit_later(row for row in takes if not _is_fixed(row[0]))
 
     def with_followers(self) -> AlikeParts:
@@ -345,7 +342,7 @@ class _Walk(Lockstep):
         for nodes in self._followers():
             self._add_row(nodes)
         rows = sorted(self.rows, key=lambda row: rank[row[0]])
-        takes = [tuple(zip(*(n.inputs for n in row), strict=True)) for row in rows]
+        takes = list(map(inputs_of_row, rows))
         return AlikeParts(rows, takes)
 
     def _nodes_to_visit(self, nodes: Iterable[Node]) -> Iterator[Node]:

@@ -5,8 +5,8 @@ only once. XLA compiles the calls as if the nodes stood in their place. So layer
 are too few for a loop, or stand side by side, cost a line each.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from graphc.analysis.cost import worth_sharing
 from graphc.control.call import CALL, call
@@ -16,10 +16,10 @@ from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import rebuild
 from graphc.ir.graph.replay import rebuild_with
-from graphc.ir.graph.walk import operands
+from graphc.ir.graph.walk import users_by_value
 from graphc.ir.sizes.dims import Size
 from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
-from graphc.rewriting.match.lockstep import Counterparts
+from graphc.rewriting.match.lockstep import Counterparts, outputs_of_row
 from graphc.rewriting.sharing.parts import (
     AlikeParts,
     find_alike_parts,
@@ -54,7 +54,7 @@ def _share_parts(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | N
     if small or any(n.primitive is CALL for n in nodes):  # the graph is shared already
         return None
     alike = [parts for parts in find_alike_parts(nodes, pays) if _take_alike(parts)]
-    users = _users_by_value(nodes) if alike else {}
+    users = users_by_value(nodes) if alike else {}
     functions = {id(parts): _Function(parts, users, graph.outputs) for parts in alike}
     alike = [parts for parts in alike if functions[id(parts)].is_closed]
     items = order_parts(nodes, alike) if alike else None
@@ -74,22 +74,14 @@ def _share_parts(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | N
     return graph.with_outputs(outputs), pairs
 
 
-Users = dict[Value, list[Node]]
-
-
-def _users_by_value(nodes: Sequence[Node]) -> Users:
-    users: Users = defaultdict(list)
-    for node in nodes:
-        for value in operands(node):
-            users[value].append(node)
-    return users
-
-
 class _Function:
     """The function that takes the place of parts that are alike."""
 
     def __init__(
-        self, parts: AlikeParts, users: Users, outputs: Sequence[Value]
+        self,
+        parts: AlikeParts,
+        users: Mapping[Value, Sequence[Node]],
+        outputs: Sequence[Value],
     ) -> None:
         inside = {node: i for row in parts.rows for i, node in enumerate(row)}
         used = set(outputs)
@@ -101,7 +93,7 @@ class _Function:
         self._output_rows = [
             row
             for nodes_of_row in parts.rows
-            for row in zip(*(n.outputs for n in nodes_of_row), strict=True)
+            for row in outputs_of_row(nodes_of_row)
             if any(v in used for v in row)
         ]
         self._name = _name_of(parts)
@@ -119,8 +111,7 @@ class _Function:
             values = tuple([known.get(row, row[0]) for row in takes])
             with standing_at(nodes[0].place):
                 fresh = rebuild(nodes[0], values, nodes[0].params)
-            outputs = zip(*(node.outputs for node in nodes), strict=True)
-            known.update(zip(outputs, fresh.outputs, strict=True))
+            known.update(zip(outputs_of_row(nodes), fresh.outputs, strict=True))
         return close_body([known[row] for row in self._output_rows], inputs, "call")
 
     def call_for(self, i: int, replacements: dict[Value, Value]) -> dict[Value, Value]:
@@ -134,11 +125,7 @@ class _Function:
 
 def _computed_rows(parts: AlikeParts) -> set[Counterparts]:
     """Return the counterparts that parts compute."""
-    return {
-        row
-        for nodes in parts.rows
-        for row in zip(*(n.outputs for n in nodes), strict=True)
-    }
+    return {row for nodes in parts.rows for row in outputs_of_row(nodes)}
 
 
 def _take_alike(parts: AlikeParts) -> bool:

@@ -29,7 +29,7 @@ from graphc.rewriting.loops.find.work import HEAVY, typical_size, work_of
 from graphc.rewriting.loops.roll.late_work import without_late_work
 from graphc.rewriting.loops.roll.repeats import BlockSearch, Repeats, slice_position
 from graphc.rewriting.loops.roll.worth import LEAST_SECONDS, Role, Worth
-from graphc.rewriting.match.lockstep import Counterparts
+from graphc.rewriting.match.lockstep import Counterparts, outputs_of_row
 
 NAME = "repeated_blocks"
 LEAST_SEARCHED = 100  # nodes that loops would leave out; fewer never pay
@@ -245,7 +245,7 @@ class _Chain:
         self._used_rows = [
             row
             for group in repeats.rows
-            for row in zip(*(node.outputs for node in group), strict=True)
+            for row in outputs_of_row(group)
             if any(v in used for v in row)
         ]
         self._last_only = {
@@ -323,8 +323,7 @@ class _Chain:
             if any(row in from_before for row in takes):
                 if nodes[0].primitive is OP.gather:
                     return True
-                outputs = zip(*(node.outputs for node in nodes), strict=True)
-                from_before.update(outputs)
+                from_before.update(outputs_of_row(nodes))
         return False
 
     def replacements(self) -> dict[Value, Value]:
@@ -364,8 +363,7 @@ class _Chain:
             inputs = tuple(map(known.get, takes, shared))
             with standing_at(nodes[0].place.plain):
                 fresh = rebuild(nodes[0], inputs, nodes[0].params)
-            outputs = zip(*(node.outputs for node in nodes), strict=True)
-            known.update(zip(outputs, fresh.outputs, strict=True))
+            known.update(zip(outputs_of_row(nodes), fresh.outputs, strict=True))
         after = [known[row] for row in self.repeats.carried.values()]
         return after, [known[row] for row in self._stacked]
 

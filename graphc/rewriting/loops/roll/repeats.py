@@ -19,10 +19,16 @@ from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.structure import kind_of, with_operands
-from graphc.ir.graph.walk import operands
+from graphc.ir.graph.walk import operands, users_by_value
 from graphc.ops.effects.assertions import ASSERT
 from graphc.ops.indexing.basic import BASIC_INDEX
-from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row
+from graphc.rewriting.match.lockstep import (
+    Counterparts,
+    Lockstep,
+    Row,
+    inputs_of_row,
+    outputs_of_row,
+)
 
 LEAST_BLOCKS = 4
 ROUNDS = (4, 1)  # of hashing: how far nodes must look alike, strictest first
@@ -113,15 +119,10 @@ class BlockSearch:
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self.kinds: KindOf = _number_kinds(nodes)
-        self.users: dict[Value, list[Node]] = defaultdict(list)
+        self.users = users_by_value(nodes)
         self._failed = set[Row]()  # rows of blocks that were not alike
         self._refused: dict[Node, Node] = {}  # by node: the first of its row
-        self._operand_nodes: dict[Node, list[Node]] = {}
-        for node in nodes:
-            values = operands(node)
-            self._operand_nodes[node] = [v.node for v in values]
-            for value in dict.fromkeys(values):
-                self.users[value].append(node)
+        self._operand_nodes = {n: [v.node for v in operands(n)] for n in nodes}
         self._slices = set(filter(_is_slice, nodes))
         self._stacked = set[Value]()  # the values that loops so far take for each block
 
@@ -174,7 +175,7 @@ class BlockSearch:
                 tried.add(group)
                 if self._is_refused(group):
                     continue
-                ends = list(zip(*(node.outputs for node in group), strict=True))
+                ends = outputs_of_row(group)
                 repeats = self._chain_before(ends)
                 if repeats is not None and repeats.saved >= least:
                     yield repeats
@@ -320,7 +321,7 @@ class _Matching(Lockstep):
 
     def _add_nodes(self, nodes: Row) -> tuple[Counterparts, ...]:
         """Add nodes to the blocks; return the counterparts that they take."""
-        takes = tuple(zip(*(node.inputs for node in nodes), strict=True))
+        takes = inputs_of_row(nodes)
         self._result.takes.append(takes)
         self._add_row(nodes)
         return takes
@@ -367,7 +368,7 @@ class _Matching(Lockstep):
         """
         rows: dict[Counterparts, None] = {}
         light = nodes[0].primitive.elementwise
-        for row in zip(*(node.inputs for node in nodes), strict=True):
+        for row in inputs_of_row(nodes):
             if self._is_inside(row) or row in self._result.carried:
                 continue
             if any(v.node in self._late for v in row) or not _have_one_type(row):
