@@ -159,6 +159,11 @@ def without_item(node: Node, i: int) -> dict[str, object]:
     return {name: part[:i] + part[i + 1 :] for name, part in parts.items()}
 
 
+def without_axis(axes: Sequence[int], dropped: int) -> tuple[int, ...]:
+    """Renumber `axes` without the axis `dropped`."""
+    return tuple(a - (a > dropped) for a in axes if a != dropped)
+
+
 def item_of_result_axis(node: Node, axis: int) -> tuple[int, int] | None:
     """Return the item that makes an axis of the result, and the input axis indexed."""
     result_axis = input_axis = 0

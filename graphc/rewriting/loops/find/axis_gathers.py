@@ -18,7 +18,7 @@ from graphc.ops.indexing.counting_indices import (
     scatter_axes,
     with_numbers,
 )
-from graphc.rewriting.loops.find.access import Tile, part_shape, reapply
+from graphc.rewriting.loops.find.access import Tile, part_shape, reapply, without_axis
 from graphc.rewriting.match.sizes import at_most
 
 
@@ -121,7 +121,7 @@ def _apply_to_slices(
     """Apply the op to slices, without the index array that counts them."""
     axes, inside = node.params["axes"], node.params["inside"]
     i = axes.index(axis)
-    other_axes = tuple(a - (a > axis) for a in axes if a != axis)
+    other_axes = without_axis(axes, axis)
     others_inside = inside[:i] + inside[i + 1 :]
     inputs = [*rows[: before + i], *rows[before + i + 1 :]]
     if other_axes:

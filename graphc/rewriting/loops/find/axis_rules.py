@@ -26,6 +26,7 @@ from graphc.rewriting.loops.find.access import (
     items_of,
     part_shape,
     reapply,
+    without_axis,
     without_item,
     written_positions,
 )
@@ -270,11 +271,6 @@ def _own_axis(node: Node, axis: int) -> int:
     return axes[0]
 
 
-def _without_axis(axes: Sequence[int], dropped: int) -> tuple[int, ...]:
-    """Renumber `axes` without the axis `dropped`."""
-    return tuple(a - (a > dropped) for a in axes if a != dropped)
-
-
 def _broadcast_part(
     node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
@@ -322,18 +318,18 @@ def is_placed_tile(node: Node, axis: int) -> bool:
 @_rule_from_slices
 def _transpose_slice(node: Node, axis: int, parts: Sequence[Value]) -> Value:
     axes = node.params["axes"]
-    return F.transpose(parts[0], _without_axis(axes, axes[axis]))
+    return F.transpose(parts[0], without_axis(axes, axes[axis]))
 
 
 @_rule_from_slices
 def _expand_dims_slice(node: Node, axis: int, parts: Sequence[Value]) -> Value:
-    return reapply(node, parts, axes=_without_axis(node.params["axes"], axis))
+    return reapply(node, parts, axes=without_axis(node.params["axes"], axis))
 
 
 @_rule_from_slices
 def _reduce_slice(node: Node, axis: int, parts: Sequence[Value]) -> Value:
     dropped = _own_axis(node, axis)
-    return reapply(node, parts, axes=_without_axis(node.params["axes"], dropped))
+    return reapply(node, parts, axes=without_axis(node.params["axes"], dropped))
 
 
 @_rule_from_slices

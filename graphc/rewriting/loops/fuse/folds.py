@@ -18,7 +18,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import DType, dtype_of, is_float, is_inexact
 from graphc.ops.common.monoids import MONOIDS, Element, Monoid, least, most
-from graphc.rewriting.loops.find.access import part_shape, reapply
+from graphc.rewriting.loops.find.access import part_shape, reapply, without_axis
 from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
 from graphc.rewriting.loops.find.contractions import contracted_axes, product_of_parts
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
@@ -155,7 +155,7 @@ def _reduce_tile(node: Node, tile: Value, neutral: Value) -> Value:
 
 def _reduce_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
     """Reduce a slice along its own axes."""
-    axes = tuple(a - (a > axis) for a in node.params["axes"] if a != axis)
+    axes = without_axis(node.params["axes"], axis)
     if not axes:
         return monoid.of_one(row)
     params = {"axes": axes, "keepdims": node.params["keepdims"]}

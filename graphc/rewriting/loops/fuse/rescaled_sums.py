@@ -19,7 +19,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import is_one
 from graphc.ir.types import is_float, same_shape
 from graphc.ops.indexing.parse import FULL_ITEM
-from graphc.rewriting.loops.find.access import Tile, items_of
+from graphc.rewriting.loops.find.access import Tile, items_of, without_axis
 from graphc.rewriting.loops.find.affine_reads import Stream, View, operand_views
 from graphc.rewriting.loops.find.axis_rules import build_part, operand_axes
 from graphc.rewriting.loops.find.producers import PartPlace, UsersOf
@@ -250,7 +250,7 @@ def shared_slice(value: Value, view: View | None) -> Value:
 
 def complete_sum(node: Node, view: View, total: Value) -> Value:
     """Complete a sum from the sum over the slices; it is 0 if there are no slices."""
-    axes = tuple(a - (a > view.axis) for a in node.params["axes"] if a != view.axis)
+    axes = without_axis(node.params["axes"], view.axis)
     keepdims = node.params["keepdims"]
     result = node.primitive(total, axes=axes, keepdims=keepdims) if axes else total
     return whole_or_zero(F.expand_dims(result, view.axis) if keepdims else result, view)

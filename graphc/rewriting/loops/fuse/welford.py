@@ -23,7 +23,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import INT32, product
 from graphc.ops.indexing.counting_indices import unconverted
-from graphc.rewriting.loops.find.access import part_shape
+from graphc.rewriting.loops.find.access import part_shape, without_axis
 from graphc.rewriting.loops.find.affine_reads import Stream, View, operand_views
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
 from graphc.rewriting.loops.fuse.rescaled_sums import (
@@ -217,7 +217,7 @@ class _CentredSum:
         axes = mean_axes(centred.node.inputs[1 - centred.at], x)
         if axes is None or view.axis not in axes:
             return None
-        return tuple(a - (a > view.axis) for a in axes if a != view.axis)
+        return without_axis(axes, view.axis)
 
 
 def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
