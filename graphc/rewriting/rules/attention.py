@@ -19,7 +19,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, is_one
-from graphc.ir.types import is_float, product, same_size
+from graphc.ir.types import is_float, product, same_shape, same_size
 from graphc.ops.nn.fused_attention import FUSED_ATTENTION, HIDDEN
 from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
 from graphc.rewriting.loops.find.producers import UsersOf
@@ -143,8 +143,7 @@ def _match_logits(softmax: Softmax, half: bool) -> _Logits | None:
     scale, products = _scale_and_product(value)
     if products.node.primitive not in (OP.matmul, OP.einsum):
         return None
-    same = zip(products.type.shape, shape, strict=False)
-    if products.type.rank != len(shape) or not all(same_size(a, b) for a, b in same):
+    if not same_shape(products.type.shape, shape):
         return None
     hides = hidden <= _LEAST_HIDDEN if half else _hides_alike(hidden, bool(biases))
     if not hides or (shown is not None and not half):
@@ -230,15 +229,11 @@ def _is_accepted(attention: _Attention) -> bool:
         return False
     if not all(is_float(d) for d in narrow) or not same_size(q[-1], v[-1]):
         return False
-    if not len(q) == len(k) == len(v) or not _is_same(k, v):
+    if len(q) != len(k) or not same_shape(k, v):
         return False  # nor are sizes taken that only turn out to fit in a call
     if _shared_axes(q[:-2], k[:-2]) is None:
         return False
     return _adds_to(attention, (*q[:-1], k[-2]))
-
-
-def _is_same(a: Sequence[Size], b: Sequence[Size]) -> bool:
-    return all(same_size(m, n) for m, n in zip(a, b, strict=True))
 
 
 def _shared_axes(leading: Sequence[Size], of_key: Sequence[Size]) -> int | None:
