@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, is_one
@@ -26,8 +25,6 @@ from graphc.rewriting.match.sizes import (
     varies,
     with_guards,
 )
-
-SUM = PRIMITIVES["sum"]
 
 
 def _rows(x: Value) -> Size:
@@ -192,7 +189,7 @@ def row_by_column(
     rank = x.type.rank
     if rank < 2 or y.type.rank != rank or (row, column) != ((rank - 1,), (rank,)):
         return None
-    total = SUM(x * y, axes=(rank - 1,), keepdims=False)
+    total = OP.sum(x * y, axes=(rank - 1,), keepdims=False)
     return F.expand_dims(with_guards(total, z.node), (rank - 1, rank))
 
 
@@ -209,7 +206,7 @@ def diagonal_of_matmul(y: Value, a: Value, b: Value, i: Value) -> Value | None:
         return None
     rows = a if equal(n, a.type.shape[0]) else F._part(a, 0, 0, n)
     columns = b if equal(n, b.type.shape[1]) else F._part(b, 1, 0, n)
-    diagonal = SUM(rows * F.transpose(columns), axes=(1,), keepdims=False)
+    diagonal = OP.sum(rows * F.transpose(columns), axes=(1,), keepdims=False)
     return with_guards(diagonal, y.node)
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from graphc.analysis.cost import current_costs
 from graphc.ir.graph.build import cast, size_value
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import INT32, INT64, DType, is_float, is_integer, same_size
 from graphc.ops.indexing.counting_indices import is_counting
@@ -29,7 +29,6 @@ from graphc.rewriting.match.sizes import (
 )
 from graphc.rewriting.rules.contraction import is_count
 
-SUM, GATHER, BINCOUNT = (PRIMITIVES[n] for n in ("sum", "gather", "bincount"))
 _ROWS = p.gather(v.table, v.i, axes=(0,), inside=v.inside)
 
 
@@ -56,7 +55,7 @@ def _pays(table: Value, i: Value) -> bool:
 def _valid_rows(table: Value, i: Value, inside: object) -> Value:
     """Return the rows that are looked up, none of them out of bounds."""
     rows = F.arange(size_value(table.type.shape[0]), dtype=_count_dtype(i))
-    return GATHER(rows, i, axes=(0,), inside=inside)
+    return OP.gather(rows, i, axes=(0,), inside=inside)
 
 
 def _count_dtype(i: Value) -> DType:
@@ -75,7 +74,7 @@ def sum_of_rows(table: Value, i: Value, inside: object) -> Value | None:
     if not _pays(table, i):
         return None
     ones, places = F.ones(i.shape, _count_dtype(i)), _valid_rows(table, i, inside)
-    times = BINCOUNT(places, ones, length=table.type.shape[0])
+    times = OP.bincount(places, ones, length=table.type.shape[0])
     return _sum_of_used(table, cast(times, table.dtype), times > 0)
 
 
@@ -95,7 +94,7 @@ def sum_of_weighted_rows(
         return None
     shares = F.broadcast_to(F.squeeze(w, 1), i.type.shape)
     places = _valid_rows(table, i, inside)
-    total = BINCOUNT(places, shares, length=table.type.shape[0])
+    total = OP.bincount(places, shares, length=table.type.shape[0])
     return _sum_of_used(table, total, F.not_equal(total, 0))
 
 
@@ -110,9 +109,11 @@ def sum_within_rows(
         return None
     if not at_most(table.type.shape[0], looked_up):
         return None
-    sums = GATHER(SUM(table, axes=within, keepdims=True), i, axes=(0,), inside=inside)
+    sums = OP.gather(
+        OP.sum(table, axes=within, keepdims=True), i, axes=(0,), inside=inside
+    )
     outer_axes = tuple(a for a in axes if a < i.type.rank)
-    sums = SUM(sums, axes=outer_axes, keepdims=True) if outer_axes else sums
+    sums = OP.sum(sums, axes=outer_axes, keepdims=True) if outer_axes else sums
     return sums if keepdims else F.squeeze(sums, axes)
 
 
@@ -127,7 +128,7 @@ def rows_by(table: Value, i: Value, inside: object, w: Value) -> Value | None:
         return None
     if not at_most(columns, table.type.shape[1]):
         return None
-    return GATHER(F.matmul(table, w), i, axes=(0,), inside=inside)
+    return OP.gather(F.matmul(table, w), i, axes=(0,), inside=inside)
 
 
 def _sum_of_written(count: int) -> Rule:
@@ -153,7 +154,7 @@ def _sum_of_written(count: int) -> Rule:
             once_each = is_counting(i, a - count + i.type.rank, n)
             if a not in axes and not (once_each and same_size(points[a], n)):
                 return None
-        total = SUM(F.broadcast_to(w, points), axes=axes, keepdims=keepdims)
+        total = OP.sum(F.broadcast_to(w, points), axes=axes, keepdims=keepdims)
         for n in (shape[a] for a in axes if not at_most(1, shape[a])):
             # Nothing can be written to what has no element.
             total = F.where(F.greater(size_value(n), 0), total, 0)
@@ -200,7 +201,7 @@ def _one_hot(numbers: object, name: str) -> tuple[Rule, Rule]:
         if not counted(ids, n) or x.type.rank > 2:
             return None
         valid = F.logical_and(ids >= 0, ids < size_value(n.type.shape[0]))
-        rows = GATHER(x, F.where(valid, ids, 0), axes=(0,), inside=(True,))
+        rows = OP.gather(x, F.where(valid, ids, 0), axes=(0,), inside=(True,))
         shown = F.expand_dims(valid, 1) if x.type.rank == 2 else valid
         return with_guards(F.where(shown, rows, 0), y.node)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.ir.graph.build import cast, literal_of, size_value
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import PRIMITIVES, Primitive
+from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, is_one
@@ -42,7 +42,6 @@ from graphc.rewriting.match.sizes import (
     with_tests,
 )
 
-SUM, MAX, MIN = (PRIMITIVES[name] for name in ("sum", "max", "min"))
 REDUCED = {"axes": v.axes, "keepdims": v.keepdims}
 
 
@@ -58,7 +57,7 @@ def _reduction_op(primitive: Primitive) -> Reduction:
     return lambda x, axes: primitive(x, axes=axes, keepdims=False)
 
 
-_sum, _max, _min = map(_reduction_op, (SUM, MAX, MIN))
+_sum, _max, _min = map(_reduction_op, (OP.sum, OP.max, OP.min))
 
 
 def _is_finite(x: Value) -> bool:
@@ -157,7 +156,7 @@ _DIFFERENCE = v.d(p.subtract(v.x, v.y))
 @rewrite(p.sum(once(p.negative(v.x)), **REDUCED), exact=False)
 def sum_of_negative(x: Value, axes: Axes, keepdims: bool) -> Value | None:
     """The sum of -x is minus that of x."""
-    return -SUM(x, axes=axes, keepdims=keepdims) if is_wide(x.dtype) else None
+    return -OP.sum(x, axes=axes, keepdims=keepdims) if is_wide(x.dtype) else None
 
 
 @rewrite(p.sum(v.s(p.broadcast_to(v.x)), **REDUCED), exact=False, checks=True)
@@ -205,7 +204,7 @@ def _expanded_rule(op: str) -> Rule:
 def sum_of_transposed(x: Value, order: Axes, axes: Axes, keepdims: bool) -> Value:
     """The remaining axes are transposed after the sum."""
     summed = tuple(sorted(order[a] for a in axes))
-    total = SUM(x, axes=summed, keepdims=keepdims)
+    total = OP.sum(x, axes=summed, keepdims=keepdims)
     if keepdims:
         return F.transpose(total, order)
     remaining = [a for a in order if a not in summed]
@@ -220,7 +219,7 @@ def sum_of_sum(x: Value, first: Axes, axes: Axes) -> Value:
     """Sums over some axes and then over others are one."""
     remaining = [a for a in range(x.type.rank) if a not in first]
     every = tuple(sorted({*first, *(remaining[a] for a in axes)}))
-    return SUM(x, axes=every, keepdims=False)
+    return OP.sum(x, axes=every, keepdims=False)
 
 
 @rewrite(p.sum(once(p.matmul(v.a, v.b)), **REDUCED), exact=False, finite=True)
@@ -238,8 +237,8 @@ def sum_of_matmul(a: Value, b: Value, axes: Axes, keepdims: bool) -> Value | Non
         return None
     both = tuple(x for x in axes if x not in of_a and x not in of_b)
     if rank == 2 and not keepdims:
-        of_rows = SUM(a, axes=(0,), keepdims=False) if of_a else a
-        return F.matmul(of_rows, SUM(b, axes=(1,), keepdims=False) if of_b else b)
+        of_rows = OP.sum(a, axes=(0,), keepdims=False) if of_a else a
+        return F.matmul(of_rows, OP.sum(b, axes=(1,), keepdims=False) if of_b else b)
     a = reduce_operand(_sum, a, rank, tuple(of_a))
     b = reduce_operand(_sum, b, rank, tuple(of_b))
     return drop_axes(reduce_operand(_sum, F.matmul(a, b), rank, both), axes, keepdims)
@@ -264,7 +263,7 @@ def sum_of_cumsum(
     if x.type.rank == 1 and not keepdims and is_inexact(x.dtype):
         return F.matmul(x, times)
     times = F.expand_dims(times, tuple(range(1, x.type.rank - axis)))
-    return SUM(x * times, axes=axes, keepdims=keepdims)
+    return OP.sum(x * times, axes=axes, keepdims=keepdims)
 
 
 def _infinities_clash(
@@ -421,6 +420,6 @@ REDUCTION = Rules(
         sum_of_cumsum,
         *(_extreme_of_sum(m, op) for m in ("max", "min") for op in ("add", "subtract")),
         *map(_logsumexp_of_sum, range(len(_WRITTEN))),
-        *(_extreme_of_monotone(m, op) for m in (MAX, MIN) for op in INCREASING),
+        *(_extreme_of_monotone(m, op) for m in (OP.max, OP.min) for op in INCREASING),
     )
 )

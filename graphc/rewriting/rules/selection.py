@@ -17,12 +17,10 @@ from graphc.ops.effects.barriers import PINNED
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
-from graphc.rewriting.loops.find.access import picked_position, same_item
+from graphc.rewriting.loops.find.access import items_of, picked_position, same_item
 from graphc.rewriting.match.pattern import once, p, v
 from graphc.rewriting.match.sizes import Axes, asks_late, at_most, is_wide, with_guards
 
-MAX, MIN, SUM = (PRIMITIVES[name] for name in ("max", "min", "sum"))
-GATHER = PRIMITIVES["gather"]
 FIRST, LAST = ("i", 0, None, None), ("i", -1, None, None)
 REDUCING = (
     *(OP.sum, OP.prod, OP.max, OP.min, OP.any, OP.all, OP.max_from, OP.min_from),
@@ -32,14 +30,9 @@ SelectionItem = tuple[Any, ...]
 Items = list[SelectionItem]
 
 
-def _items(y: Value) -> Items:
-    """Return the items of a basic index."""
-    return list(zip(*y.node.params.values(), strict=True))
-
-
 def items_of_axes(y: Value, rank: int) -> Items | None:
     """Return one item for each axis; None if axes are inserted, or a call decides."""
-    items = _items(y)
+    items = items_of(y.node)
     if y.node.demands or any(item[0] == "n" for item in items):
         return None
     return items + [FULL_ITEM] * (rank - len(items))
@@ -48,7 +41,7 @@ def items_of_axes(y: Value, rank: int) -> Items | None:
 @rewrite(v.y(p.basic_index(v.x)), exact=True)
 def index_new_axes(x: Value, y: Value) -> Value | None:
     """Axes that an index inserts are inserted after it."""
-    items = _items(y)
+    items = items_of(y.node)
     if all(item[0] != "n" for item in items):
         return None
     indexed = basic(x, tuple(item for item in items if item[0] != "n"))
@@ -118,7 +111,7 @@ def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | N
                 z if i.type.rank else basic(z, (FULL_ITEM,) * axis + (FIRST,))
             )
         else:
-            shares.append(GATHER(z, i, axes=(axis,), inside=y.node.params["inside"]))
+            shares.append(OP.gather(z, i, axes=(axis,), inside=y.node.params["inside"]))
     return x.node.primitive(*shares, **x.node.params)
 
 
@@ -156,7 +149,7 @@ def gather_of_matmul(
     if place is None:
         return None
     factors = [a, b]
-    factors[place[0]] = GATHER(factors[place[0]], i, axes=place[1:], inside=inside)
+    factors[place[0]] = OP.gather(factors[place[0]], i, axes=place[1:], inside=inside)
     return F.matmul(*factors)
 
 
@@ -225,7 +218,7 @@ def _last_of_running(op: str, reduction: str) -> Rule:
 
 def _sorted_ends(x: Value, axis: int, largest: bool) -> Value:
     """Return the first or last element in sorted order, where NaN comes last."""
-    reduction = MAX if largest else MIN
+    reduction = OP.max if largest else OP.min
     if largest or is_integer(x.dtype):
         extreme: Value = reduction(x, axes=(axis,), keepdims=False)
         return extreme

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from graphc.ir.graph.build import size_value
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.op import PRIMITIVES, rebuild
+from graphc.ir.graph.op import rebuild
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
@@ -106,7 +106,7 @@ def written_positions(node: Node, axis: int) -> WrittenPositions | None:
     """Return how a slice_update writes along an axis; None if positions are unknown."""
     x, update = node.inputs
     items = {name: node.params[name] for name in NAMES}
-    region: Value = PRIMITIVES["basic_index"](x, **items)
+    region: Value = OP.basic_index(x, **items)
     extra = region.type.rank - update.type.rank
     if axis >= sum(kind != "n" for kind in node.params["kinds"]):
         region_axis = axis + region.type.rank - x.type.rank
