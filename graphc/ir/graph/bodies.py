@@ -82,11 +82,22 @@ class Body:
 
     def with_outputs(self, outputs: Sequence[Value]) -> "Body | None":
         """The body with other outputs; None if these depend on more than its inputs."""
-        changed = Body(self.inputs, self.size_params, tuple(outputs))
+        changed = self.with_closed_outputs(outputs)
+        if changed is self:
+            return self
         if any(node.primitive is INPUT for node in changed.nodes):
             return None
         allowed = _symbols_made_in(changed) if self.computed_sizes else set[Symbol]()
         return changed if changed.computed_sizes <= allowed else None
+
+    def with_closed_outputs(self, outputs: Sequence[Value]) -> "Body":
+        """The body with other outputs, which depend on its inputs only.
+
+        Returns the body itself where the outputs are its own.
+        """
+        if all(map(operator.is_, outputs, self.outputs)):
+            return self
+        return Body(self.inputs, self.size_params, tuple(outputs))
 
     def types(
         self, input_types: Sequence[TensorType], size_args: Sequence[Size]

@@ -13,7 +13,6 @@ Carries of the two runs are merged if they are equal in all steps; other carries
 kept apart.
 """
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -111,8 +110,7 @@ def _with_doubling_bodies(graph: Graph) -> tuple[Graph, Replacements]:
 
 def _grown_body(body: Body) -> Body:
     grown_graph, _ = with_doubling_loops(body.graph)
-    same = all(map(operator.is_, grown_graph.outputs, body.outputs))
-    return body if same else Body(body.inputs, body.size_params, grown_graph.outputs)
+    return body.with_closed_outputs(grown_graph.outputs)
 
 
 def _find_repeated_loop(nodes: Sequence[Node]) -> tuple[Node, list[Node]] | None:

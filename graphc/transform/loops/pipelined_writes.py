@@ -72,9 +72,7 @@ def _writes_to_carries(loop: Node) -> bool:
 
 
 def _body_in_place(body: Body) -> Body:
-    outputs = tuple(_outputs_in_place(body.outputs, {}))
-    same = all(a is b for a, b in zip(outputs, body.outputs, strict=True))
-    return body if same else body.with_outputs(outputs) or body
+    return body.with_outputs(_outputs_in_place(body.outputs, {})) or body
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from graphc.ir.types import INT64, is_integer
 from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, reporting
 from graphc.ops.effects.assertions import ASSERT, asserted
 from graphc.transform.padding.value_ranges import ValueRanges
-from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
+from graphc.transform.planning.checked_bodies import with_checked_bodies
 
 
 def with_bounds_checks(graph: Graph, check: Checking = True) -> Graph:
@@ -184,6 +184,5 @@ def _with_index_checks(node: Node, value: Value, rule: BoundsRule) -> Value:
 
 def _body_with_checks(call: BodyCall, check: Checking) -> Body:
     """Add checks to a body."""
-    return with_outputs(
-        call.body, _outputs_with_checks(call.body.outputs, check, inside=True)
-    )
+    outputs = _outputs_with_checks(call.body.outputs, check, inside=True)
+    return call.body.with_closed_outputs(outputs)

@@ -34,13 +34,6 @@ def with_checked_bodies(node: Node, checked: CheckedBody) -> Sequence[Value]:
     return run_switch(index, [branch(body) for body in bodies], values)
 
 
-def with_outputs(body: Body, outputs: Sequence[Value]) -> Body:
-    """A body with other outputs of the same inputs; itself if they are its own."""
-    if all(a is b for a, b in zip(outputs, body.outputs, strict=True)):
-        return body
-    return Body(body.inputs, body.size_params, tuple(outputs))
-
-
 def _rebuilt_loop(node: Node, body: Body) -> Sequence[Value]:
     params = node.params
     parts = scan_inputs(node.inputs, params)

@@ -22,7 +22,7 @@ from graphc.ir.sizes.dims import Size, Symbol, substitute, symbols_in
 from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ops.effects.assertions import asserted
 from graphc.transform.padding.guards import guard_of_divisor
-from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
+from graphc.transform.planning.checked_bodies import with_checked_bodies
 
 
 def with_checked_divisors(graph: Graph) -> Graph:
@@ -120,6 +120,5 @@ def _body_with_checks(
     call: BodyCall, outer: Mapping[Symbol, Size], looped: bool
 ) -> Body:
     sizes = {s: substitute(n, outer) for s, n in call.sizes.items()}
-    return with_outputs(
-        call.body, _outputs_with_checks(call.body.outputs, sizes, looped)
-    )
+    outputs = _outputs_with_checks(call.body.outputs, sizes, looped)
+    return call.body.with_closed_outputs(outputs)
