@@ -392,7 +392,7 @@ def _crossing_values(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Val
         inside = set(nodes)
         for node in nodes:
             for value in node.inputs:
-                real = facts.aliases.get(value, value)
+                real = facts.resolve(value)
                 if real.node not in inside:
                     crossing.add(real)
     return crossing
@@ -405,7 +405,7 @@ def _make_segment(
     inputs: dict[Value, None] = {}
     for node in nodes:
         for value in _traced_inputs(node, part.keys):
-            real = facts.aliases.get(value, value)
+            real = facts.resolve(value)
             if real.node not in inside:
                 inputs[real] = None
     outputs = tuple([v for n in part.nodes for v in n.outputs if v in crossing])
