@@ -64,10 +64,10 @@ _JAX_CORE = str(Path("jax", "_src", "core.py"))
 class Guard:
     """A relation of two sizes that must hold at each call: a cheap check on the host.
 
-    `kind` is the kind of the error that is raised otherwise. `memory` says that the
-    guard is about an array fitting into memory, which need not be asked of an array at
-    a capacity that follows from other arrays. Where `steps` are 0, none needs it: it is
-    a guard of the body of a loop.
+    `kind` is the kind of the error that is raised otherwise. A guard about `memory`
+    requires that an array fits into memory. It is not checked for an array at a
+    capacity that follows from other arrays. A guard of the body of a loop needs to hold
+    only if the loop has a step: `steps` is a size that is 0 if it has none.
     """
 
     relation: Literal["==", "<="]

@@ -60,14 +60,14 @@ class Follower:
         self._is_inside = is_inside  # whether a body is followed
         self._places: dict[Value, MeshAxes] = {}
         self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has moved
-        self._local: set[Value] = set()  # of nothing that is spread
-        self._kept_in_place: set[Value] = set()  # where they lie, behind what was moved
+        self._local: set[Value] = set()  # computed from nothing that is spread
+        self._kept_in_place: set[Value] = set()  # computed from operands that moved
         self._loose: set[Value] = set()  # whole, but nothing in the text says so
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
         # Values made of nothing that nodes take by parts (True), and whole (False).
         self._masks: dict[bool, set[Value]] = {True: set(), False: set()}
-        self._used: set[Value] = set()  # by nodes, or given by the segment
-        self._parted: set[Value] = set()  # and what follows
+        self._used: set[Value] = set()  # by nodes, or as results of the segment
+        self._parted: set[Value] = set()  # results given by parts, and what follows
         self.whole_masks: set[Value] = set()  # masks that a device makes whole
         self.pinned: set[Value] = set()  # computed where they lie, then moved for some
 
