@@ -8,7 +8,7 @@ from graphc.ops.effects.shardings import FREE, WHOLE
 from graphc.transform.planning.foreseen_messages import foreseen_messages
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.by_hand import choices
-from graphc.transform.sharding.sent import Gathering, Messages
+from graphc.transform.sharding.sent import Gathering, Messages, stored_bytes
 
 
 def sharding_lines(plan: Plan) -> dict[int, list[str]]:
@@ -88,11 +88,7 @@ def _location_lines(plan: Plan, what: str, values: list[Value]) -> Iterable[str]
 
 
 def _with_bytes(value: Value) -> str:
-    return f"{_name(value)}, {_bytes(value)} bytes"
-
-
-def _bytes(value: Value) -> Size:
-    return value.type.size * value.dtype.itemsize
+    return f"{_name(value)}, {stored_bytes(value)} bytes"
 
 
 def _name(value: Value) -> str:
