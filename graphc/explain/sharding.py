@@ -8,7 +8,7 @@ from graphc.ops.effects.shardings import FREE, WHOLE
 from graphc.transform.planning.foreseen_messages import foreseen_messages
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.by_hand import choices
-from graphc.transform.sharding.sent import Gathering, Messages, stored_bytes
+from graphc.transform.sharding.sent import Gathering, Messages
 
 
 def sharding_lines(plan: Plan) -> dict[int, list[str]]:
@@ -88,7 +88,7 @@ def _location_lines(plan: Plan, what: str, values: list[Value]) -> Iterable[str]
 
 
 def _with_bytes(value: Value) -> str:
-    return f"{_name(value)}, {stored_bytes(value)} bytes"
+    return f"{_name(value)}, {value.type.nbytes} bytes"
 
 
 def _name(value: Value) -> str:

@@ -120,6 +120,11 @@ class TensorType:
         """The number of elements."""
         return product(self.shape)
 
+    @property
+    def nbytes(self) -> Size:
+        """The number of bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
     def like(
         self, shape: Iterable[Size] | None = None, dtype: DType | None = None
     ) -> "TensorType":

@@ -18,8 +18,7 @@ Operands = Callable[[Node], Iterable[Node]]
 
 def _typical_bytes(values: Iterable[Value]) -> int:
     """The bytes of arrays, with every symbolic size taken as `TYPICAL_SIZE`."""
-    sizes = ((v.type.size, v.dtype.itemsize) for v in values)
-    return sum(evaluate_equal(n, TYPICAL_SIZE) * itemsize for n, itemsize in sizes)
+    return sum(evaluate_equal(v.type.nbytes, TYPICAL_SIZE) for v in values)
 
 
 def postpone(

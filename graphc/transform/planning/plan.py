@@ -29,7 +29,6 @@ from graphc.transform.printed_sizes import printed_symbols
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout, layout_of
 from graphc.transform.sharding.meshes import DeviceMesh
-from graphc.transform.sharding.sent import stored_bytes
 
 
 @dataclass(frozen=True)
@@ -324,7 +323,7 @@ class Plan(NotCalled):
     def _bytes_on_device(self, value: Value) -> Size:
         axes = None if self.layout is None else self.place(value)
         if self.layout is None or axes is None:
-            return stored_bytes(value)
+            return value.type.nbytes
         return self.layout.local_bytes(value, axes)
 
     @property

@@ -14,7 +14,6 @@ from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import comparable_size
-from graphc.transform.sharding.sent import stored_bytes
 
 Moves = Mapping[Value, MeshAxes]
 _VIEWS = OP.expand_dims, OP.squeeze, OP.transpose, OP.reshape
@@ -65,7 +64,7 @@ class _FewestBytes:
 
     def bytes_of_whole(self, value: Value) -> int:
         """The bytes of the value itself."""
-        return comparable_size(stored_bytes(value))
+        return comparable_size(value.type.nbytes)
 
     def of_inputs(self, node: Node) -> int:
         """The fewest bytes for the inputs of a node that devices may compute whole."""

@@ -54,12 +54,7 @@ def gathering_of(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
     """The gathering, by a node, of all values that are spread at these places."""
     spread = [value for value, axes in places.items() if any(axes)]
     axes = frozenset([a for v in spread for a in places[v] if a is not None])
-    return Gathering(node, sum(map(stored_bytes, spread)), axes)
-
-
-def stored_bytes(value: Value) -> Size:
-    """The bytes of a value as it is stored."""
-    return value.type.size * value.dtype.itemsize
+    return Gathering(node, sum(v.type.nbytes for v in spread), axes)
 
 
 def possible_gathering(
@@ -73,7 +68,7 @@ def possible_gathering(
     if gathering.axes:
         return gathering
     spread = gathering_of(node, {v: layout.nearly_even_place(v) for v in places})
-    size = spread.bytes if spread.axes else sum(map(stored_bytes, node.inputs))
+    size = spread.bytes if spread.axes else sum(v.type.nbytes for v in node.inputs)
     return replace(gathering, bytes=size)
 
 

@@ -31,4 +31,4 @@ def typical_size(size: Size) -> int:
 
 def typical_bytes(value: Value) -> int:
     """Estimate the bytes of a value."""
-    return typical_size(value.type.size) * value.dtype.itemsize
+    return typical_size(value.type.nbytes)

@@ -54,8 +54,8 @@ def large_outer_products(nodes: Iterable[Node], least: int) -> Large:
 
 
 def _is_below(value: Value, least: int) -> bool:
-    size = value.type.size
-    return isinstance(size, int) and size * value.dtype.itemsize < least
+    nbytes = value.type.nbytes
+    return isinstance(nbytes, int) and nbytes < least
 
 
 def _pairs(node: Node, outer: Large) -> Pairs | None:

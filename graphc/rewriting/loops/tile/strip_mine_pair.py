@@ -49,18 +49,9 @@ def find_backward_loop(loop: Loop, large: Large, users: Sequence[Node]) -> Loop 
         return None
     fits = back.reverse is not loop.reverse and back.limit is loop.limit
     fits = fits and same_size(loop.length, back.length)
-    outputs = loop.body.outputs
-    carried, stacked = (_bytes_of(outputs[at]) for at in _carries_and_ys(loop))
+    sizes: list[Size] = [v.type.nbytes for v in loop.body.outputs]
+    carried, stacked = sum(sizes[: loop.carries]), sum(sizes[loop.carries :])
     return back if fits and less_equal(carried, stacked) is True else None
-
-
-def _carries_and_ys(loop: Loop) -> tuple[slice, slice]:
-    return slice(loop.carries), slice(loop.carries, None)
-
-
-def _bytes_of(values: Sequence[Value]) -> Size:
-    sizes = [v.type.size * v.dtype.itemsize for v in values]
-    return sum(sizes, start=0)
 
 
 def _is_plain(loop: Loop) -> bool:

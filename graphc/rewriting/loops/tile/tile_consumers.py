@@ -217,9 +217,7 @@ class TileConsumers(Streamed):
         )
 
     def _is_as_large(self, value: Value) -> bool:
-        most = value.type.size * value.dtype.itemsize
-        size = self.seed.type.size * self.seed.dtype.itemsize
-        return less_equal(size, most) is True
+        return less_equal(self.seed.type.nbytes, value.type.nbytes) is True
 
     def _reduces_columns(self) -> bool:
         """Whether an op other than a product reduces columns, as in a softmax."""
