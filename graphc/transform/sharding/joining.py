@@ -21,6 +21,7 @@ from graphc.ops.indexing.counting_indices import (
 )
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.rewriting.loops.find.axis_rules import axes_from_end, operand_axes
+from graphc.rewriting.loops.find.contractions import PRODUCTS, contracted_axes
 from graphc.transform.sharding.combining import PlaceOf
 from graphc.transform.sharding.sent import Unforeseen
 
@@ -96,20 +97,9 @@ def _of_all(node: Node) -> AxesOfOperands:
     return [range(node.inputs[0].type.rank)]
 
 
-@JOINED.of(OP.matmul)
-def _of_matmul(node: Node) -> AxesOfOperands:
-    x, y = node.inputs
-    return [[x.type.rank - 1], [max(y.type.rank - 2, 0)]]
-
-
-@JOINED.of(OP.vecdot)
-def _of_vecdot(node: Node) -> AxesOfOperands:
-    return [[v.type.rank - 1] for v in node.inputs]
-
-
-@JOINED.of(OP.tensordot)
-def _of_tensordot(node: Node) -> AxesOfOperands:
-    return node.params["axes"]
+@JOINED.of(*PRODUCTS)
+def _of_product(node: Node) -> AxesOfOperands:
+    return list(zip(*contracted_axes(node), strict=True))
 
 
 @PARTED.of(OP.reshape)

@@ -21,23 +21,23 @@ def contracted_axes(node: Node) -> list[tuple[int, int]]:
     return rule(node) if rule else []
 
 
+@CONTRACTIONS.of(OP.matmul)
 def _matmul_axes(node: Node) -> list[tuple[int, int]]:
     x, y = node.inputs
     return [(x.type.rank - 1, max(y.type.rank - 2, 0))]
 
 
+@CONTRACTIONS.of(OP.vecdot)
 def _vecdot_axes(node: Node) -> list[tuple[int, int]]:
     x, y = node.inputs
     return [(x.type.rank - 1, y.type.rank - 1)]
 
 
+@CONTRACTIONS.of(OP.tensordot)
 def _tensordot_axes(node: Node) -> list[tuple[int, int]]:
     return list(zip(*node.params["axes"], strict=True))
 
 
-CONTRACTIONS.of(OP.matmul)(_matmul_axes)
-CONTRACTIONS.of(OP.vecdot)(_vecdot_axes)
-CONTRACTIONS.of(OP.tensordot)(_tensordot_axes)
 PRODUCTS = (OP.matmul, OP.tensordot, OP.vecdot)
 
 
