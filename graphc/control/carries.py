@@ -13,7 +13,6 @@ from graphc.ir.graph.build import as_strong_value, as_value, body_input, cast, s
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import type_error
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, TensorType, name_of, same_shape
 
 
@@ -207,12 +206,7 @@ def carry_as_before(
 
 def _value_as_before(name: str, old: Value, new: Value, op: str) -> Value:
     value = adapt_number(new, old.dtype)
-    same = value.dtype == old.dtype and value.type.rank == old.type.rank
-    if same and not same_shape(value.type.shape, old.type.shape):
-        sizes = zip(value.type.shape, old.type.shape, strict=True)
-        same = all(equal(a, b) is not False for a, b in sizes)
-        value = F.specify_shape(value, old.type.shape) if same else value
-    if not same:
+    if not value.type.may_equal(old.type):
         where = f" at {name}" if name else ""
         raise graph_error(
             f"a step changes the type of the carry{where}",
@@ -221,7 +215,9 @@ def _value_as_before(name: str, old: Value, new: Value, op: str) -> Value:
             expected=f"{old.type}, as before it",
             hint=_hint_for(old, value),
         )
-    return value
+    if same_shape(value.type.shape, old.type.shape):
+        return value
+    return F.specify_shape(value, old.type.shape)
 
 
 def adapt_number(value: Value, dtype: DType) -> Value:

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from graphc.errors import graph_error, user_place
-from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.sizes.dims import Dim, Size, equal
 
 if TYPE_CHECKING:
     import jax
@@ -139,6 +139,13 @@ class TensorType:
             and self.weak == other.weak
             and same_shape(self.shape, other.shape)
         )
+
+    def may_equal(self, other: "TensorType") -> bool:
+        """Whether the dtypes and ranks are the same, and no size surely differs."""
+        if self.dtype != other.dtype or self.rank != other.rank:
+            return False
+        sizes = zip(self.shape, other.shape, strict=True)
+        return all(equal(a, b) is not False for a, b in sizes)
 
     def __str__(self) -> str:
         weak = "weak " if self.weak else ""

@@ -28,7 +28,6 @@ from graphc.ir.graph.nodes import SERIALS, Graph, Node, Value
 from graphc.ir.graph.op import rebuild
 from graphc.ir.graph.replay import params_with_sizes, renewed
 from graphc.ir.graph.walk import operands
-from graphc.ir.sizes.dims import equal
 from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.rewriting.engine.size_checks import with_size_checks
 
@@ -376,13 +375,7 @@ def _require_same_type(rule: Rule, old: Value, new: Value) -> None:
             got=shortened(repr(new)),
             expected=f"one of type {old.type}, or None where the rule does not apply",
         )
-    same = new.dtype == old.dtype and new.type.weak == old.type.weak
-    shapes = zip(new.type.shape, old.type.shape)  # noqa: B905
-    if (
-        not same
-        or new.type.rank != old.type.rank
-        or any(equal(a, b) is False for a, b in shapes)
-    ):
+    if new.type.weak != old.type.weak or not new.type.may_equal(old.type):
         raise graph_error(
             f"the rule {rule.name} returns another type",
             op="rewrite",

@@ -21,7 +21,6 @@ from graphc.ir.graph.op import GRADIENTS
 from graphc.ir.graph.walk import ancestors, inputs_of
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import equal
 from graphc.ir.types import NDArray, is_inexact
 from graphc.ops.common.broadcasting import any_to, summed_to
 from graphc.transform.derivatives.recomputed_values import inputs_of_rule, stored_once
@@ -150,18 +149,9 @@ def _fitted_cotangent(
         mask = None if mask is None else any_to(mask, value.type.shape)
     if d.dtype != value.dtype:
         d = _real_part(d, value)
-    if not _has_type_of(d, value):
+    if not d.type.may_equal(value.type):
         raise AssertionError(f"{node.primitive.name}: {d.type} for {value.type}")
     return _Cotangent(d, mask)
-
-
-def _has_type_of(d: Value, value: Value) -> bool:
-    shape, expected = d.type.shape, value.type.shape
-    if d.dtype != value.dtype or len(shape) != len(expected):
-        return False
-    return shape is expected or all(
-        equal(a, b) is not False for a, b in zip(shape, expected, strict=True)
-    )
 
 
 def _real_part(d: Value, value: Value) -> Value:

@@ -21,7 +21,7 @@ from graphc.ir.graph.build import (
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, dtype_of, is_integer
 from graphc.ops.effects.assertions import asserted
 
@@ -111,7 +111,7 @@ class TensorArray(Compound):
         self._need_one()
         return self._buffer[: self._count]
 
-    def _written(self, place: Value, count: Value, x: Any) -> "TensorArray":
+    def _written(self, place: Value, count: Value, x: ArrayLike) -> "TensorArray":
         self._need_one()
         row = self._row(x)
         room = F.logical_and(place >= 0, place < size_value(self.capacity))
@@ -123,14 +123,13 @@ class TensorArray(Compound):
         """Convert `x` to the type of the rows; Python numbers take their dtype."""
         shape, value = self._buffer.type.shape[1:], as_value(x)
         row = cast(value, self._buffer.dtype) if value.type.weak else value
-        same = row.dtype == self._buffer.dtype and row.type.rank == len(shape)
-        pairs = zip(row.type.shape, shape, strict=False)
-        if not same or any(equal(a, b) is False for a, b in pairs):
+        expected = self._buffer.type.like(shape)
+        if not row.type.may_equal(expected):
             raise graph_error(
                 "a row does not have the type of the other rows",
                 op="TensorArray",
                 got=str(value.type),
-                expected=str(self._buffer.type.like(shape)),
+                expected=str(expected),
             )
         return F.specify_shape(row, shape)
 
