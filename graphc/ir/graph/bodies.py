@@ -408,8 +408,10 @@ def bodies_in(nodes: Iterable[Node]) -> Iterator[Body]:
 def change_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
     """Apply `make` to the bodies among the params."""
 
-    def one(param: Any) -> Any:
-        content = param.content if isinstance(param, Opaque) else None
+    def one(param: object) -> object:
+        if not isinstance(param, Opaque):
+            return param
+        content = param.content
         if isinstance(content, Body):
             new: Any = make(content)
         elif isinstance(content, tuple) and any(isinstance(c, Body) for c in content):

@@ -22,6 +22,7 @@ from graphc.rewriting.match.pattern import (
     Once,
     OneOf,
     Pattern,
+    Variable,
     matches,
     may_fit,
 )
@@ -468,12 +469,18 @@ def _rule_maker(
     return declare
 
 
-def _variable_names(pattern: Any) -> set[str]:
-    if isinstance(pattern, Traced):
-        return set(pattern.names)
-    if hasattr(pattern, "inputs"):
-        parts = [*pattern.inputs, *pattern.params.values()]
-        return set().union(*map(_variable_names, parts)) if parts else set()
-    inner = getattr(pattern, "pattern", None)
-    name = {pattern.name} if hasattr(pattern, "name") else set()
-    return name | (_variable_names(inner) if inner is not None else set())
+def _variable_names(pattern: object) -> set[str]:
+    match pattern:
+        case Traced():
+            return set(pattern.names)
+        case Apply():
+            parts = [*pattern.inputs, *pattern.params.values()]
+            return set[str]().union(*map(_variable_names, parts))
+        case Named(name, inner):
+            return {name, *_variable_names(inner)}
+        case Once(inner):
+            return _variable_names(inner)
+        case Variable(name):
+            return {name}
+        case _:
+            return set()

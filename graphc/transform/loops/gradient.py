@@ -127,9 +127,9 @@ class _Pullback:
         values: tuple[Value, ...],
         needed: list[bool],
         cotangents: list[Value | None],
-        params: dict[str, Any],
+        params: Params,
     ) -> None:
-        self.node, self.params = SCAN.bind(values, params), params
+        self.node, self.params = SCAN.bind(values, dict(params)), params
         self.parts, self.cotangents = scan_inputs(values, params), cotangents
         self.carries = params["carries"]
         self.rows_end = self.carries + params["sequences"]

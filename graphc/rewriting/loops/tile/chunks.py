@@ -6,11 +6,10 @@ comes before the next chunk, so only one chunk's ys exist at a time.
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, maximum, minimum
 from graphc.rewriting.loops.find.affine_reads import View
@@ -52,7 +51,7 @@ class ScanInChunks:
         """The view of all iterations."""
         return View.whole(self.loop.length)
 
-    def extent(self, large: Sequence[PartPlace], limits: Limits) -> dict[str, Any]:
+    def extent(self, large: Sequence[PartPlace], limits: Limits) -> Params:
         """Return the params of the loop over chunks, given its `large` values."""
         stacked = [(v, self.whole) for v in self.loop.stacked]
         length, each = self.loop.length, bytes_per_position([*large, *stacked])
@@ -63,7 +62,7 @@ class ScanInChunks:
         return {**extent, "least": limits.least, "few": limits.few}
 
     def run(
-        self, extent: dict[str, Any], keeps: bool = False
+        self, extent: Params, keeps: bool = False
     ) -> tuple[Replacements, list[Value], list[Value]]:
         """Run the loop chunk by chunk.
 
