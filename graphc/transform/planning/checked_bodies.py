@@ -6,20 +6,18 @@ The loop or branch raises when it is done, see `control.checks`.
 from collections.abc import Callable, Sequence
 
 from graphc.control.scan import OPTIONS, SCAN, run_scan, scan_inputs
-from graphc.control.switch import SWITCH, Branch, run_switch
+from graphc.control.switch import Branch, run_switch
 from graphc.ir.graph.bodies import Body, BodyCall, StepResult
 from graphc.ir.graph.nodes import Node, Value
 
-CheckedBody = Callable[[BodyCall], Body]
 
-
-def with_checked_bodies(node: Node, checked: CheckedBody) -> Sequence[Value]:
-    """Rebuild a loop or branch with `checked` bodies; keep other nodes as they are.
+def with_checked_bodies(
+    node: Node, checked: Callable[[BodyCall], Body]
+) -> Sequence[Value]:
+    """Rebuild a loop or branch with `checked` bodies.
 
     `checked` is to return a body without checks as the same object.
     """
-    if node.primitive not in (SCAN, SWITCH):
-        return node.outputs
     calls = node.primitive.body_calls(node)
     bodies = [checked(call) for call in calls]
     if all(new is call.body for new, call in zip(bodies, calls, strict=True)):
