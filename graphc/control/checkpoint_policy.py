@@ -68,7 +68,7 @@ def _near_root(length: Size) -> Size:
         lower = range(root, root // 2, -1)
         return next((k for k in lower if length % k == 0), root)
     near = F.floor(F.sqrt(F.astype(size_value(length), "float64")))
-    return as_size(F.astype(F.maximum(near, 1.0), "int64"), "chunk")
+    return as_size(F.maximum(F.astype(near, "int64"), 1))
 
 
 def run_until_stop(
