@@ -391,10 +391,10 @@ class _CheckpointedPullback(_Pullback):
     """The backward scan with bounded checkpoints."""
 
     def _store(self) -> Store:
-        length, chunk = self.params["length"], self.params["chunk"]
-        if length is None or chunk is None:
+        length = self.params["length"]
+        if length is None or self.params["chunk"] is None:
             return Treeverse(length)
-        return Chunks(length, chunk)
+        return Chunks(self.params)
 
     def _invert_writes(self) -> None:
         """Invert no write: overwritten elements are recomputed."""

@@ -549,11 +549,17 @@ def test_checkpoints_change_no_value(checkpoint, reverse, backend):
         close(found(*given), without_checkpoints(reverse)(*given))
 
 
-def test_the_root_of_a_padded_length_is_padded_beside_it():
-    found = graphc.function(*checkpointed("sqrt"), dims="pad")
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"until": lambda h, y: y > 1e9}, {"unroll": 4}],
+    ids=["all", "until", "unrolled"],
+)
+def test_the_root_of_a_padded_length_is_padded_beside_it(options):
+    padded = graphc.function(*checkpointed("sqrt", **options), dims="pad")
     for n in (3, 9, 0, 14):
-        close(found(*few_rows(n)), without_checkpoints(False)(*few_rows(n)))
-    assert len(found.stats().compilations) == 1
+        close(padded(*few_rows(n)), without_checkpoints(False)(*few_rows(n)))
+    compiled = {c.segment for c in padded.stats().compilations}
+    assert len(padded.stats().compilations) == len(compiled)
 
 
 def test_checkpoints_of_a_length_that_is_a_number():

@@ -7,9 +7,8 @@ from graphc.control.scan import run_scan
 from graphc.control.scan_records import PerChunk
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
 
@@ -59,12 +58,16 @@ class Store(ABC):
 class Chunks(Store):
     """Keeps the carry before each chunk, and recomputes those within one at once."""
 
-    def __init__(self, length: Size, chunk: Size) -> None:
+    def __init__(self, params: Params) -> None:
+        """`params` are those of the loop."""
+        length, chunk = params["length"], params["chunk"]
         # A chunk that is no number is the root of the length, rounded down, so there
         # are at most two chunks more than steps in one. Its capacity bounds both.
         self._room = length // chunk + 2 if isinstance(chunk, int) else chunk + 4
         self._chunk = chunk
         self._steps = cast(as_value(size_value(chunk)), INT32)
+        self._stops = bool(params["stops"])
+        self._unrolled = params["unroll"] is True or params["unroll"] != 1
 
     def start(self, first: Sequence[Value]) -> Carry:
         """Allocate room for a carry before each chunk."""
@@ -106,7 +109,13 @@ class Chunks(Store):
         return carry, [last - 1, count, *slots, *blocks, *carry]
 
     def per_chunk(self, at: int, size: int, back: bool) -> PerChunk | None:
-        """Forwards, slots change once per chunk; backwards, blocks do."""
+        """Forwards, slots change once per chunk; backwards, blocks do.
+
+        Nothing is moved out of loops that are unrolled or stop. If they had the record
+        all the same, they would be compiled for each size of a chunk.
+        """
+        if self._unrolled or (self._stops and not back):
+            return None
         start = at + self.front + size if back else at + 1
         return PerChunk(self._chunk, at, tuple(range(start, start + size)))
 
