@@ -1,6 +1,7 @@
 """The plan in words: segments, glue, static arguments, guards, each with its line."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 
 from graphc.errors import SourceLocation, in_number
 from graphc.explain.sharding import sharding_lines, without_mesh
@@ -14,6 +15,7 @@ from graphc.transform.planning.plan import (
     HostNode,
     JoinedPieces,
     Plan,
+    PlanStep,
     PythonLoop,
     Read,
     Segment,
@@ -35,16 +37,22 @@ def explain(plan: Plan, backend: str) -> str:
 
 
 def _steps(plan: Plan) -> list[str]:
-    lines, sharding = [], sharding_lines(plan)
-    for step in plan.steps:
-        if isinstance(step, Segment):
-            lines += ["", *_segment(step), *sharding.get(step.index, [])]
-        else:
-            lines += ["", *_glue(step)]
-        if isinstance(step, PythonLoop):
-            within = [f"  {line}".rstrip() for line in _steps(step.body)]
-            lines += ["", "  in each step:", *within]
+    """Return a block for each step; neighbours that read alike share one."""
+    sharding, lines = sharding_lines(plan), []
+    for block, alike in groupby(_step(step, sharding) for step in plan.steps):
+        count = sum(1 for _ in alike)
+        times = f" ({count} times)" if count > 1 else ""
+        lines += ["", block[0] + times, *block[1:]]
     return lines
+
+
+def _step(step: PlanStep, sharding: Mapping[int, list[str]]) -> list[str]:
+    if isinstance(step, Segment):
+        return [*_segment(step), *sharding.get(step.index, [])]
+    if not isinstance(step, PythonLoop):
+        return _glue(step)
+    within = [f"  {line}".rstrip() for line in _steps(step.body)]
+    return [*_glue(step), "", "  in each step:", *within]
 
 
 def _padding_lines(plan: Plan) -> list[str]:
