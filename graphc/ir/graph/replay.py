@@ -12,7 +12,7 @@ from graphc.ir.graph.op import rebuild
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import is_record
 from graphc.ir.rules import RuleTable
-from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim, symbols_in
 
 # Rules that give a node with the same result once the sizes that a node asks for are
 # known.
@@ -109,7 +109,7 @@ def symbols_of(node: Node) -> list[Symbol]:
     sizes += entries_of(node.params)
     for guard in node.guards:
         sizes += [guard.left, guard.right]
-    return [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
+    return [s for n in sizes for s in symbols_in(n)]
 
 
 def copied(

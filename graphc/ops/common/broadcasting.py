@@ -13,7 +13,15 @@ from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most, require_equal
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Dim, Size, equal, is_one, may_be_one, stretch
+from graphc.ir.sizes.dims import (
+    Dim,
+    Size,
+    equal,
+    is_one,
+    may_be_one,
+    stretch,
+    symbols_in,
+)
 from graphc.ir.types import BFLOAT16, DType, is_inexact, product, same_shape
 
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
@@ -89,7 +97,7 @@ def with_sizes(x: Value, sizes: tuple[Size, ...], op: str) -> Value:
 
 
 def _is_of_numbers(shape: tuple[Size, ...]) -> bool:
-    free = [s for n in shape if isinstance(n, Dim) for s in n.symbols]
+    free = [s for n in shape for s in symbols_in(n)]
     free = [s for s in free if s.lower is None and s.upper is None]
     return bool(free) or all(isinstance(n, int) for n in shape)
 

@@ -59,13 +59,13 @@ class Routes:
         self, segment: OnlySegment, jax: ModuleType, signature: Signature, calls: Calls
     ) -> None:
         """Let calls go straight to a jitted function, if JAX can."""
-        miss = private_jax.cache_miss(segment.jitted)
-        parts, borrowed = (jax, segment.jitted), partial(calls.missed, borrowed=True)
-        plain = private_jax.dispatched(*parts, calls.missed, calls.run)
-        borrowing = private_jax.dispatched(*parts, borrowed, calls.run)
+        jitted, borrowed = segment.jitted, partial(calls.missed, borrowed=True)
+        miss = private_jax.cache_miss(jitted)
+        plain = private_jax.dispatched(jax, jitted, calls.missed, calls.run)
+        borrowing = private_jax.dispatched(jax, jitted, borrowed, calls.run)
         if miss is None or plain is None or borrowing is None:
             return
-        miss = miss_without_flags(miss, segment.jitted)
+        miss = miss_without_flags(miss, jitted)
         if segment.wide:
             miss = jax.enable_x64(True)(miss)
             borrowing = xla.with_64_bits(jax, calls.run, borrowing)

@@ -12,7 +12,13 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from graphc.control.print_loops import room_for
-from graphc.errors import GraphError, SourceLocation, graph_error, shortened
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    graph_error,
+    in_number,
+    shortened,
+)
 from graphc.ir.graph.bodies import sized_inner_nodes
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value
@@ -338,8 +344,7 @@ def _over_budget_error(
         why = f": {node.reported} has the size {size}, at {computed[symbol]} capacities"
         hint = f"list the sizes that you expect: Budget(sizes={{{name!r}: [...]}})"
         place = node.place
-    count = len(plan.segments)
-    segments = f"{count} segment{'s' * (count > 1)}"
+    segments = in_number(len(plan.segments), "segment")
     return graph_error(
         f"a budget of {budget.compilations} compilations cannot be met: the program "
         f"takes at least {least}, in {segments}{why}",

@@ -7,7 +7,13 @@ from functools import cached_property
 from itertools import chain
 from typing import Protocol
 
-from graphc.errors import ErrorKind, SourceLocation, graph_error, shortened
+from graphc.errors import (
+    ErrorKind,
+    SourceLocation,
+    graph_error,
+    in_number,
+    shortened,
+)
 from graphc.ir.called_first import NotCalled
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Node, Value
@@ -347,8 +353,7 @@ class Plan(NotCalled):
     def __repr__(self) -> str:
         named = zip(self.called.input_names, self.called.inputs, strict=True)
         inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
-        segments, glue = len(self.segments), len(self.glue)
-        counted = f"{segments} segment{'s' * (segments != 1)}, {glue} glue"
+        counted = f"{in_number(len(self.segments), 'segment')}, {len(self.glue)} glue"
         return f"<graphc.Plan of ({shortened(inputs)}): {counted}>"
 
     def _repr_html_(self) -> str | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from math import lcm
 from typing import Any, Literal
 
-from graphc.errors import graph_error, shortened
+from graphc.errors import graph_error, in_number, shortened
 from graphc.ir.graph.nodes import Node
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import HasName, shown_name
@@ -80,9 +80,8 @@ class Sharded(Pad):
     gathers: bool = True  # whether ops may gather all elements
 
     def __str__(self) -> str:
-        devices = self.mesh.size(self.axis)
-        over = f"sharded over {self.axis}, {devices} device{'s' * (devices != 1)}"
-        return f"{over}, {super().__str__()}"
+        devices = in_number(self.mesh.size(self.axis), "device")
+        return f"sharded over {self.axis}, {devices}, {super().__str__()}"
 
     @property
     def capacities(self) -> Capacities:
