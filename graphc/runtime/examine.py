@@ -15,7 +15,7 @@ from graphc.control.pytree import Compound, function_error, require_shallow
 from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.ir.config import Casting
 from graphc.ir.graph.bodies import has_bodies
-from graphc.ir.graph.build import INPUT, as_value, is_body_input, strong
+from graphc.ir.graph.build import INPUT, as_strong_value, is_body_input
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
@@ -190,7 +190,7 @@ def _outputs(outputs: object) -> tuple[Outputs, tuple[str, ...], tuple[Value, ..
         if isinstance(part, (list, tuple)):
             kind = "list" if isinstance(part, list) else "tuple"
             return Outputs(kind, (), tuple([walk(item, path) for item in part]))
-        named_values.append((path, strong(as_value(_checked_output(part)))))
+        named_values.append((path, as_strong_value(_checked_output(part))))
         return Outputs("single")
 
     require_shallow(outputs)

@@ -117,7 +117,7 @@ def _(n: Size, batched: Sequence[bool], *values: Value, size: Dim) -> Value:
     for origin, value in zip(origins(size), values, strict=True):
         numbers[origin.symbol] = cast(value, SIZE)
     number = arithmetic(size, numbers.__getitem__)
-    return cast(strong(as_value(number)), SIZE)
+    return cast(as_strong_value(number), SIZE)
 
 
 def variable(name: str, type: TensorType) -> Value:

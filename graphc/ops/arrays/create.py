@@ -10,6 +10,7 @@ from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_size,
+    as_strong_value,
     as_value,
     cast,
     check_shape,
@@ -127,7 +128,7 @@ def full_like(
 ) -> Value:
     """`fill_value` everywhere; dtype and shape are those of `x` where not given."""
     no_device(device, "full_like")
-    like = strong(as_value(x))
+    like = as_strong_value(x)
     sizes = like.type.shape if shape is None else shape
     return full(sizes, fill_value, _dtype_or(dtype, like.dtype))
 
@@ -245,7 +246,7 @@ def _integer_range(start: Size, stop: Size, step: Size, dtype: DType) -> Value:
 
 def _float_range(values: list[Value], dtype: DTypeLike | None) -> Value:
     start, stop, step = values
-    to = _dtype_or(dtype, strong(as_value(common_weak(values))).dtype)
+    to = _dtype_or(dtype, as_strong_value(common_weak(values)).dtype)
     steps = F.ceil((stop - start) / step)
     literal = [literal_of(v) for v in values]
     if all(x is not None for x in literal):
@@ -309,7 +310,7 @@ def tri(
 
 
 def _triangle(x: ArrayLike, k: SizeLike, upper: bool, op_name: str) -> Value:
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if value.type.rank < 2:
         raise graph_error("needs a matrix", op=op_name, got=str(value.type))
     rows, columns = value.shape[-2:]

@@ -12,6 +12,7 @@ from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
+    as_strong_value,
     as_value,
     normal_axis,
     size_value,
@@ -203,7 +204,7 @@ def split(x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0) -> list[V
 
     Positions may be integer scalars, or one integer vector of static length.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     chosen = normal_axis(axis, value.type.rank, "split")
     size = value.shape[chosen]
     cuts: list[Value | int]
@@ -286,7 +287,7 @@ def _(pad: Padding, x: PaddedValue, *, reps: Shape) -> Value:
 @public()
 def tile(x: ArrayLike, reps: ShapeLike, /) -> Value:
     """The whole array repeated along each axis, as `numpy.tile`."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     times = as_shape(reps)
     rank = max(len(times), value.type.rank)
     times = (1,) * (rank - len(times)) + times
@@ -413,7 +414,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Valu
     their sum, which takes one host read where they are not known before the call.
     Counts must not be negative: this is up to the caller, or `check=True` checks it.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if axis is None:
         value, axis = F.ravel(value), 0
     chosen = normal_axis(axis, value.type.rank, "repeat")
@@ -444,7 +445,7 @@ def roll(
     as they change no shape. Several axes take one shift, or one each, in a list or a
     vector; an axis that is named twice is shifted by the sum.
     """
-    value, shifts = strong(as_value(x)), _listed_shifts(shift)
+    value, shifts = as_strong_value(x), _listed_shifts(shift)
     if axis is None:
         by = shifts[0] if len(shifts) == 1 else sum(cast("list[Value]", shifts))
         return F.reshape(_rolled(F.ravel(value), by, 0), value.shape)

@@ -10,12 +10,12 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import (
     as_size,
+    as_strong_value,
     as_value,
     cast,
     literal_of,
     normal_axis,
     size_value,
-    strong,
 )
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
@@ -287,7 +287,7 @@ def pad(x: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) ->
     modes "constant" and "empty", negative widths crop after padding, as in
     `jax.lax.pad`.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     _check_options(mode, options)
     pairs = _widths(pad_width, value.type.rank)
     if not pairs:

@@ -12,13 +12,13 @@ from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
+    as_strong_value,
     as_value,
     check_shape,
     literal_of,
     normal_axes,
     normal_axis,
     shape_text,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
@@ -279,7 +279,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
 @public()
 def transpose(x: ArrayLike, axes: Any = None) -> Value:
     """Return `x` with its axes in the order `axes`, reversed by default."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     rank = value.type.rank
     if axes is None:
         order = tuple(reversed(range(rank)))
@@ -367,7 +367,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
 @public()
 def expand_dims(x: ArrayLike, /, axis: AxesLike) -> Value:
     """Insert an axis of size 1 at each position `axis` of the result."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     axes = normal_axes(axis, value.type.rank + count, "expand_dims")
     return _expand_dims(value, axes=axes) if axes else value
@@ -406,7 +406,7 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
 @public(method=True)
 def squeeze(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
     """Remove axes of size 1: those in `axis`, or all whose size is statically 1."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if axis is None:
         axis = tuple(i for i, n in enumerate(value.type.shape) if is_one(n))
     axes = normal_axes(axis, value.type.rank, "squeeze")
@@ -452,7 +452,7 @@ def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> PaddedValue:
 @public()
 def broadcast_to(x: ArrayLike, /, shape: ShapeLike) -> Value:
     """Stretch `x` to `shape`, as `numpy.broadcast_to` does."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     target = check_shape(as_shape(shape), "broadcast_to")
     if len(target) == value.type.rank and all(map(same_size, target, value.type.shape)):
         return value
@@ -462,7 +462,7 @@ def broadcast_to(x: ArrayLike, /, shape: ShapeLike) -> Value:
 @public()
 def flip(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
     """The elements in reverse order along `axis` (all axes by default)."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     axes = normal_axes(axis, value.type.rank, "flip")
     steps = [slice(None, None, -1 if a in axes else 1) for a in range(value.type.rank)]
     return value[tuple(steps)] if axes else value

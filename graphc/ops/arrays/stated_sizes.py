@@ -2,7 +2,7 @@
 
 from graphc.errors import ErrorKind
 from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
-from graphc.ir.graph.build import as_size, as_value, strong
+from graphc.ir.graph.build import as_size, as_strong_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs
 from graphc.ir.namespace import F, enroll, public
@@ -71,7 +71,7 @@ def state_shape(x: ArrayLike, shape: ShapeLike, kind: ErrorKind = "shape") -> Va
     """Do the same as `specify_shape`, with `kind` as the kind of error of a call."""
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     stated = tuple(None if n is None else as_size(n) for n in sizes)
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if len(stated) == value.type.rank:
         pairs = zip(stated, value.type.shape, strict=True)
         if all(a is None or same_size(a, b) for a, b in pairs):

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphc.errors import CallError, ErrorKind, graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_size, as_value, strong
+from graphc.ir.graph.build import as_size, as_strong_value, as_value
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.op import (
     Array,
@@ -116,7 +116,7 @@ def assert_(
     """
     text = str(message)
     name = "" if error is CallError else _exception_name(error, text)
-    x, test = strong(as_value(value)), all_of(as_value(condition))
+    x, test = as_strong_value(value), all_of(as_value(condition))
     known = known_sizes(test)
     holds: Any = 0 if known is None else known[()]
     if equal(holds, 1) is True:
@@ -247,4 +247,4 @@ def debug_print(text: str, value: ArrayLike) -> Value:
     x is 3.0
     6.0
     """
-    return _debug_print(strong(as_value(value)), text=Text(text))
+    return _debug_print(as_strong_value(value), text=Text(text))

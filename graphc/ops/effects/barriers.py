@@ -3,7 +3,7 @@
 from types import ModuleType
 
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.build import as_strong_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, Shared, op, views_of_inputs
 from graphc.ir.namespace import enroll, public
@@ -30,7 +30,7 @@ _stop_gradient.elementwise = True
 @public()
 def stop_gradient(x: ArrayLike) -> Value:
     """`x`, treated as a constant in derivatives."""
-    return _stop_gradient(strong(as_value(x)))
+    return _stop_gradient(as_strong_value(x))
 
 
 @op()

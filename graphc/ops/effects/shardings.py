@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.build import as_strong_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, type_error, views_of_inputs
 from graphc.ir.namespace import enroll, public
@@ -76,7 +76,7 @@ def with_sharding(x: ArrayLike, axes: Iterable[str | None]) -> Value:
     of it. The mesh is that of `graphc.function`. Without a mesh, and on NumPy, the
     result is `x` as it is; `explain()` says so.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     return _with_sharding(value, axes=_axis_texts(axes))
 
 

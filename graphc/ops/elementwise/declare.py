@@ -25,6 +25,7 @@ from graphc.ir.graph.build import (
     NUMBERS,
     SIZE_OP,
     as_size,
+    as_strong_value,
     as_value,
     cast,
     no_device,
@@ -446,7 +447,7 @@ def where(
         return F.nonzero(condition)
     if x is None or y is None:
         raise graph_error("give both x and y or neither", op="where")
-    test = cast(strong(as_value(condition)), BOOL)
+    test = cast(as_strong_value(condition), BOOL)
     return _where(test, *promoted(x, y))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, HasDLPack, ShapeLike
-from graphc.ir.graph.build import as_value, default_dtype, no_device, strong
+from graphc.ir.graph.build import as_strong_value, as_value, default_dtype, no_device
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.types import BFLOAT16, DTYPES, DType, dtype_of, is_float, is_integer
@@ -122,7 +122,7 @@ def from_dlpack(
 @public()
 def matrix_transpose(x: ArrayLike, /) -> Value:
     """Swap the last two axes."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if value.type.rank < 2:
         raise graph_error("needs a matrix", op="matrix_transpose", got=str(value.type))
     return F.swapaxes(value, -1, -2)

@@ -6,7 +6,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
-from graphc.ir.graph.build import as_value, cast, size_value, strong
+from graphc.ir.graph.build import as_strong_value, as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, type_error, views_of_inputs
 from graphc.ir.namespace import F, enroll, public
@@ -67,21 +67,21 @@ def _(g: Value, x: Value) -> tuple[Value]:
 @public()
 def real(x: ArrayLike) -> Value:
     """The real part; a real array is returned as it is."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     return _real(value) if value.dtype.kind == "c" else value
 
 
 @public()
 def imag(x: ArrayLike) -> Value:
     """The imaginary part; zeros for a real array."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     return _imag(value) if value.dtype.kind == "c" else F.zeros_like(value)
 
 
 @public()
 def angle(x: ArrayLike, deg: bool = False) -> Value:
     """The argument of complex numbers, in radians unless `deg`."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     part = imag(value) if value.dtype.kind == "c" else 0
     radians = F.arctan2(part, real(value))
     return F.rad2deg(radians) if deg else radians
@@ -150,7 +150,7 @@ def frexp(x: ArrayLike) -> tuple[Value, Value]:
 
 def _floating(x: ArrayLike, ufunc: np.ufunc) -> Value:
     """`x` as a strong real float, in the dtype of the ufunc's loop for it."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     loop = loop_dtypes(ufunc, (value.dtype,))
     if loop is None:
         op = ufunc.__name__
@@ -277,7 +277,7 @@ def nan_to_num(
 
     `copy` has no effect here, since values never change.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if value.dtype.kind == "c":
         a, b = (
             nan_to_num(part, copy, nan, posinf, neginf)
@@ -335,7 +335,7 @@ def allclose(
 @public()
 def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Value:
     """Whether shapes and all elements are equal; False if the shapes differ."""
-    a, b = strong(as_value(x)), strong(as_value(y))
+    a, b = as_strong_value(x), as_strong_value(y)
     sizes = list(zip(a.type.shape, b.type.shape, strict=False))
     if a.ndim != b.ndim or any(dims.equal(m, n) is False for m, n in sizes):
         return as_value(np.asarray(False))
@@ -355,7 +355,7 @@ def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Value:
 @public()
 def sinc(x: ArrayLike) -> Value:
     """`sin(pi x) / (pi x)`, and 1 at 0."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     value = cast(value, common_dtype([value, as_value(1.0)]))
     y = value * np.pi
     near = F.absolute(y) < 1  # a series has accurate derivatives there
@@ -406,7 +406,7 @@ _bits_as.no_gradient("bits are not numbers")
 @public()
 def bits_as(x: ArrayLike, dtype: DTypeLike) -> Value:
     """The same bits as numbers of another dtype of the same width, like `x.view`."""
-    return _bits_as(strong(as_value(x)), dtype=dtype_of(dtype))
+    return _bits_as(as_strong_value(x), dtype=dtype_of(dtype))
 
 
 @public()
@@ -418,5 +418,5 @@ def i0(x: ArrayLike) -> Value:
 @public()
 def bitwise_count(x: ArrayLike) -> Value:
     """The number of bits set in the absolute value, as uint8."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     return _bitwise_count(cast(value, DTYPES["int8"]) if value.dtype == BOOL else value)

@@ -8,12 +8,12 @@ from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, DTypeLike, SizeLike
 from graphc.ir.graph.build import (
+    as_strong_value,
     as_value,
     cast,
     no_device,
     normal_axes,
     size_value,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
@@ -59,7 +59,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], back: bool) -> Val
 
 
 def _shifted(x: ArrayLike, axes: AxesLike | None, back: bool) -> Value:
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     name = "fft.ifftshift" if back else "fft.fftshift"
     if not value.type.rank:
         raise graph_error("needs at least one axis", op=name, got=str(value.type))

@@ -15,11 +15,11 @@ from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_size,
+    as_strong_value,
     as_value,
     cast,
     normal_axis,
     size_value,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
@@ -184,7 +184,7 @@ def _default_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]
 
 def _as_complex_or_float(x: ArrayLike) -> Value:
     """Cast the array to the precision in which it is transformed."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if not is_inexact(value.dtype):
         return cast(value, dtype_of("float64"))
     half = is_float(value.dtype) and value.dtype.itemsize == 2
@@ -274,7 +274,7 @@ def _chosen_axes(
 def _of_no_axes(kind: str, x: ArrayLike, op_name: str) -> Value:
     if "r" in kind:
         raise graph_error("needs at least one axis", op=op_name)
-    return strong(as_value(x))
+    return as_strong_value(x)
 
 
 def _sizes(
@@ -348,7 +348,7 @@ def ihfft(
 
 
 def _conjugate(x: ArrayLike) -> Value:
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     return F.conjugate(value) if value.dtype.kind == "c" else value
 
 

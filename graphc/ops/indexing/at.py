@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, IndexLike
-from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.build import as_strong_value, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.operators import Operators
 from graphc.ir.namespace import FUNCTIONS, UPDATES, F, enroll
@@ -120,7 +120,7 @@ class Update:
         return self._update("max", value)
 
     def _update(self, how: str, update: ArrayLike) -> Value:
-        x = strong(as_value(self._x))
+        x = as_strong_value(self._x)
         value = cast(as_value(update), x.dtype)
         masked = _whole_mask(x, self._index, value.type.rank)
         if masked is not None:

@@ -18,7 +18,14 @@ from types import ModuleType
 import numpy as np
 
 from graphc.ir.graph.accepted_types import ArrayLike, IndexLike
-from graphc.ir.graph.build import INPUT, as_size, as_value, cast, literal_of, strong
+from graphc.ir.graph.build import (
+    INPUT,
+    as_size,
+    as_strong_value,
+    cast,
+    literal_of,
+    strong,
+)
 from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.graph.op import (
     Array,
@@ -389,7 +396,7 @@ def with_row_indices(
 @public()
 def getitem(x: ArrayLike, index: IndexLike) -> Value:
     """`x[index]`, with all of NumPy's basic and advanced forms."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     parsed = parse_index(value, index)
     for axis, start, length in parsed.dynamic:
         value = sliced(value, axis_before(parsed, axis), start, length)

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, IndexLike
-from graphc.ir.graph.build import as_size, as_value, cast, literal_of, strong
+from graphc.ir.graph.build import as_size, as_strong_value, as_value, cast, literal_of
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most
 from graphc.ir.namespace import F
@@ -81,7 +81,7 @@ def as_item(item: object) -> object:
         raise graph_error(
             "an array has no fields", op="index", got=repr(item), hint=_FIELDS
         )
-    value = strong(as_value(item)) if not isinstance(item, Value) else item
+    value = as_strong_value(item) if not isinstance(item, Value) else item
     if value.dtype != BOOL and not is_integer(value.dtype):
         raise graph_error(
             "indices must be integers, slices, None, ... or bool arrays",
@@ -181,7 +181,7 @@ def parse_index(x: Value, index: IndexLike) -> Index:
             items.append(("i", size, None, None))
             axis += 1
         else:
-            value = strong(as_value(item))
+            value = as_strong_value(item)
             inside.append(_check_array(value, n[0], x))
             arrays.append(widened(value))
             axes.append(out)

@@ -9,12 +9,12 @@ from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_size,
+    as_strong_value,
     as_value,
     cast,
     check_shape,
     literal_of,
     size_value,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.integers import as_integer
@@ -29,7 +29,7 @@ Layout = Literal["C", "F"]
 
 
 def _integers(x: ArrayLike, name: str) -> Value:
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if value.dtype.kind not in "biu":  # as indices, bools are 0 and 1 in NumPy
         raise graph_error("needs integers", op=name, got=str(value.type))
     return cast(value, INT64)
@@ -233,7 +233,7 @@ def ix_(*args: ArrayLike) -> tuple[Value, ...]:
     mesh = []
     for axis, positions in enumerate(args):
         none = isinstance(positions, (list, tuple)) and not positions
-        vector = F.zeros((0,), INT64) if none else strong(as_value(positions))
+        vector = F.zeros((0,), INT64) if none else as_strong_value(positions)
         if vector.type.rank != 1:
             raise graph_error("needs vectors", op="ix_", got=str(vector.type))
         if vector.dtype == BOOL:

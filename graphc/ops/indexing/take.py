@@ -6,11 +6,11 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, ShapeLike
 from graphc.ir.graph.build import (
     as_shape,
+    as_strong_value,
     as_value,
     cast,
     normal_axis,
     size_value,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -29,7 +29,7 @@ def take(
     nearest elements, so that -1 reads the first one. "raise", the default, can only
     raise under `check=True`, or for constants.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     require_mode(mode, "take")
     if axis is None:
         value, axis = F.ravel(value), 0
@@ -56,7 +56,7 @@ def take_along_axis(
 
     If `axis` is None, elements are taken from the flattened array.
     """
-    value, index = strong(as_value(x)), strong(as_value(indices))
+    value, index = as_strong_value(x), as_strong_value(indices)
     if axis is None:
         value, axis = F.ravel(value), 0
     if value.type.rank != index.type.rank:
@@ -86,7 +86,7 @@ def sliding_window_view(
     the elements. Windows are over all axes unless `axis` says which, perhaps one of
     them twice.
     """
-    value, sizes = strong(as_value(x)), as_shape(window_shape)
+    value, sizes = as_strong_value(x), as_shape(window_shape)
     rank = value.type.rank
     axis_list = axis if isinstance(axis, (tuple, list)) else (axis,)
     chosen = range(rank) if axis is None else axis_list

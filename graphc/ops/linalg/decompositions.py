@@ -18,7 +18,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.build import as_strong_value, cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Cotangents, Primitive, Printing, op, require_equal
 from graphc.ir.namespace import F, public
@@ -51,7 +51,7 @@ def as_matrices(
     `ranks` are the least ranks of the arguments; the last one holds for all further
     ones. Raises GraphError if an argument has fewer axes.
     """
-    values = [_as_inexact(strong(as_value(a)), op_name) for a in args]
+    values = [_as_inexact(as_strong_value(a), op_name) for a in args]
     for i, v in enumerate(values):
         least = ranks[min(i, len(ranks) - 1)]
         if v.type.rank < least:
@@ -63,7 +63,7 @@ def as_matrices(
 
 def need_matrix(x: ArrayLike, op_name: str) -> Value:
     """The argument as a value of at least two axes, in its own dtype."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if value.type.rank < 2:
         raise graph_error("needs a matrix", op=op_name, got=str(value.type))
     return value

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.build import as_strong_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Emit, Printing, op, require_equal, views_of_inputs
 from graphc.ir.integers import as_integer
@@ -422,7 +422,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Value:
 
     The first element of `r` is not used. Leading axes are a batch, and broadcast.
     """
-    column = strong(as_value(c))
+    column = as_strong_value(c)
     first, second = promoted(column, rules.conjugate(column) if r is None else r)
     first, second = (v if v.type.rank else F.reshape(v, (1,)) for v in (first, second))
     return _toeplitz(first, second)

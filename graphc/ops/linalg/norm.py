@@ -8,7 +8,7 @@ from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.graph.build import as_strong_value, cast, normal_axes, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, views_of_inputs
 from graphc.ir.namespace import F, enroll, public
@@ -33,7 +33,7 @@ def _checked_order(order: object, op_name: str) -> Any:
 
 
 def _inexact(x: ArrayLike) -> Value:
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
 
 

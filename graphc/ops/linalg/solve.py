@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.build import as_strong_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal
 from graphc.ir.integers import as_integer
@@ -425,7 +425,7 @@ def lu_solve(
     factors, side = as_matrices("linalg.lu_solve", packed, b, ranks=(2, 1))
     how = _transposition(trans, "linalg.lu_solve")
     factors, columns, vector = _with_columns(factors, side)
-    pivots = strong(as_value(pivots))
+    pivots = as_strong_value(pivots)
     if not pivots.type.rank or not is_integer(pivots.dtype):
         problem = "row exchanges must be integers, a vector per matrix"
         raise graph_error(problem, op="linalg.lu_solve", got=str(pivots.type))

@@ -15,7 +15,14 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.graph.build import (
+    as_strong_value,
+    as_value,
+    cast,
+    normal_axes,
+    normal_axis,
+    strong,
+)
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer
@@ -68,7 +75,7 @@ def activation(function: UnaryFunction) -> UnaryFunction:
 @public(name="nn.relu")
 def relu(x: ArrayLike) -> Value:
     """max(x, 0), with gradient 0 at 0; integers stay integers, bools become int64."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     value = cast(value, INT64) if value.dtype == BOOL else value
     return F.where(value <= 0, 0, value)
 
@@ -151,7 +158,7 @@ def soft_sign(x: Value) -> Value:
 @public(name="nn.hard_tanh")
 def hard_tanh(x: ArrayLike) -> Value:
     """x limited to -1 .. 1, with gradient 1 at these; integers stay integers."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if value.dtype == BOOL:
         return cast(value, INT64)
     if not is_integer(value.dtype):
@@ -249,7 +256,7 @@ def _masked(x: Value, where: ArrayLike | None) -> tuple[Value, Value | None]:
     """`x` with -inf where the mask is False, and the mask."""
     if where is None:
         return x, None
-    mask = cast(strong(as_value(where)), np.dtype("bool"))
+    mask = cast(as_strong_value(where), np.dtype("bool"))
     return F.where(mask, x, -math.inf), mask
 
 

@@ -14,12 +14,11 @@ from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
-    as_value,
+    as_strong_value,
     cast,
     check_shape,
     normal_axes,
     normal_axis,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -40,7 +39,7 @@ def one_hot(
     `num_classes` may be an integer scalar. An integer outside 0 .. num_classes - 1
     gives zeros. The dtype is the default float unless one is given.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if not is_integer(value.dtype):
         got = str(value.type)
         raise graph_error("needs integer classes", op="nn.one_hot", got=got)
@@ -320,7 +319,7 @@ def _logits(q: Value, k: Value, scale: ArrayLike | None) -> Value:
 
 def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
     """A bias or mask over (batch, N, T, S), with N split into K and N / K."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if (what == "mask" and value.dtype != BOOL) or value.type.rank > 4:
         raise graph_error(
             f"the {what} must broadcast to (batch, heads, T, S); a mask must be bool",
@@ -352,7 +351,7 @@ def _may_attend(logits: Value, is_causal: bool, window: ShapeLike) -> list[Value
 
 def _is_within_length(lengths: ArrayLike, n: SizeLike, axis: int) -> Value:
     """Whether positions along `axis` of the logits are within each entry's length."""
-    value = strong(as_value(lengths))
+    value = as_strong_value(lengths)
     if value.type.rank != 1 or not is_integer(value.dtype):
         raise graph_error(
             "sequence lengths must be an integer vector over the batch",

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, PadsLike, ShapeLike
-from graphc.ir.graph.build import as_value, cast, size_value, strong
+from graphc.ir.graph.build import as_strong_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F, public
@@ -51,7 +51,7 @@ def _pooled(
 
 def _numbers(x: ArrayLike, name: str) -> Value:
     """Return `x` with bools as int64. Raises GraphError where it is complex."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if value.dtype == BOOL:
         return cast(value, INT64)
     return value if is_integer(value.dtype) else as_real(value, name)

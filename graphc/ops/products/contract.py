@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
-from graphc.ir.graph.build import as_value, normal_axis, strong
+from graphc.ir.graph.build import as_strong_value, as_value, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
 from graphc.ir.integers import as_integer
@@ -483,7 +483,7 @@ def trace(
 
     Bools and small integers are added up as int64 or uint64.
     """
-    value = _need_rank(strong(as_value(x)), 2, "trace")
+    value = _need_rank(as_strong_value(x), 2, "trace")
     first, second = (normal_axis(a, value.type.rank, "trace") for a in (axis1, axis2))
     if first == second:
         got = f"axis1={axis1}, axis2={axis2} for {value.type}"
@@ -496,5 +496,5 @@ def trace_of_matrices(
     x: ArrayLike, /, offset: int = 0, dtype: DTypeLike | None = None
 ) -> Value:
     """The sum of a diagonal of the matrices in the last two axes."""
-    value = _need_rank(strong(as_value(x)), 2, "linalg.trace")
+    value = _need_rank(as_strong_value(x), 2, "linalg.trace")
     return trace(value, offset, -2, -1, dtype)

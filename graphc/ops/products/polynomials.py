@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, size_value, strong
+from graphc.ir.graph.build import as_strong_value, as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
@@ -37,7 +37,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Value:
     count = coefficients.type.shape[0]
     if not isinstance(count, int):
         return _sum_powers(coefficients, value)
-    total = F.zeros_like(value if count else strong(as_value(x)))
+    total = F.zeros_like(value if count else as_strong_value(x))
     for i in range(count):
         total = total * value + coefficients[i]
     return total

@@ -1,7 +1,7 @@
 """The positions of the largest and the smallest elements."""
 
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, normal_axis, strong
+from graphc.ir.graph.build import as_strong_value, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, require_at_most
 from graphc.ir.namespace import F, public
@@ -76,7 +76,7 @@ def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:
 def _position(
     primitive: Primitive, x: ArrayLike, axis: int | None, keepdims: bool
 ) -> Value:
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if value.dtype.kind == "c":  # JAX has no order of complex numbers here
         value, primitive = _is_extreme(value, axis, primitive), _argmax
     if axis is None:

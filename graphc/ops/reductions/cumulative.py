@@ -13,7 +13,13 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
-from graphc.ir.graph.build import as_value, cast, normal_axis, size_value, strong
+from graphc.ir.graph.build import (
+    as_strong_value,
+    as_value,
+    cast,
+    normal_axis,
+    size_value,
+)
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
 from graphc.ir.integers import as_integer
@@ -316,7 +322,7 @@ def _running(
     dtype: DTypeLike | None,
     reverse: bool,
 ) -> Value:
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if axis is None:
         value, axis = F.ravel(value), 0
     chosen = normal_axis(axis, value.type.rank, primitive.name)
@@ -328,7 +334,7 @@ def _running(
 
 
 def _sum_dtype(x: ArrayLike, dtype: DTypeLike | None) -> DTypeLike:
-    return numpy_sum_dtype(strong(as_value(x)).dtype) if dtype is None else dtype
+    return numpy_sum_dtype(as_strong_value(x).dtype) if dtype is None else dtype
 
 
 def _running_total(
@@ -377,7 +383,7 @@ def cumlogsumexp(
     x: ArrayLike, axis: int | None = None, *, reverse: bool = False
 ) -> Value:
     """`log(cumsum(exp(x)))` along `axis` (flattened by default), without overflow."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     loop = loop_dtypes(np.logaddexp, (value.dtype, value.dtype))
     if loop is None:
         got = str(value.type)
@@ -455,7 +461,7 @@ def diff(
     `prepend` and `append` are put on the axis first.
     """
     n = as_integer(n, "the order must be an integer", "diff")
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if n < 0:
         raise graph_error(f"the order {n} is negative", op="diff")
     at = normal_axis(axis, value.type.rank, "diff")
@@ -479,7 +485,7 @@ def ediff1d(
     x: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Value:
     """Differences of neighbours of the flattened array, with given ends."""
-    value = F.ravel(strong(as_value(x)))
+    value = F.ravel(as_strong_value(x))
     parts = [value[1:] - value[:-1]]
     if to_begin is not None:
         parts.insert(0, _end_elements(to_begin, value, "to_begin"))

@@ -6,7 +6,14 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.graph.build import (
+    as_strong_value,
+    as_value,
+    cast,
+    normal_axes,
+    normal_axis,
+    strong,
+)
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, is_inexact, is_integer
@@ -48,7 +55,7 @@ def gradient(
     is a value for one axis, else a tuple. Raises GraphError where an axis has fewer
     than `edge_order` + 1 samples.
     """
-    value = strong(as_value(f))
+    value = as_strong_value(f)
     if value.dtype == BOOL:
         raise graph_error("needs numbers", op="gradient", got=str(value.type))
     if edge_order not in (1, 2):
@@ -154,7 +161,7 @@ def unwrap(
     A step of more than half of `period` (and of more than `discont`, if that is given)
     becomes the smallest step that leads to the same angle, as in `numpy.unwrap`.
     """
-    value = strong(as_value(p))
+    value = as_strong_value(p)
     at = normal_axis(axis, value.type.rank, "unwrap")
     step = F.diff(value, axis=at)
     whole = as_value(period)

@@ -5,7 +5,7 @@ from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
-from graphc.ir.graph.build import as_value, cast, normal_axes, strong
+from graphc.ir.graph.build import as_strong_value, as_value, cast, normal_axes
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, dtype_of, is_float, is_inexact
@@ -51,7 +51,7 @@ def mean(
     float16 and bfloat16 are added up in float32, as NumPy does for float16. Only
     elements where the bool array `where` holds count.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     to = dtype_of(dtype) if dtype is not None else value.dtype
     work = _work_dtype(to)
     wide = cast(cast(value, to), work)
@@ -127,7 +127,7 @@ def _variance(
     name: str,
 ) -> Value:
     """The variance, which is real whatever dtype it is computed in."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     to = spread_dtype(value, dtype, name)
     value = cast(value, _work_dtype(to))
     if mean is None:

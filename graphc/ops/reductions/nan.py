@@ -4,7 +4,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
-from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.build import as_strong_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, dtype_of, is_inexact
@@ -15,7 +15,7 @@ AxisArgument = int | tuple[int, ...] | None
 
 def _filled(x: ArrayLike, fill: float) -> tuple[Value, Value | None]:
     """Replace NaN in `x` by `fill`; also return its mask, None for exact dtypes."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if not is_inexact(value.dtype):
         return value, None
     missing = F.isnan(value)
@@ -117,7 +117,7 @@ def nanmean(
     where: ArrayLike = True,
 ) -> Value:
     """The mean of elements that are not NaN (and under `where`); NaN if none is."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if not is_inexact(value.dtype):
         return F.mean(value, axis, dtype, keepdims, where=where)
     value, to = _in_work_dtype(value, dtype, "nanmean")
@@ -142,7 +142,7 @@ def nanvar(
     It is NaN where no degree of freedom is left.
     """
     lost = lost_freedom(ddof, correction, "nanvar")
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if not is_inexact(value.dtype):
         return F.var(value, axis, dtype, lost, keepdims, where=where, mean=mean)
     variance = _variance(value, axis, dtype, lost, keepdims, where, mean, "nanvar")
@@ -183,7 +183,7 @@ def nanstd(
 ) -> Value:
     """The standard deviation of elements that are not NaN; arguments as in `var`."""
     lost = lost_freedom(ddof, correction, "nanstd")
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if not is_inexact(value.dtype):
         return F.std(value, axis, dtype, lost, keepdims, where=where, mean=mean)
     variance = _variance(value, axis, dtype, lost, keepdims, where, mean, "nanstd")

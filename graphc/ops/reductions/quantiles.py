@@ -8,6 +8,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import (
+    as_strong_value,
     as_value,
     cast,
     constant,
@@ -110,7 +111,7 @@ def _as_valid(
     x: ArrayLike, q: ArrayLike, method: str, name: str
 ) -> tuple[Value, Value]:
     """Convert the array and the quantiles to values. Raises GraphError if unfit."""
-    value, at = strong(as_value(x)), as_value(q)
+    value, at = as_strong_value(x), as_value(q)
     if at.dtype == BOOL:
         at = cast(at, INT64)
     if method not in _METHODS:
@@ -273,7 +274,7 @@ def median(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> V
 
     The median of no elements is NaN.
     """
-    rows, axes = _last_axis(strong(as_value(x)), axis, "median")
+    rows, axes = _last_axis(as_strong_value(x), axis, "median")
     n = rows.shape[-1]
     low, high = F.maximum(n - 1, 0) // 2, n // 2
     medians = _middle_mean(F.sort(rows), low, high)
@@ -288,7 +289,7 @@ def _nan_rows(
 
     Rows that may be empty get a NaN at the end, so that there is an element to read.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     rows, axes = _last_axis(value, axis, name)
     present = F.sum(F.logical_not(F.isnan(rows)), axis=-1)
     ordered = F.sort(rows)
@@ -368,7 +369,7 @@ _quantiles(
 @public()
 def nanmedian(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The median of elements that are not NaN; NaN if there are none."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if not is_inexact(value.dtype):
         return median(value, axis, keepdims)
     ordered, present, axes = _nan_rows(value, axis, "nanmedian")

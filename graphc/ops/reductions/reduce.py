@@ -7,7 +7,13 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
-from graphc.ir.graph.build import as_value, cast, literal_of, normal_axes, strong
+from graphc.ir.graph.build import (
+    as_strong_value,
+    as_value,
+    cast,
+    literal_of,
+    normal_axes,
+)
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
     Array,
@@ -266,7 +272,7 @@ def where_mask(where: ArrayLike, x: Value, name: str) -> Value | None:
     """The `where` argument in the shape of `x`; None where all elements count."""
     if where is True:
         return None
-    mask = strong(as_value(where))
+    mask = as_strong_value(where)
     if mask.dtype != BOOL and not isinstance(where, (list, tuple)):
         raise graph_error("`where` must be a bool array", op=name, got=str(mask.type))
     return F.broadcast_to(cast(mask, BOOL), x.type.shape)
@@ -305,7 +311,7 @@ def _accumulate(
     initial: ArrayLike | None,
     where: ArrayLike,
 ) -> Value:
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     to = numpy_sum_dtype(value.dtype) if dtype is None else dtype_of(dtype)
     name, add = primitive.name, primitive is _sum
     if to == BOOL:  # asked for: then bools are added and multiplied, as in NumPy
@@ -373,7 +379,7 @@ def extreme(
     where: ArrayLike,
 ) -> Value:
     """The largest or smallest element over `axis`, with the arguments of `max`."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     plain, start = (_max, _max_from) if name == "max" else (_min, _min_from)
     if initial is None and where is not True:
         problem = "a mask may leave no element, so `initial` is needed"
@@ -428,7 +434,7 @@ def _declare_test(
         *,
         where: ArrayLike = True,
     ) -> Value:
-        value = _masked(cast(strong(as_value(x)), BOOL), where, of_none, name)
+        value = _masked(cast(as_strong_value(x), BOOL), where, of_none, name)
         return _apply(primitive, value, axis, keepdims)
 
     return function
@@ -485,7 +491,7 @@ def count_nonzero(
     x: ArrayLike, /, axis: AxisArgument = None, keepdims: bool = False
 ) -> Value:
     """How many elements over `axis` are nonzero, as int64."""
-    value = cast(strong(as_value(x)), BOOL)
+    value = cast(as_strong_value(x), BOOL)
     if axis is None and not keepdims:
         return _count_nonzero(value)
     return sum_(value, axis, keepdims=keepdims)

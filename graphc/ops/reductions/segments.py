@@ -9,6 +9,7 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
+    as_strong_value,
     as_value,
     cast,
     literal_of,
@@ -41,7 +42,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
 
     The edges must ascend or descend, which is checked where they are constant.
     """
-    value, edges = strong(as_value(x)), strong(as_value(bins))
+    value, edges = as_strong_value(x), as_strong_value(bins)
     if "c" in (value.dtype.kind, edges.dtype.kind) or edges.type.rank != 1:
         got = f"{value.type}, {edges.type}"
         raise graph_error("needs real numbers and a vector of edges", got=got)
@@ -77,7 +78,7 @@ def histogram_bin_edges(
     weights: ArrayLike | None = None,
 ) -> Value:
     """The edges that `histogram` uses, which do not depend on the weights."""
-    return _edges(F.ravel(strong(as_value(x))), bins, range)
+    return _edges(F.ravel(as_strong_value(x)), bins, range)
 
 
 @public()
@@ -94,7 +95,7 @@ def histogram(
     bin includes its right edge. With `density`, counts are divided by the widths and
     the total.
     """
-    value = F.ravel(strong(as_value(x)))
+    value = F.ravel(as_strong_value(x))
     edges = _edges(value, bins, range)
     n = edges.shape[0] - 1
     number = F.searchsorted(edges, value, side="right") - 1
@@ -110,7 +111,7 @@ def histogram(
 
 
 def _weight_vector(value: Value, weights: ArrayLike) -> Value:
-    share = F.ravel(strong(as_value(weights)))
+    share = F.ravel(as_strong_value(weights))
     return F.specify_shape(share, value.type.shape)
 
 
@@ -322,8 +323,8 @@ def _segment_function(
     def function(
         x: ArrayLike, segment_ids: ArrayLike, num_segments: SizeLike | None = None
     ) -> Value:
-        value = strong(as_value(x))
-        ids = strong(as_value(segment_ids))
+        value = as_strong_value(x)
+        ids = as_strong_value(segment_ids)
         if not is_integer(ids.dtype) or not value.type.rank:
             got = f"{value.type}, {ids.type}"
             problem = "needs rows and integer segment numbers"

@@ -7,7 +7,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
-from graphc.ir.graph.build import as_value, cast, normal_axes, strong
+from graphc.ir.graph.build import as_strong_value, as_value, cast, normal_axes
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
@@ -22,7 +22,7 @@ def weights_of(
     value: Value, weights: ArrayLike, axis: AxisArgument, name: str
 ) -> Value:
     """Make weights broadcast to `value`; they have its shape or that of `axis`."""
-    share, rank = strong(as_value(weights)), value.type.rank
+    share, rank = as_strong_value(weights), value.type.rank
     named_axes = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
     normal_axes(named_axes, rank, name)
     axes = [int(a) % rank for a in named_axes]
@@ -62,7 +62,7 @@ def average(
     With `returned`, the sum of the weights is returned too. Where that is 0, the mean
     is NaN or infinite.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     axes = normal_axes(axis, value.type.rank, "average")
     if weights is None:
         mean = F.mean(value, axis, keepdims=keepdims)
@@ -84,7 +84,7 @@ def _float64_one() -> Value:
 
 def _floats(x: ArrayLike) -> Value:
     """`x` as strong floating point; integers become float64, as in NumPy."""
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
 
 
@@ -121,7 +121,7 @@ def cov(
         raise graph_error("needs a dtype of floats", op="cov", got=to.name, hint=hint)
     rows = _rows(x, rowvar, to)
     if y is not None:
-        more = strong(as_value(y))
+        more = as_strong_value(y)
         rows = F.concatenate([rows, _rows(more, rowvar or more.ndim == 1, to)], axis=0)
     chosen = (0 if bias else 1) if ddof is None else ddof
     lost = int(chosen)
@@ -151,7 +151,7 @@ def _observation_weights(
     for weights in (fweights, aweights):
         if weights is None:
             continue
-        share = strong(as_value(weights))
+        share = as_strong_value(weights)
         if share.type.rank != 1:
             raise graph_error("weights must be a vector", op="cov", got=str(share.type))
         share = cast(share, F.real(rows).dtype)
@@ -195,7 +195,7 @@ def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Value:
     """The integral of samples by the trapezoidal rule, as `numpy.trapezoid`."""
-    value = strong(as_value(y))
+    value = as_strong_value(y)
     (at,) = normal_axes(axis, value.type.rank, "trapezoid")
     before = (FULL,) * at
     pairs = value[(*before, slice(1, None))] + value[(*before, slice(None, -1))]
@@ -205,7 +205,7 @@ def trapezoid(
 def _gaps(x: ArrayLike | None, dx: ArrayLike, axis: int, rank: int) -> ArrayLike:
     if x is None:
         return dx
-    points = strong(as_value(x))
+    points = as_strong_value(x)
     if points.type.rank == 1:
         gap = F.diff(points)
         behind = tuple(range(1, rank - axis))

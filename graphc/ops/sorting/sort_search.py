@@ -9,12 +9,12 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
+    as_strong_value,
     as_value,
     cast,
     integer_like,
     normal_axis,
     size_value,
-    strong,
 )
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import BATCHING, Array, Printing, op, require_equal, type_error
@@ -81,7 +81,7 @@ def sort(
     `descending` is the same order backwards. The sort is stable whatever `stable` is;
     only 0.0 and -0.0, which are equal, come in any order in NumPy programs.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if axis is None:
         value, axis = F.ravel(value), 0
     chosen = normal_axis(axis, value.type.rank, "sort")
@@ -125,7 +125,7 @@ def argsort(
 
     With `descending`, they start from the largest element, where `sort` puts NaN first.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if axis is None:
         value, axis = F.ravel(value), 0
     chosen = normal_axis(axis, value.type.rank, "argsort")
@@ -269,7 +269,7 @@ def nonzero(x: ArrayLike, /) -> tuple[Value, ...]:
     Their number depends on the data: it is counted and read, and the rest is compiled
     for it.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if not value.type.rank:
         raise graph_error("needs at least one axis", op="nonzero", got=str(value.type))
     return _positions(cast(value, BOOL))
@@ -293,11 +293,11 @@ def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None) -> Val
 
     A shorter condition leaves out the rest of the axis.
     """
-    value = strong(as_value(x))
+    value = as_strong_value(x)
     if axis is None:
         value, axis = F.ravel(value), 0
     chosen = normal_axis(axis, value.type.rank, "compress")
-    rows = nonzero(cast(strong(as_value(condition)), BOOL))
+    rows = nonzero(cast(as_strong_value(condition), BOOL))
     if len(rows) != 1:
         raise graph_error("the condition must be a vector", op="compress")
     return F.take(value, rows[0], axis=chosen)
@@ -395,7 +395,7 @@ def bincount(
     The length is the largest number plus one: one host read where it is data. No number
     may be negative: the caller sees to it, or `check=True` checks it.
     """
-    numbers = strong(as_value(x))
+    numbers = as_strong_value(x)
     if numbers.type.rank != 1 or numbers.dtype.kind not in "biu":
         got = str(numbers.type)
         raise graph_error("needs an integer vector", op="bincount", got=got)

@@ -18,7 +18,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.build import as_strong_value, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Emit, Primitive, Printing, TypeRule, type_error
 from graphc.ir.integers import integer_or_none
@@ -379,7 +379,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
     it has a derivative in `x` only. Raises GraphError for another n.
     """
     if isinstance(n, (Value, np.ndarray)) and is_integer(n.dtype):
-        orders = strong(as_value(n))
+        orders = as_strong_value(n)
         return on_floats(partial(_polygamma_of_any_order, orders), x, name="polygamma")
     order = integer_or_none(n)
     if order is None or not 0 <= order <= 100:
