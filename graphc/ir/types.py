@@ -26,6 +26,10 @@ DType = np.dtype[Any]
 BOOL = np.dtype("bool")
 INT32 = np.dtype("int32")
 INT64 = np.dtype("int64")
+UINT32 = np.dtype("uint32")
+UINT64 = np.dtype("uint64")
+FLOAT16 = np.dtype("float16")
+FLOAT32 = np.dtype("float32")
 FLOAT64 = np.dtype("float64")
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 

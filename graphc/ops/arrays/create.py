@@ -27,7 +27,7 @@ from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
+from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import (
     common_dtype,
@@ -222,7 +222,7 @@ def arange(
         if v.type.rank:
             raise graph_error("bounds must be scalars", op="arange", got=str(v.type))
     if all(is_integer(v.dtype) for v in values):
-        common = np.dtype("int64") if all(v.type.weak for v in values) else None
+        common = INT64 if all(v.type.weak for v in values) else None
         to = _dtype_or(dtype, common or common_dtype(values))
         first, last, by = map(as_size, values)
         return _integer_range(first, last, by, to)
@@ -236,7 +236,7 @@ def _integer_range(start: Size, stop: Size, step: Size, dtype: DType) -> Value:
         length = dims.ceil_div(start - stop, -step)
     else:
         length = dims.ceil_div(stop - start, step)
-    to_int = dtype if is_integer(dtype) else np.dtype("int64")
+    to_int = dtype if is_integer(dtype) else INT64
     length = dims.maximum(0, length)
     if isinstance(start, int) and start > np.iinfo("int64").max:  # too large for a size
         places = _iota(start=0, step=step, length=length, dtype=to_int)
@@ -253,8 +253,8 @@ def _float_range(values: list[Value], dtype: DTypeLike | None) -> Value:
         a, b, s = (float(x) for x in literal)  # type: ignore[arg-type]
         length: Size = max(0, int(np.ceil((b - a) / s)))
     else:
-        length = dims.maximum(0, as_size(cast(strong(steps), np.dtype("int64"))))
-    index = _iota(start=0, step=1, length=length, dtype=np.dtype("int64"))
+        length = dims.maximum(0, as_size(cast(strong(steps), INT64)))
+    index = _iota(start=0, step=1, length=length, dtype=INT64)
     return cast(start, to) + cast(index, to) * cast(step, to)
 
 

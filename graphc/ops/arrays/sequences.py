@@ -22,7 +22,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, less_equal
-from graphc.ir.types import BOOL, INT64, dtype_of, is_inexact, is_integer
+from graphc.ir.types import BOOL, FLOAT64, INT64, dtype_of, is_inexact, is_integer
 from graphc.ops.common.broadcasting import common_dtype, with_sizes
 
 
@@ -161,7 +161,7 @@ def _as_floats(values: Sequence[ArrayLike], to: DTypeLike | None = None) -> list
     if weak and to is not None and is_inexact(dtype_of(to)):
         dtype = common_dtype([*numbers, F.zeros((), to)])
     if not is_inexact(dtype):
-        dtype = config.float if weak else dtype_of("float64")
+        dtype = config.float if weak else FLOAT64
     return [cast(v, dtype) for v in numbers]
 
 

@@ -12,7 +12,15 @@ from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, HasDLPack, Shap
 from graphc.ir.graph.build import as_strong_value, as_value, default_dtype, no_device
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.types import BFLOAT16, DTYPES, DType, dtype_of, is_float, is_integer
+from graphc.ir.types import (
+    BFLOAT16,
+    DTYPES,
+    INT64,
+    DType,
+    dtype_of,
+    is_float,
+    is_integer,
+)
 from graphc.ops.common.broadcasting import common_dtype
 
 ARRAYS = (Value, np.ndarray, np.generic)
@@ -152,8 +160,8 @@ class NamespaceInfo:
         return {
             "real floating": config.float,
             "complex floating": default_dtype(dtype_of("complex128")),
-            "integral": dtype_of("int64"),
-            "indexing": dtype_of("int64"),
+            "integral": INT64,
+            "indexing": INT64,
         }
 
     def dtypes(

@@ -14,6 +14,7 @@ from graphc.ir.sizes import dims
 from graphc.ir.types import (
     BOOL,
     DTYPES,
+    INT32,
     DType,
     NDArray,
     TensorType,
@@ -130,7 +131,7 @@ def _frexp(x: Array) -> tuple[TensorType, TensorType]:
     """The mantissa, in [0.5, 1), and the exponent of 2 (int32)."""
     if not is_float(x.dtype):
         raise type_error("needs real floating-point numbers")
-    return x.type.like(), TensorType(np.dtype("int32"), x.type.shape)
+    return x.type.like(), TensorType(INT32, x.type.shape)
 
 
 _frexp.emit("{xp}.frexp({x})")

@@ -14,6 +14,7 @@ from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.types import (
     BOOL,
+    FLOAT64,
     INT64,
     JaxArray,
     NDArray,
@@ -31,7 +32,7 @@ from graphc.ops.elementwise.numeric import from_parts
 def _floats(x: ArrayLike) -> Value:
     """`x` as strong floating point; integers become float64."""
     value = as_strong_value(x)
-    return value if is_inexact(value.dtype) else cast(value, np.dtype("float64"))
+    return value if is_inexact(value.dtype) else cast(value, FLOAT64)
 
 
 @public()

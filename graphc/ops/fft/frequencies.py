@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, DTypeLike, SizeLike
@@ -20,13 +18,11 @@ from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import DType, TensorType, dtype_of, is_float
+from graphc.ir.types import FLOAT64, DType, TensorType, dtype_of, is_float
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.padded_reads import as_int32, iota, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.fft.transforms import checked_points
-
-FLOAT16 = np.dtype("float16")
 
 
 @op()
@@ -97,7 +93,7 @@ def _frequencies(
 def _float_dtype(spacing: Value) -> DType:
     if spacing.type.weak:
         return config.float
-    return spacing.dtype if is_float(spacing.dtype) else dtype_of("float64")
+    return spacing.dtype if is_float(spacing.dtype) else FLOAT64
 
 
 @public(name="fft.fftfreq")

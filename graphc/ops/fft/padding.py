@@ -13,7 +13,7 @@ from graphc.ir.graph.build import Shape, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, maximum, minimum
-from graphc.ir.types import INT64
+from graphc.ir.types import FLOAT64, INT64
 from graphc.ops.common.padded_reads import as_int32, iota, is_known, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.fft.transforms import FFT
@@ -102,7 +102,7 @@ def _bluestein(pad: Padding, x: Value, n: Size, axis: int, *, inverse: bool) -> 
     sign = -1.0 if inverse else 1.0
 
     def chirp(j: Value) -> Value:
-        angle = cast(j * j % (2 * points), np.dtype("float64")) * (sign * np.pi)
+        angle = cast(j * j % (2 * points), FLOAT64) * (sign * np.pi)
         turned = angle / points
         return _along_axis(cast(F.cos(turned) + 1j * F.sin(turned), x.dtype), x, axis)
 

@@ -27,6 +27,9 @@ from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Dim, Size, equal, minimum
 from graphc.ir.types import (
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
     NDArray,
     TensorType,
     dtype_of,
@@ -38,7 +41,6 @@ from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.spread import in_row_order
 
-FLOAT16 = np.dtype("float16")
 Norm = Literal["backward", "ortho", "forward"] | None
 Kind = Literal["fft", "ifft", "rfft", "irfft"]
 _DUALS: dict[Norm, Norm] = {
@@ -186,9 +188,9 @@ def _as_complex_or_float(x: ArrayLike) -> Value:
     """Cast the array to the precision in which it is transformed."""
     value = as_strong_value(x)
     if not is_inexact(value.dtype):
-        return cast(value, dtype_of("float64"))
+        return cast(value, FLOAT64)
     half = is_float(value.dtype) and value.dtype.itemsize == 2
-    return cast(value, dtype_of("float32")) if half else value
+    return cast(value, FLOAT32) if half else value
 
 
 def _checked_norm(norm: Norm, op_name: str) -> Norm:

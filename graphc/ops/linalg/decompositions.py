@@ -24,7 +24,15 @@ from graphc.ir.graph.op import Array, Cotangents, Primitive, Printing, op, requi
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import DType, NDArray, TensorType, dtype_of, is_float, is_inexact
+from graphc.ir.types import (
+    FLOAT64,
+    DType,
+    NDArray,
+    TensorType,
+    dtype_of,
+    is_float,
+    is_inexact,
+)
 from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.linalg import gradients as rules
@@ -71,7 +79,7 @@ def need_matrix(x: ArrayLike, op_name: str) -> Value:
 
 def _as_inexact(value: Value, op_name: str) -> Value:
     if not is_inexact(value.dtype):
-        return cast(value, dtype_of("float64"))
+        return cast(value, FLOAT64)
     if is_float(value.dtype) and value.dtype.itemsize == 2:
         hint = 'convert first: x.astype("float32")'
         problem = f"has no {value.dtype.name} form"

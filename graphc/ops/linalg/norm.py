@@ -14,7 +14,7 @@ from graphc.ir.graph.op import Array, Printing, op, require_at_most, views_of_in
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import TensorType, dtype_of, is_inexact
+from graphc.ir.types import FLOAT64, TensorType, is_inexact
 from graphc.ops.common.batching import batch_last_axes, batch_with_axes
 from graphc.ops.common.spread import extreme_along
 from graphc.ops.linalg import gradients as rules
@@ -34,7 +34,7 @@ def _checked_order(order: object, op_name: str) -> Any:
 
 def _inexact(x: ArrayLike) -> Value:
     value = as_strong_value(x)
-    return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
+    return value if is_inexact(value.dtype) else cast(value, FLOAT64)
 
 
 @public(name="linalg.norm")

@@ -17,7 +17,7 @@ from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import NDArray, TensorType, is_integer
+from graphc.ir.types import INT32, NDArray, TensorType, is_integer
 from graphc.ops.common.batching import Batched, align_batches, batch_last_axes
 from graphc.ops.common.broadcasting import broadcast, summed_to
 from graphc.ops.linalg import gradients as rules
@@ -29,7 +29,6 @@ from graphc.ops.linalg.decompositions import (
     real_dtype,
 )
 
-INT32 = np.dtype("int32")
 SINGULAR = "the matrix is singular"
 
 

@@ -25,13 +25,12 @@ from graphc.ir.graph.build import (
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
-from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer
+from graphc.ir.types import BOOL, FLOAT32, FLOAT64, INT64, DType, is_integer
 from graphc.ops.common.broadcasting import common_dtype, promoted
 from graphc.ops.common.signatures import taking_arrays
 
 AxisArgument = int | tuple[int, ...] | None
 UnaryFunction = Callable[..., Value]
-FLOAT32 = np.dtype("float32")
 
 
 def as_real(x: ArrayLike, name: str) -> Value:
@@ -40,7 +39,7 @@ def as_real(x: ArrayLike, name: str) -> Value:
     if value.dtype.kind == "c":
         raise graph_error("needs real numbers", op=f"nn.{name}", got=str(value.type))
     if value.dtype.kind in "biu":
-        return cast(value, config.float if value.type.weak else dtype_of("float64"))
+        return cast(value, config.float if value.type.weak else FLOAT64)
     return strong(value)
 
 
@@ -256,7 +255,7 @@ def _masked(x: Value, where: ArrayLike | None) -> tuple[Value, Value | None]:
     """`x` with -inf where the mask is False, and the mask."""
     if where is None:
         return x, None
-    mask = cast(as_strong_value(where), np.dtype("bool"))
+    mask = cast(as_strong_value(where), BOOL)
     return F.where(mask, x, -math.inf), mask
 
 

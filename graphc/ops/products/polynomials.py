@@ -15,10 +15,9 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, is_inexact
+from graphc.ir.types import BOOL, INT64, UINT64, is_inexact
 from graphc.ops.common.broadcasting import promoted_as_arrays
 
-UINT64 = np.dtype("uint64")
 Overlap = Literal["full", "same", "valid"]
 
 

@@ -9,7 +9,16 @@ from graphc.ir.graph.build import Shape, as_value, cast, literal_of
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
-from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_float, is_integer
+from graphc.ir.types import (
+    BOOL,
+    FLOAT32,
+    INT32,
+    DType,
+    TensorType,
+    dtype_of,
+    is_float,
+    is_integer,
+)
 from graphc.ops.random import numpy_discrete as helpers
 from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.sampler import (
@@ -61,7 +70,7 @@ def _bound(x: ArrayLike, dtype: DType) -> Value:
     if not is_integer(value.dtype):
         got = str(value.type)
         raise graph_error("bounds must be integers", op="random.randint", got=got)
-    drawn = dtype if dtype.itemsize >= 4 else np.dtype("int32")
+    drawn = dtype if dtype.itemsize >= 4 else INT32
     number = literal_of(value)
     limits = np.iinfo(drawn)
     if value.type.weak and number is not None and not (
@@ -135,7 +144,7 @@ def poisson(
     name = "random.poisson"
     value = real(name, lam)
     to = int_dtype(name, dtype, [value])
-    mean = cast(value, np.dtype("float32")) if value.type.weak else value
+    mean = cast(value, FLOAT32) if value.type.weak else value
     sizes = drawn_shape(name, shape, mean.type.shape)
     return SAMPLERS["poisson"](as_key(key, name), mean, shape=sizes, dtype=to)
 

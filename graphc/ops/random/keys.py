@@ -1,7 +1,5 @@
 """Keys of random draws (`gt.random`): from seeds, split, or joined with integers."""
 
-import numpy as np
-
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike
 from graphc.ir.graph.build import (
@@ -17,11 +15,10 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import enroll, public
-from graphc.ir.types import NDArray, TensorType, is_integer
+from graphc.ir.types import INT32, UINT32, NDArray, TensorType, is_integer
 from graphc.ops.random import numpy_samplers as helpers
 from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.sampler import (
-    UINT32,
     as_key,
     call_text,
     drawn_type,
@@ -82,7 +79,7 @@ def key(seed: ArrayLike) -> Value:
     if literal_of(value) is not None:
         return _random_key(cast(value, UINT32))
     small = not value.type.weak and value.dtype.itemsize < 4
-    return _random_key(cast(value, np.dtype("int32")) if small else strong(value))
+    return _random_key(cast(value, INT32) if small else strong(value))
 
 
 enroll(key, "random.PRNGKey")

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike
@@ -29,7 +27,9 @@ from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
     FLOAT64,
+    INT32,
     INT64,
+    UINT32,
     DType,
     TensorType,
     dtype_of,
@@ -40,7 +40,6 @@ from graphc.ir.types import (
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.random import batching, gradients
 
-UINT32 = np.dtype("uint32")
 MAKE_KEY = "make one with gt.random.key(seed)"
 
 
@@ -98,7 +97,7 @@ def int_dtype(name: str, dtype: DTypeLike | None, values: Sequence[Value]) -> DT
     is no integer.
     """
     if dtype is None:
-        return INT64 if is_wide(values) else np.dtype("int32")
+        return INT64 if is_wide(values) else INT32
     result = dtype_of(dtype)
     if not is_integer(result):
         raise graph_error("draws integers", op=name, got=f"dtype {result.name}")

@@ -16,7 +16,7 @@ from graphc.ir.graph.build import (
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.types import BOOL, is_inexact, is_integer
+from graphc.ir.types import BOOL, FLOAT64, is_inexact, is_integer
 
 FULL = slice(None)
 AxisList = int | tuple[int, ...] | None
@@ -61,7 +61,7 @@ def gradient(
     if edge_order not in (1, 2):
         problem = "the order at the ends must be 1 or 2"
         raise graph_error(problem, op="gradient", got=repr(edge_order))
-    value = value if is_inexact(value.dtype) else cast(value, np.dtype("float64"))
+    value = value if is_inexact(value.dtype) else cast(value, FLOAT64)
     axes = normal_axes(axis, value.type.rank, "gradient")
     if isinstance(axis, (tuple, list)):  # in the order given, as the distances are
         axes = tuple(normal_axis(a, value.type.rank, "gradient") for a in axis)
@@ -101,7 +101,7 @@ def _pair_with_gaps(
         return _SpacedSamples(value, axis, distances)
     points = strong(distances)
     if not is_inexact(points.dtype):
-        points = cast(points, np.dtype("float64"))
+        points = cast(points, FLOAT64)
     return _SpacedSamples(value, axis, F.diff(F.specify_shape(points, (n,))))
 
 

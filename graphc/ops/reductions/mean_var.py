@@ -8,7 +8,7 @@ from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_strong_value, as_value, cast, normal_axes
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.types import DType, dtype_of, is_float, is_inexact
+from graphc.ir.types import FLOAT32, FLOAT64, DType, dtype_of, is_float, is_inexact
 from graphc.ops.reductions.reduce import AxisArgument, where_mask
 
 
@@ -25,8 +25,8 @@ def _element_count(
 def _work_dtype(dtype: DType) -> DType:
     """The dtype of a mean's steps: float32 for 2-byte floats, float64 for integers."""
     if dtype.kind in "biu":
-        return dtype_of("float64")
-    return dtype_of("float32") if dtype.itemsize == 2 else dtype
+        return FLOAT64
+    return FLOAT32 if dtype.itemsize == 2 else dtype
 
 
 def _ratio(total: Value, count: int | Value) -> Value:

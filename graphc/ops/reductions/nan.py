@@ -7,7 +7,7 @@ from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_strong_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.types import DType, dtype_of, is_inexact
+from graphc.ir.types import FLOAT32, DType, dtype_of, is_inexact
 from graphc.ops.reductions.mean_var import as_named_dtype, lost_freedom, spread_dtype
 
 AxisArgument = int | tuple[int, ...] | None
@@ -104,7 +104,7 @@ def _in_work_dtype(
         got = f"{value.type}, in {to}"
         hint = "leave dtype out, and convert the result"
         raise graph_error("a dtype of integers has no NaN", op=name, got=got, hint=hint)
-    return cast(value, dtype_of("float32") if to.itemsize == 2 else to), to
+    return cast(value, FLOAT32 if to.itemsize == 2 else to), to
 
 
 @public()

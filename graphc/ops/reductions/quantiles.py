@@ -19,12 +19,10 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
-from graphc.ir.types import BOOL, INT64, DType, is_inexact, is_integer
+from graphc.ir.types import BOOL, FLOAT64, INT64, DType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import common_dtype
 
 AxisArgument = int | tuple[int, ...] | None
-FLOAT64 = np.dtype("float64")
-
 Position = tuple[Value, Value | None]  # a position, and how far on to the next one
 
 

@@ -29,7 +29,7 @@ from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.truths import both, either
-from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
+from graphc.ir.types import BOOL, INT64, UINT64, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, with_batch
 from graphc.ops.common.known_integers import by_fold, by_item, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
@@ -264,7 +264,7 @@ def numpy_sum_dtype(dtype: DType) -> DType:
     if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
         return INT64
     if dtype.kind == "u":
-        return dtype_of("uint64")
+        return UINT64
     return dtype
 
 

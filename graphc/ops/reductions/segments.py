@@ -22,6 +22,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
     BOOL,
+    FLOAT64,
     INT64,
     DType,
     NDArray,
@@ -138,7 +139,7 @@ def _edges(value: Value, bins: ArrayLike, limits: Sequence[ArrayLike] | None) ->
 
 
 def _float_dtype(dtype: DType) -> DType:
-    return dtype if is_inexact(dtype) else np.dtype("float64")
+    return dtype if is_inexact(dtype) else FLOAT64
 
 
 def _limits(value: Value, limits: Sequence[ArrayLike]) -> tuple[Value, Value, DType]:
@@ -150,7 +151,7 @@ def _limits(value: Value, limits: Sequence[ArrayLike]) -> tuple[Value, Value, DT
     dtype = _float_dtype(common_dtype([*ends, value]))
     # Python numbers are not rounded before the edges are worked out.
     weak = all(v.type.weak for v in ends)
-    work = np.dtype("float64") if weak else _float_dtype(common_dtype(ends))
+    work = FLOAT64 if weak else _float_dtype(common_dtype(ends))
     low, high = (cast(v, work) for v in ends)
     return low, high, dtype
 

@@ -11,7 +11,7 @@ from graphc.ir.graph.build import as_strong_value, as_value, cast, normal_axes
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import DType, dtype_of, is_inexact, same_shape
+from graphc.ir.types import FLOAT64, DType, dtype_of, is_inexact, same_shape
 from graphc.ops.common.broadcasting import common_dtype
 
 AxisArgument = int | tuple[int, ...] | None
@@ -85,7 +85,7 @@ def _float64_one() -> Value:
 def _floats(x: ArrayLike) -> Value:
     """`x` as strong floating point; integers become float64, as in NumPy."""
     value = as_strong_value(x)
-    return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
+    return value if is_inexact(value.dtype) else cast(value, FLOAT64)
 
 
 def _rows(x: ArrayLike, rowvar: bool, dtype: DType | None) -> Value:

@@ -21,7 +21,7 @@ from graphc.ir.graph.op import BATCHING, Array, Printing, op, require_equal, typ
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, less_equal
-from graphc.ir.types import BOOL, INT64, NDArray, TensorType, product
+from graphc.ir.types import BOOL, FLOAT64, INT64, NDArray, TensorType, product
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
@@ -403,7 +403,7 @@ def bincount(
     if weights is None:
         share = F.ones_like(numbers)
     else:
-        share = cast(_weight_vector(as_value(weights)), np.dtype("float64"))
+        share = cast(_weight_vector(as_value(weights)), FLOAT64)
     least = integer_like(minlength, "the least length")
     reason = "the least length must not be negative"
     numbers = F._at_most(0, as_size(least), reason, numbers, "bincount")

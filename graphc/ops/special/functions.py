@@ -24,7 +24,7 @@ from graphc.ir.graph.op import Array, Emit, Primitive, Printing, TypeRule, type_
 from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import Param
-from graphc.ir.types import FLOAT64, DType, TensorType, is_integer
+from graphc.ir.types import FLOAT32, FLOAT64, DType, TensorType, is_integer
 from graphc.ops.common.broadcasting import broadcast, common_dtype, loop_dtypes
 from graphc.ops.common.signatures import taking_arrays
 from graphc.ops.special.gradients import NOT_FOR, REFUSED, VJP
@@ -36,7 +36,6 @@ from graphc.ops.special.series import (
     riemann_zeta,
 )
 
-FLOAT32 = np.dtype("float32")
 IMPORTS = {"numpy": "scipy.special", "jax": "jax.scipy.special"}
 SpecialFunction = Callable[..., Value]
 
