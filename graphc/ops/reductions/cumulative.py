@@ -36,7 +36,6 @@ from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import numpy_sum_dtype, same_dtype_text
 
 FULL = slice(None)
-_Axis = int | None
 
 
 def _printer(numpy: str, jax: str) -> Callable[[Printing], str]:
@@ -401,7 +400,7 @@ def _from_initial(
         x: ArrayLike,
         /,
         *,
-        axis: _Axis = None,
+        axis: int | None = None,
         dtype: DTypeLike | None = None,
         include_initial: bool = False,
     ) -> Value:

@@ -422,9 +422,9 @@ max_: Callable[..., Value] = _declare_extreme("max", "largest")
 min_: Callable[..., Value] = _declare_extreme("min", "smallest")
 
 
-def _declare_test(
-    name: str, primitive: Primitive, of_none: bool, doc: str
-) -> Callable[..., Value]:
+def _declare_test(primitive: Primitive, doc: str) -> None:
+    name, of_none = primitive.name, MONOIDS.rules[primitive].neutral(BOOL)
+
     @public(name=name, method=True, doc=doc)
     def function(
         x: ArrayLike,
@@ -437,19 +437,12 @@ def _declare_test(
         value = _masked(cast(as_strong_value(x), BOOL), where, of_none, name)
         return _apply(primitive, value, axis, keepdims)
 
-    return function
 
-
-any_: Callable[..., Value] = _declare_test(
-    "any",
-    _any,
-    False,
-    "Whether some element over `axis` (of those under `where`) is true (nonzero).",
+_declare_test(
+    _any, "Whether some element over `axis` (of those under `where`) is true (nonzero)."
 )
 _declare_test(
-    "all",
     _all,
-    True,
     "Whether all elements over `axis` (of those under `where`) are true (nonzero).",
 )
 
