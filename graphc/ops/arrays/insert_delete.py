@@ -15,7 +15,6 @@ from graphc.ir.graph.build import (
     cast,
     check_shape,
     literal_of,
-    normal_axis,
     size_value,
     strong,
 )
@@ -23,17 +22,10 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, is_one, less_equal
 from graphc.ir.types import BOOL, INT64, NDArray, is_integer
+from graphc.ops.common.axes import on_axis
 from graphc.ops.common.broadcasting import promoted_as_arrays
 
 FULL = slice(None)
-
-
-def _on_axis(x: ArrayLike, axis: int | None, name: str) -> tuple[Value, int]:
-    """The array, flattened if `axis` is None, and the axis."""
-    value = as_strong_value(x)
-    if axis is None:
-        return F.ravel(value), 0
-    return value, normal_axis(axis, value.type.rank, name)
 
 
 def _is_number(index: object) -> TypeGuard[int]:
@@ -61,7 +53,7 @@ def delete(x: ArrayLike, obj: ArrayLike | slice, axis: int | None = None) -> Val
     The array is flattened if no axis is given. Where `obj` is a mask, or a vector that
     is not a constant, the remaining elements are counted when the function runs.
     """
-    value, at = _on_axis(x, axis, "delete")
+    value, at = on_axis(x, axis, "delete")
     before = (FULL,) * at
     n = value.type.shape[at]
     if isinstance(obj, slice):
@@ -149,7 +141,7 @@ def insert(
     The array is flattened if no axis is given. `obj` is an integer, several, a slice or
     a mask; integers that are data do not affect the size.
     """
-    value, at = _on_axis(x, axis, "insert")
+    value, at = on_axis(x, axis, "insert")
     new = cast(as_value(values), value.dtype)
     n = value.shape[at]
     if isinstance(obj, slice):

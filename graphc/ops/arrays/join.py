@@ -31,6 +31,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam, NewAxisParam
 from graphc.ir.sizes.dims import Dim, Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, JaxArray, TensorType, is_integer
+from graphc.ops.common.axes import on_axis
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
@@ -414,10 +415,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Valu
     their sum, which takes one host read where they are not known before the call.
     Counts must not be negative: this is up to the caller, or `check=True` checks it.
     """
-    value = as_strong_value(x)
-    if axis is None:
-        value, axis = F.ravel(value), 0
-    chosen = normal_axis(axis, value.type.rank, "repeat")
+    value, chosen = on_axis(x, axis, "repeat")
     number = as_value(repeats)
     if number.type.rank == 0:
         size = as_size(repeats, "a number of repeats")

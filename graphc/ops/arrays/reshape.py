@@ -35,6 +35,7 @@ from graphc.ir.params.kinds import AxesParam, NewAxesParam
 from graphc.ir.sizes.dims import Dim, Size, equal, is_one
 from graphc.ir.types import TensorType, cancelled, product, same_size
 from graphc.ops.arrays.free_sizes import with_free_sizes
+from graphc.ops.common.axes import inverse_order, other_axes
 from graphc.ops.common.batching import Batched, batch_with_axes
 from graphc.ops.common.broadcasting import require_room, require_stretchable, summed_to
 from graphc.ops.common.padded_reads import at_flat_places, flat_places, iota, read_at
@@ -262,7 +263,7 @@ _transpose.linear = _transpose.layout = True
 
 @_transpose.vjp
 def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
-    return (transpose(g, sorted(range(len(axes)), key=axes.__getitem__)),)
+    return (transpose(g, inverse_order(axes)),)
 
 
 @_transpose.batch
@@ -332,7 +333,7 @@ def moveaxis(x: ArrayLike, source: AxesLike, destination: AxesLike, /) -> Value:
     if len(sources) != len(targets):
         raise graph_error("needs as many sources as destinations", op="moveaxis")
     moved = [normal_axis(a, rank, "moveaxis") for a in sources]
-    order = [a for a in range(rank) if a not in moved]
+    order = [*other_axes(rank, moved)]
     pairs = zip([normal_axis(t, rank, "moveaxis") for t in targets], moved, strict=True)
     for target, axis in sorted(pairs):
         order.insert(target, axis)
@@ -359,7 +360,7 @@ batch_with_axes(_expand_dims, "axes")
 
 @_expand_dims.padding
 def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
-    old = [a for a in range(x.type.rank + len(axes)) if a not in axes]
+    old = other_axes(x.type.rank + len(axes), axes)
     fill = {old[a]: n for a, n in x.fill.items()}
     return pad.result(_expand_dims(x.value, axes=axes), fill)
 
@@ -393,7 +394,7 @@ batch_with_axes(_squeeze, "axes")
 def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue | None:
     if x.ragged(axes):
         return None
-    old = [a for a in range(x.type.rank) if a not in axes]
+    old = other_axes(x.type.rank, axes)
     fill = {old.index(a): n for a, n in x.fill.items()}
     return pad.result(_squeeze(x.value, axes=axes), fill)
 

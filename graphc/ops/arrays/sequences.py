@@ -23,6 +23,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import BOOL, FLOAT64, INT64, dtype_of, is_inexact, is_integer
+from graphc.ops.common.axes import along_axis
 from graphc.ops.common.broadcasting import common_dtype, with_sizes
 
 
@@ -45,8 +46,7 @@ def meshgrid(
     shape = tuple(vectors[i].type.shape[0] for i in order)
     grids = []
     for i, vector in enumerate(vectors):
-        others = tuple(a for a in range(len(order)) if a != order.index(i))
-        thin = F.expand_dims(vector, others) if others else vector
+        thin = along_axis(vector, order.index(i), len(order))
         grids.append(thin if sparse else F.broadcast_to(thin, shape))
     return grids
 

@@ -9,6 +9,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import INT32
+from graphc.ops.common.axes import along_axis
 from graphc.ops.common.padding import Padding
 
 
@@ -71,8 +72,8 @@ def flat_places(pad: Padding, shape: Sequence[Size]) -> Value:
     """The row-major index of each element, counted in the true sizes of `shape`."""
     place = as_value(np.zeros((1,) * len(shape), "int32"))
     for axis, n in enumerate(shape):
-        others = tuple(a for a in range(len(shape)) if a != axis)
-        place = place * as_int32(pad, n) + F.expand_dims(pad.positions(n), others)
+        positions = along_axis(pad.positions(n), axis, len(shape))
+        place = place * as_int32(pad, n) + positions
     numbers: Value = F.broadcast_to(place, tuple(map(pad.stored, shape)))
     return numbers
 

@@ -25,6 +25,7 @@ from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size
 from graphc.ir.sizes.ranges import SizeRange
 from graphc.ir.types import INT32, DType, NDArray, TensorType, is_inexact
+from graphc.ops.common.axes import along_axis
 from graphc.ops.common.monoids import Element, most
 
 Fill = Mapping[int, Element]  # by axis: the element all of its padding holds
@@ -131,7 +132,7 @@ class Padding:
     def mask(self, size: Size, axis: int, rank: int) -> Value:
         """True at the elements of `axis`, shaped to broadcast against `rank` axes."""
         inside = self.positions(size) < cast(self.length(size), INT32)
-        return F.expand_dims(inside, tuple(a for a in range(rank) if a != axis))
+        return along_axis(inside, axis, rank)
 
     def filled(self, x: PaddedValue, axes: Iterable[int], number: ArrayLike) -> Value:
         """The stored value with `number` in the padding of these axes."""

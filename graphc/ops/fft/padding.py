@@ -14,6 +14,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, maximum, minimum
 from graphc.ir.types import FLOAT64, INT64
+from graphc.ops.common.axes import along_axis
 from graphc.ops.common.padded_reads import as_int32, iota, is_known, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.fft.transforms import FFT
@@ -79,7 +80,7 @@ def _resized(pad: Padding, x: Value, length: Size, size: Size, axis: int) -> Val
     if length is size:
         return x
     inside = iota(stored) < as_int32(pad, minimum(length, size))
-    return F.where(_along_axis(inside, x, axis), x, 0)
+    return F.where(along_axis(inside, axis, x.type.rank), x, 0)
 
 
 def _mirrored(pad: Padding, half: Value, n: Size, axis: int) -> Value:
@@ -87,7 +88,7 @@ def _mirrored(pad: Padding, half: Value, n: Size, axis: int) -> Value:
     at = iota(pad.stored(n))
     mask = at < as_int32(pad, n // 2 + 1)
     whole = read_at(half, axis, F.where(mask, at, as_int32(pad, n) - at))
-    mask = _along_axis(mask, whole, axis)
+    mask = along_axis(mask, axis, whole.type.rank)
     return F.where(mask, whole, F.conjugate(whole))
 
 
@@ -104,17 +105,13 @@ def _bluestein(pad: Padding, x: Value, n: Size, axis: int, *, inverse: bool) -> 
     def chirp(j: Value) -> Value:
         angle = cast(j * j % (2 * points), FLOAT64) * (sign * np.pi)
         turned = angle / points
-        return _along_axis(cast(F.cos(turned) + 1j * F.sin(turned), x.dtype), x, axis)
+        numbers = cast(F.cos(turned) + 1j * F.sin(turned), x.dtype)
+        return along_axis(numbers, axis, x.type.rank)
 
     def transform(y: Value, kind: str) -> Value:
         return FFT(y, kind=kind, sizes=(room,), axes=(axis,), norm=None)
 
     back = F.conjugate(chirp(at))
-    signal = F.where(_along_axis(at < points, x, axis), x, 0) * back
+    signal = F.where(along_axis(at < points, axis, x.type.rank), x, 0) * back
     product = transform(signal, "fft") * transform(chirp(around), "fft")
     return F._part(transform(product, "ifft"), axis, 0, stored) * back
-
-
-def _along_axis(vector: Value, x: Value, axis: int) -> Value:
-    """Expand a vector to the rank of `x`, along `axis`."""
-    return F.expand_dims(vector, tuple(a for a in range(x.type.rank) if a != axis))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphc.ir.graph.nodes import Node, Value, known_sizes
-from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import same_size
+from graphc.ops.common.axes import along_axis, other_axes
 from graphc.ops.indexing.parse import is_adjacent
 
 
@@ -154,10 +154,8 @@ def with_numbers(index: Value, numbers: Value) -> Value:
             shapes.append((node.outputs[0].type.rank, node.params["axes"]))
         node = node.inputs[0].node
     for rank, added in reversed(shapes):
-        at = [a for a in range(rank) if a not in added][at]
-    others = tuple(a for a in range(index.type.rank) if a != at)
-    expanded: Value = F.expand_dims(numbers, others) if others else numbers
-    return expanded
+        at = other_axes(rank, added)[at]
+    return along_axis(numbers, at, index.type.rank)
 
 
 def unconverted(value: Value) -> Value:

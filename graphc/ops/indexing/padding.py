@@ -12,6 +12,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import INT32, INT64, same_size
+from graphc.ops.common.axes import along_axis
 from graphc.ops.common.padded_reads import as_int32, nonempty, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
@@ -319,8 +320,7 @@ def _written_by_mask(
         else:
             update, inside = _spread_update(pad, update, axis, item, n)
             at += 1
-        others = tuple(a for a in range(x.type.rank) if a != axis)
-        masks.append(F.expand_dims(inside, others))
+        masks.append(along_axis(inside, axis, x.type.rank))
         axis += 1
     update = F.broadcast_to(update, x.value.type.shape)
     if how in _MERGES:

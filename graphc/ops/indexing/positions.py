@@ -22,6 +22,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, NDArray, product
+from graphc.ops.common.axes import along_axis
 from graphc.ops.common.broadcasting import with_sizes
 from graphc.ops.common.modes import moved_inside, require_mode
 
@@ -238,6 +239,5 @@ def ix_(*args: ArrayLike) -> tuple[Value, ...]:
             raise graph_error("needs vectors", op="ix_", got=str(vector.type))
         if vector.dtype == BOOL:
             (vector,) = F.nonzero(vector)
-        others = tuple(a for a in range(len(args)) if a != axis)
-        mesh.append(F.expand_dims(vector, others) if others else vector)
+        mesh.append(along_axis(vector, axis, len(args)))
     return tuple(mesh)

@@ -1,7 +1,5 @@
 """`take` and the like: indexing along an axis, by name."""
 
-from typing import Any
-
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, AxesLike, ShapeLike
 from graphc.ir.graph.build import (
@@ -15,6 +13,7 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import INT32
+from graphc.ops.common.axes import on_axis, row_places
 from graphc.ops.common.modes import moved_inside, require_mode
 from graphc.ops.indexing.parse import FULL
 
@@ -29,11 +28,8 @@ def take(
     nearest elements, so that -1 reads the first one. "raise", the default, can only
     raise under `check=True`, or for constants.
     """
-    value = as_strong_value(x)
     require_mode(mode, "take")
-    if axis is None:
-        value, axis = F.ravel(value), 0
-    at = normal_axis(axis, value.type.rank, "take")
+    value, at = on_axis(x, axis, "take")
     none = isinstance(indices, (list, tuple)) and not indices
     if none:
         return F.getitem(value, (*(FULL,) * at, []))
@@ -56,24 +52,15 @@ def take_along_axis(
 
     If `axis` is None, elements are taken from the flattened array.
     """
-    value, index = as_strong_value(x), as_strong_value(indices)
-    if axis is None:
-        value, axis = F.ravel(value), 0
+    value, chosen = on_axis(x, axis, "take_along_axis")
+    index = as_strong_value(indices)
     if value.type.rank != index.type.rank:
         raise graph_error(
             "needs as many axes in the indices as in the array",
             op="take_along_axis",
             got=f"{value.type}, {index.type}",
         )
-    chosen = normal_axis(axis, value.type.rank, "take_along_axis")
-    places: list[Any] = []
-    for a in range(value.type.rank):
-        if a == chosen:
-            places.append(index)
-            continue
-        others = tuple(b for b in range(value.type.rank) if b != a)
-        places.append(F.expand_dims(F.arange(value.shape[a]), others))
-    return F.getitem(value, tuple(places))
+    return F.getitem(value, tuple(row_places(index, chosen, value.shape)))
 
 
 @public()

@@ -15,13 +15,12 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import FLOAT64, TensorType, is_inexact
+from graphc.ops.common.axes import AxisArgument, other_axes
 from graphc.ops.common.batching import batch_last_axes, batch_with_axes
 from graphc.ops.common.spread import extreme_along
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import as_matrices, need_matrix, real_dtype
-
-AxisArgument = int | tuple[int, ...] | None
 
 
 def _checked_order(order: object, op_name: str) -> Any:
@@ -79,12 +78,10 @@ def vector_norm(
     """The norm over `axis` (all axes by default), as of one long vector."""
     value, order = _inexact(x), _checked_order(ord, "linalg.vector_norm")
     axes = normal_axes(axis, value.type.rank, "linalg.vector_norm")
-    other_axes = tuple(a for a in range(value.type.rank) if a not in axes)
+    last = axes[0] if len(axes) == 1 else value.type.rank - len(axes)
     if len(axes) != 1:
-        value = _with_last_axes_joined(
-            F.transpose(value, (*other_axes, *axes)), len(other_axes)
-        )
-    last = axes[0] if len(axes) == 1 else len(other_axes)
+        moved = F.transpose(value, (*other_axes(value.type.rank, axes), *axes))
+        value = _with_last_axes_joined(moved, last)
     result = _vector_norm(value, last, order, keepdims=False)
     return F.expand_dims(result, axes) if keepdims and axes else result
 

@@ -18,6 +18,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, NDArray, TensorType, is_integer
+from graphc.ops.common.axes import other_axes
 from graphc.ops.common.batching import Batched, align_batches, batch_last_axes
 from graphc.ops.common.broadcasting import broadcast, summed_to
 from graphc.ops.linalg import gradients as rules
@@ -151,8 +152,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     """The x with tensordot(a, x, x.ndim) == b; `axes` of `a` are moved to its end."""
     x, side = as_matrices("linalg.tensorsolve", a, b, ranks=(1,))
     if axes is not None:
-        row_axes = [i for i in range(x.type.rank) if i not in axes]
-        x = F.transpose(x, (*row_axes, *axes))
+        x = F.transpose(x, (*other_axes(x.type.rank, axes), *axes))
     columns = x.shape[side.type.rank :]
     # Sizes in full, as -1 cannot be worked out if there are no elements.
     rows = F.reshape(x, (side.size, prod(columns)))

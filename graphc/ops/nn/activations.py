@@ -26,10 +26,10 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.types import BOOL, FLOAT32, FLOAT64, INT64, DType, is_integer
+from graphc.ops.common.axes import AxisArgument
 from graphc.ops.common.broadcasting import common_dtype, promoted
 from graphc.ops.common.signatures import taking_arrays
 
-AxisArgument = int | tuple[int, ...] | None
 UnaryFunction = Callable[..., Value]
 
 

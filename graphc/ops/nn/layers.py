@@ -24,8 +24,9 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, dtype_of, is_integer, same_size
+from graphc.ops.common.axes import AxisArgument, along_axis, other_axes
 from graphc.ops.common.broadcasting import common_dtype, promoted, with_room
-from graphc.ops.nn.activations import AxisArgument, as_real, as_weak_real, widened
+from graphc.ops.nn.activations import as_real, as_weak_real, widened
 
 _MASKED = -0.7 * float(np.finfo("float32").max)  # a logit that is not attended to
 
@@ -46,10 +47,9 @@ def one_hot(
     (n,) = check_shape((as_size(num_classes, "the number of classes"),), "nn.one_hot")
     rank = value.type.rank + 1
     at = normal_axis(axis, rank, "nn.one_hot")
-    others = tuple(a for a in range(rank) if a != at)
     result_dtype = config.float if dtype is None else dtype_of(dtype)
     value = with_room(value, (*value.type.shape, n), result_dtype, "nn.one_hot")
-    hot = F.equal(F.expand_dims(value, at), F.expand_dims(F.arange(n), others))
+    hot = F.equal(F.expand_dims(value, at), along_axis(F.arange(n), at, rank))
     return cast(hot, result_dtype)
 
 
@@ -104,7 +104,7 @@ def _expanded(vector: ArrayLike, axes: tuple[int, ...], x: Value, name: str) -> 
             op=f"nn.{name}",
             got=str(value.type),
         )
-    return F.expand_dims(value, tuple(a for a in range(x.type.rank) if a not in axes))
+    return F.expand_dims(value, other_axes(x.type.rank, axes))
 
 
 def _affine(
@@ -172,7 +172,7 @@ def batch_norm(
     value, dtype = _in_common_dtype("batch_norm", x, mean, variance, weight, bias)
     rank = value.type.rank
     channel = (normal_axis(axis, rank, "nn.batch_norm"),)
-    axes = tuple(a for a in range(rank) if a not in channel)
+    axes = other_axes(rank, channel)
     statistics = [
         None if v is None else _expanded(v, channel, value, "batch_norm")
         for v in (mean, variance)

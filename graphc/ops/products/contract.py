@@ -17,6 +17,7 @@ from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
+from graphc.ops.common.axes import inverse_order, other_axes
 from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import (
     broadcast,
@@ -198,14 +199,10 @@ def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
     )
 
 
-def _without(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
-    return tuple(i for i in range(rank) if i not in axes)
-
-
 @_tensordot.vjp
 def _(g: Value, x: Value, y: Value, *, axes: AxisPairs) -> tuple[Value, Value]:
     rest_x, rest_y = (
-        _without(v.type.rank, a) for v, a in zip((x, y), axes, strict=True)
+        other_axes(v.type.rank, a) for v, a in zip((x, y), axes, strict=True)
     )
     front, back = tuple(range(len(rest_x))), tuple(range(len(rest_x), g.type.rank))
     of_x = _tensordot(g, y, axes=(back, rest_y))  # then y's summed axes in order
@@ -217,7 +214,7 @@ def _(g: Value, x: Value, y: Value, *, axes: AxisPairs) -> tuple[Value, Value]:
 
 def _put_back(x: Value, order: tuple[int, ...]) -> Value:
     """Move axis i of `x` to position `order[i]`."""
-    return F.transpose(x, sorted(range(len(order)), key=order.__getitem__))
+    return F.transpose(x, inverse_order(order))
 
 
 # Batching
@@ -258,7 +255,8 @@ def _(n: Size, batched: Batched, x: Value, y: Value, *, axes: AxisPairs) -> Valu
         result = _tensordot(x, y, axes=moved)
         return F.moveaxis(result, x.type.rank - len(axes[0]), 0)
     rest_x, rest_y = (
-        _without(v.type.rank, (0, *side)) for v, side in zip((x, y), moved, strict=True)
+        other_axes(v.type.rank, (0, *side))
+        for v, side in zip((x, y), moved, strict=True)
     )
     outer_x = tuple(x.type.shape[i] for i in rest_x)
     outer_y = tuple(y.type.shape[i] for i in rest_y)

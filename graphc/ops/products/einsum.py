@@ -23,6 +23,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import Letters
 from graphc.ir.sizes.dims import Size, is_one, may_be_one, stretch
 from graphc.ir.types import TensorType, dtype_of
+from graphc.ops.common.axes import along_axis, other_axes
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -112,8 +113,7 @@ def _on_diagonals(d: Value, labels: str, term: str, like: Value) -> Value:
     order = sorted(labels, key=term.index)
     d = F.transpose(d, [labels.index(label) for label in order])
     present_axes = [i for i in first if term[i] in labels]
-    missing = tuple(i for i in range(len(term)) if i not in present_axes)
-    d = F.broadcast_to(F.expand_dims(d, missing) if missing else d, shape)
+    d = F.broadcast_to(F.expand_dims(d, other_axes(len(term), present_axes)), shape)
     for i, label in enumerate(term):
         if i not in first:
             on = F.equal(
@@ -126,7 +126,7 @@ def _on_diagonals(d: Value, labels: str, term: str, like: Value) -> Value:
 def _positions_along(axis: int, like: Value) -> Value:
     """The positions along `axis`, in the shape that broadcasts against `like`."""
     places = F.arange(F.size_value(like.type.shape[axis]))
-    return F.expand_dims(places, tuple(i for i in range(like.type.rank) if i != axis))
+    return along_axis(places, axis, like.type.rank)
 
 
 @_einsum.batch

@@ -28,6 +28,7 @@ from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT32, DType, JaxArray, NDArray, TensorType, dtype_of
+from graphc.ops.common.axes import on_axis
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.common.known_integers import by_scan, maxima, minima
@@ -321,10 +322,7 @@ def _running(
     dtype: DTypeLike | None,
     reverse: bool,
 ) -> Value:
-    value = as_strong_value(x)
-    if axis is None:
-        value, axis = F.ravel(value), 0
-    chosen = normal_axis(axis, value.type.rank, primitive.name)
+    value, chosen = on_axis(x, axis, primitive.name)
     to = value.dtype if dtype is None else dtype_of(dtype)
     if to == BOOL:  # running any and all are maxima and minima of 0 and 1
         small = cast(cast(value, BOOL), dtype_of("uint8"))

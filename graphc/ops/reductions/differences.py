@@ -17,9 +17,9 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, FLOAT64, is_inexact, is_integer
+from graphc.ops.common.axes import AxisArgument
 
 FULL = slice(None)
-AxisList = int | tuple[int, ...] | None
 
 
 class _SpacedSamples(NamedTuple):
@@ -45,7 +45,7 @@ class _SpacedSamples(NamedTuple):
 
 @public()
 def gradient(
-    f: ArrayLike, *varargs: ArrayLike, axis: AxisList = None, edge_order: int = 1
+    f: ArrayLike, *varargs: ArrayLike, axis: AxisArgument = None, edge_order: int = 1
 ) -> Any:
     """The derivative of samples along each axis, as `numpy.gradient`.
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
+from graphc.ops.common.axes import along_axis
 from graphc.ops.common.monoids import Monoid
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -25,7 +26,7 @@ def filled_to_reduce(
     for axis in x.ragged(axes):
         size = x.type.shape[axis]
         at_end = F.equal(pad.positions(size), pad.length(size) - 1)
-        at_end = F.expand_dims(at_end, tuple(b for b in range(rank) if b != axis))
+        at_end = along_axis(at_end, axis, rank)
         end = F.sum(F.where(at_end, filled, 0), axis=axis, keepdims=True)
         inside = pad.mask(size, axis, rank)
         filled = F.where(inside | F.equal(pad.length(size), 0), filled, end)

@@ -9,7 +9,8 @@ from graphc.ir.graph.build import as_strong_value, as_value, cast, normal_axes
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import FLOAT32, FLOAT64, DType, dtype_of, is_float, is_inexact
-from graphc.ops.reductions.reduce import AxisArgument, where_mask
+from graphc.ops.common.axes import AxisArgument
+from graphc.ops.reductions.reduce import where_mask
 
 
 def _element_count(

@@ -8,9 +8,8 @@ from graphc.ir.graph.build import as_strong_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import FLOAT32, DType, dtype_of, is_inexact
+from graphc.ops.common.axes import AxisArgument
 from graphc.ops.reductions.mean_var import as_named_dtype, lost_freedom, spread_dtype
-
-AxisArgument = int | tuple[int, ...] | None
 
 
 def _filled(x: ArrayLike, fill: float) -> tuple[Value, Value | None]:

@@ -1,5 +1,6 @@
 """Quantiles, percentiles and medians, by all methods of NumPy."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -20,9 +21,9 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.types import BOOL, FLOAT64, INT64, DType, is_inexact, is_integer
+from graphc.ops.common.axes import AxisArgument, other_axes
 from graphc.ops.common.broadcasting import common_dtype
 
-AxisArgument = int | tuple[int, ...] | None
 Position = tuple[Value, Value | None]  # a position, and how far on to the next one
 
 
@@ -96,13 +97,10 @@ def _last_axis(
 ) -> tuple[Value, tuple[int, ...]]:
     """Join the reduced axes into one last axis; also return them."""
     axes = normal_axes(axis, value.type.rank, name)
-    other_axes = [a for a in range(value.type.rank) if a not in axes]
-    moved = F.transpose(value, (*other_axes, *axes))
-    count: Any = 1
-    for a in axes:
-        count = count * value.shape[a]
-    shape: list[Any] = [value.shape[a] for a in other_axes]
-    return F.reshape(moved, (*shape, count)), axes
+    others = other_axes(value.type.rank, axes)
+    moved = F.transpose(value, (*others, *axes))
+    count = math.prod(value.shape[a] for a in axes)
+    return F.reshape(moved, (*(value.shape[a] for a in others), count)), axes
 
 
 def _as_valid(
@@ -188,18 +186,11 @@ def _row_reader(ordered: Value, rank: int) -> Take:
 
     def take(index: Value) -> Value:
         rows = ordered.shape[:-1]
-        flat = F.reshape(index, (*rows, _length_of_last(index, rank)))
+        flat = F.reshape(index, (*rows, math.prod(index.shape[index.ndim - rank :])))
         elements = F.take_along_axis(ordered, flat, axis=-1)
         return F.reshape(elements, (*rows, *index.shape[index.ndim - rank :]))
 
     return take
-
-
-def _length_of_last(index: Value, rank: int) -> int | Value:
-    total: Any = 1
-    for n in index.shape[index.ndim - rank :]:
-        total = total * n
-    return total
 
 
 def _quantile(

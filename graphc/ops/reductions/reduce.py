@@ -30,14 +30,13 @@ from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.truths import both, either
 from graphc.ir.types import BOOL, INT64, UINT64, DType, TensorType, dtype_of, is_integer
+from graphc.ops.common.axes import AxisArgument, inverse_order, other_axes
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, with_batch
 from graphc.ops.common.known_integers import by_fold, by_item, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
 from graphc.ops.common.padding import PaddedValue, Padding, kept
 from graphc.ops.common.spread import extreme_along
 from graphc.ops.reductions.filling import extreme_of_complex, filled_to_reduce
-
-AxisArgument = int | tuple[int, ...] | None
 
 
 def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Size, ...]:
@@ -152,14 +151,14 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Val
 
 @_prod.vjp
 def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> tuple[Value]:
-    other_axes = tuple(a for a in range(x.type.rank) if a not in axes)
-    order = (*other_axes, *axes)
+    others = other_axes(x.type.rank, axes)
+    order = (*others, *axes)
     moved = F.transpose(x, order)
     together = math.prod(x.type.shape[a] for a in axes)
-    rows = F.reshape(moved, (*(x.type.shape[a] for a in other_axes), together))
-    others = F.reshape(_product_of_others(rows), moved.type.shape)
-    back = sorted(range(len(order)), key=order.__getitem__)
-    return (_stretch_back(g, x, axes, keepdims) * F.transpose(others, back),)
+    rows = F.reshape(moved, (*(x.type.shape[a] for a in others), together))
+    products = F.reshape(_product_of_others(rows), moved.type.shape)
+    back = inverse_order(order)
+    return (_stretch_back(g, x, axes, keepdims) * F.transpose(products, back),)
 
 
 def _product_of_others(rows: Value) -> Value:

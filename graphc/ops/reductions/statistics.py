@@ -12,9 +12,9 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import FLOAT64, DType, dtype_of, is_inexact, same_shape
+from graphc.ops.common.axes import AxisArgument, other_axes
 from graphc.ops.common.broadcasting import common_dtype
 
-AxisArgument = int | tuple[int, ...] | None
 FULL = slice(None)
 
 
@@ -35,8 +35,7 @@ def weights_of(
         raise graph_error("the shapes differ", op=name, got=got, hint=hint)
     share = F.specify_shape(share, axes_shape)
     ordered = F.transpose(share, np.argsort(axes).tolist())
-    others = tuple(a for a in range(value.type.rank) if a not in axes)
-    return F.expand_dims(ordered, others) if others else ordered
+    return F.expand_dims(ordered, other_axes(rank, axes))
 
 
 def _is_of_shape(share: Value, value: Value, shape: tuple[Size, ...]) -> bool:

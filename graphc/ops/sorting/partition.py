@@ -35,6 +35,7 @@ from graphc.ir.types import (
     is_float,
     is_integer,
 )
+from graphc.ops.common.axes import on_axis, row_places
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.monoids import Element, least
 from graphc.ops.common.padding import PaddedValue, Padding, last_number
@@ -138,13 +139,10 @@ def _(g: Value, x: Value, *, kth: tuple[int, ...], axis: int) -> tuple[Value]:
 def _apply_partition(
     primitive: Primitive, x: ArrayLike, kth: ArrayLike, axis: int | None
 ) -> Value:
-    value = as_strong_value(x)
-    if axis is None:
-        value, axis = F.ravel(value), 0
+    value, chosen = on_axis(x, axis, primitive.name)
     listed = kth.tolist() if isinstance(kth, np.ndarray) else kth
     places = listed if isinstance(listed, (tuple, list)) else (listed,)
     numbers = [_place_number(k, primitive.name) for k in places]
-    chosen = normal_axis(axis, value.type.rank, primitive.name)
     known = tuple(k for k in numbers if k is not None)
     return primitive(value, kth=known, axis=chosen)
 
@@ -265,12 +263,4 @@ def put_along_axis(
         got = f"{value.type}, {index.type}"
         raise graph_error("needs as many axes in the indices as in the array", got=got)
     chosen = normal_axis(axis, rank, "put_along_axis")
-    places = [_grid(value.shape[a], a, rank) for a in range(rank)]
-    places[chosen] = index
-    return value.at[tuple(places)].set(values)
-
-
-def _grid(n: int | Value, axis: int, rank: int) -> Value:
-    """The positions along one axis, as an array of rank `rank`."""
-    others: Sequence[int] = [a for a in range(rank) if a != axis]
-    return F.expand_dims(F.arange(n), tuple(others))
+    return value.at[tuple(row_places(index, chosen, value.shape))].set(values)

@@ -13,7 +13,6 @@ from graphc.ir.graph.build import (
     as_value,
     cast,
     integer_like,
-    normal_axis,
     size_value,
 )
 from graphc.ir.graph.nodes import Node, Value
@@ -22,6 +21,7 @@ from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import BOOL, FLOAT64, INT64, NDArray, TensorType, product
+from graphc.ops.common.axes import on_axis, row_places
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
@@ -57,10 +57,7 @@ def _(g: Value, x: Value, *, axis: int) -> tuple[Value]:
 
 def put_back(g: Value, x: Value, places: Value, axis: int) -> Value:
     """Return zeros like `x` with `g` added at `places` along `axis`."""
-    rank, grid = x.type.rank, []
-    for a, n in enumerate(g.shape):
-        others = tuple(b for b in range(rank) if b != a)
-        grid.append(places if a == axis else F.expand_dims(F.arange(n), others))
+    grid, rank = row_places(places, axis, g.shape), x.type.rank
     every = {"axes": tuple(range(rank)), "inside": (True,) * rank}
     return F._scatter(F.zeros_like(x), g, *grid, how="add", **every)
 
@@ -81,10 +78,7 @@ def sort(
     `descending` is the same order backwards. The sort is stable whatever `stable` is;
     only 0.0 and -0.0, which are equal, come in any order in NumPy programs.
     """
-    value = as_strong_value(x)
-    if axis is None:
-        value, axis = F.ravel(value), 0
-    chosen = normal_axis(axis, value.type.rank, "sort")
+    value, chosen = on_axis(x, axis, "sort")
     ordered = _sort(value, axis=chosen)
     return F.flip(ordered, chosen) if descending else ordered
 
@@ -125,10 +119,7 @@ def argsort(
 
     With `descending`, they start from the largest element, where `sort` puts NaN first.
     """
-    value = as_strong_value(x)
-    if axis is None:
-        value, axis = F.ravel(value), 0
-    chosen = normal_axis(axis, value.type.rank, "argsort")
+    value, chosen = on_axis(x, axis, "argsort")
     if not descending:
         return _argsort(value, axis=chosen)
     backwards = _argsort(F.flip(value, chosen), axis=chosen)
@@ -293,10 +284,7 @@ def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None) -> Val
 
     A shorter condition leaves out the rest of the axis.
     """
-    value = as_strong_value(x)
-    if axis is None:
-        value, axis = F.ravel(value), 0
-    chosen = normal_axis(axis, value.type.rank, "compress")
+    value, chosen = on_axis(x, axis, "compress")
     rows = nonzero(cast(as_strong_value(condition), BOOL))
     if len(rows) != 1:
         raise graph_error("the condition must be a vector", op="compress")
