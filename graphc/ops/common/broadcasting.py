@@ -9,7 +9,7 @@ from numpy.exceptions import DTypePromotionError
 
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.build import as_strong_value, as_value, cast, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most, require_equal
 from graphc.ir.namespace import F
@@ -22,7 +22,7 @@ from graphc.ir.sizes.dims import (
     stretch,
     symbols_in,
 )
-from graphc.ir.types import BFLOAT16, DType, is_inexact, product, same_shape
+from graphc.ir.types import BFLOAT16, FLOAT64, DType, is_inexact, product, same_shape
 
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
 LoopKey = DType | type
@@ -179,6 +179,12 @@ def weak_key(value: Value) -> LoopKey:
     """The key of a value for promotion: its dtype, or int, float or complex if weak."""
     dtype = value.type.dtype
     return WEAK_KEYS.get(dtype.kind, dtype) if value.type.weak else dtype
+
+
+def as_inexact(x: ArrayLike) -> Value:
+    """The argument as strong floats or complex numbers; integers become float64."""
+    value = as_strong_value(x)
+    return value if is_inexact(value.dtype) else cast(value, FLOAT64)
 
 
 def promoted(*args: ArrayLike) -> list[Value]:

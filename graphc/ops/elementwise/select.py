@@ -14,25 +14,17 @@ from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.types import (
     BOOL,
-    FLOAT64,
     INT64,
     JaxArray,
     NDArray,
     TensorType,
-    is_inexact,
     is_integer,
 )
-from graphc.ops.common.broadcasting import broadcast, promoted
+from graphc.ops.common.broadcasting import as_inexact, broadcast, promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
 from graphc.ops.common.modes import require_mode
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.elementwise.numeric import from_parts
-
-
-def _floats(x: ArrayLike) -> Value:
-    """`x` as strong floating point; integers become float64."""
-    value = as_strong_value(x)
-    return value if is_inexact(value.dtype) else cast(value, FLOAT64)
 
 
 @public()
@@ -104,7 +96,7 @@ def interp(
     whereas `numpy.interp` makes all of it float64. Calls raise if `xp` and `fp` differ
     in length.
     """
-    at, knots, values = (_floats(v) for v in (x, xp, fp))
+    at, knots, values = (as_inexact(v) for v in (x, xp, fp))
     if knots.type.rank != 1 or values.type.rank != 1:
         got = f"{knots.type}, {values.type}"
         raise graph_error("needs vectors of points", op="interp", got=got)

@@ -29,7 +29,6 @@ from graphc.ir.sizes.dims import Dim, Size, equal, minimum
 from graphc.ir.types import (
     FLOAT16,
     FLOAT32,
-    FLOAT64,
     NDArray,
     TensorType,
     dtype_of,
@@ -38,7 +37,7 @@ from graphc.ir.types import (
     same_size,
 )
 from graphc.ops.common.batching import batch_with_axes
-from graphc.ops.common.broadcasting import require_room
+from graphc.ops.common.broadcasting import as_inexact, require_room
 from graphc.ops.common.spread import in_row_order
 
 Norm = Literal["backward", "ortho", "forward"] | None
@@ -186,9 +185,7 @@ def _default_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]
 
 def _as_complex_or_float(x: ArrayLike) -> Value:
     """Cast the array to the precision in which it is transformed."""
-    value = as_strong_value(x)
-    if not is_inexact(value.dtype):
-        return cast(value, FLOAT64)
+    value = as_inexact(x)
     half = is_float(value.dtype) and value.dtype.itemsize == 2
     return cast(value, FLOAT32) if half else value
 

@@ -25,7 +25,6 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
-    FLOAT64,
     DType,
     NDArray,
     TensorType,
@@ -34,6 +33,7 @@ from graphc.ir.types import (
     is_inexact,
 )
 from graphc.ops.common.batching import batch_last_axes
+from graphc.ops.common.broadcasting import as_inexact
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padded_svd, padding
@@ -59,7 +59,7 @@ def as_matrices(
     `ranks` are the least ranks of the arguments; the last one holds for all further
     ones. Raises GraphError if an argument has fewer axes.
     """
-    values = [_as_inexact(as_strong_value(a), op_name) for a in args]
+    values = [_as_single_or_double(a, op_name) for a in args]
     for i, v in enumerate(values):
         least = ranks[min(i, len(ranks) - 1)]
         if v.type.rank < least:
@@ -77,9 +77,8 @@ def need_matrix(x: ArrayLike, op_name: str) -> Value:
     return value
 
 
-def _as_inexact(value: Value, op_name: str) -> Value:
-    if not is_inexact(value.dtype):
-        return cast(value, FLOAT64)
+def _as_single_or_double(x: ArrayLike, op_name: str) -> Value:
+    value = as_inexact(x)
     if is_float(value.dtype) and value.dtype.itemsize == 2:
         hint = 'convert first: x.astype("float32")'
         problem = f"has no {value.dtype.name} form"

@@ -8,15 +8,16 @@ from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_strong_value, cast, normal_axes, normal_axis
+from graphc.ir.graph.build import cast, normal_axes, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, views_of_inputs
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import FLOAT64, TensorType, is_inexact
+from graphc.ir.types import TensorType
 from graphc.ops.common.axes import AxisArgument, other_axes
 from graphc.ops.common.batching import batch_last_axes, batch_with_axes
+from graphc.ops.common.broadcasting import as_inexact
 from graphc.ops.common.spread import extreme_along
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
@@ -29,11 +30,6 @@ def _checked_order(order: object, op_name: str) -> Any:
         problem = "the order of a norm must be known when the graph is built"
         raise graph_error(problem, op=op_name, got=str(order.type))
     return "fro" if order == "f" else order
-
-
-def _inexact(x: ArrayLike) -> Value:
-    value = as_strong_value(x)
-    return value if is_inexact(value.dtype) else cast(value, FLOAT64)
 
 
 @public(name="linalg.norm")
@@ -49,7 +45,7 @@ def norm(
     too. The orders of vectors are inf, -inf, 0 (the number of nonzero elements) and any
     number p; those of matrices are "fro", "nuc", inf, -inf, 1, -1, 2 and -2.
     """
-    value, order = _inexact(x), _checked_order(ord, "linalg.norm")
+    value, order = as_inexact(x), _checked_order(ord, "linalg.norm")
     rank = value.type.rank
     plain = (rank == 1 and order == 2) or (rank == 2 and order == "fro")
     if axis is None and (order is None or plain):
@@ -76,7 +72,7 @@ def vector_norm(
     ord: float | str = 2,
 ) -> Value:
     """The norm over `axis` (all axes by default), as of one long vector."""
-    value, order = _inexact(x), _checked_order(ord, "linalg.vector_norm")
+    value, order = as_inexact(x), _checked_order(ord, "linalg.vector_norm")
     axes = normal_axes(axis, value.type.rank, "linalg.vector_norm")
     last = axes[0] if len(axes) == 1 else value.type.rank - len(axes)
     if len(axes) != 1:
@@ -99,7 +95,7 @@ def matrix_norm(
     x: ArrayLike, /, keepdims: bool = False, ord: float | str = "fro"
 ) -> Value:
     """The norm of the matrices in the last two axes; see `norm`."""
-    value = _inexact(need_matrix(x, "linalg.matrix_norm"))
+    value = as_inexact(need_matrix(x, "linalg.matrix_norm"))
     rank, order = value.type.rank, _checked_order(ord, "linalg.matrix_norm")
     return _matrix_norm(value, rank - 2, rank - 1, order, keepdims)
 

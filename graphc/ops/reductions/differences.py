@@ -12,12 +12,12 @@ from graphc.ir.graph.build import (
     cast,
     normal_axes,
     normal_axis,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.types import BOOL, FLOAT64, is_inexact, is_integer
+from graphc.ir.types import BOOL, is_integer
 from graphc.ops.common.axes import AxisArgument
+from graphc.ops.common.broadcasting import as_inexact
 
 FULL = slice(None)
 
@@ -61,7 +61,7 @@ def gradient(
     if edge_order not in (1, 2):
         problem = "the order at the ends must be 1 or 2"
         raise graph_error(problem, op="gradient", got=repr(edge_order))
-    value = value if is_inexact(value.dtype) else cast(value, FLOAT64)
+    value = as_inexact(value)
     axes = normal_axes(axis, value.type.rank, "gradient")
     if isinstance(axis, (tuple, list)):  # in the order given, as the distances are
         axes = tuple(normal_axis(a, value.type.rank, "gradient") for a in axis)
@@ -99,9 +99,7 @@ def _pair_with_gaps(
         raise graph_error(problem, op="gradient", got=str(distances.type))
     if distances.type.rank == 0:
         return _SpacedSamples(value, axis, distances)
-    points = strong(distances)
-    if not is_inexact(points.dtype):
-        points = cast(points, FLOAT64)
+    points = as_inexact(distances)
     return _SpacedSamples(value, axis, F.diff(F.specify_shape(points, (n,))))
 
 

@@ -11,9 +11,9 @@ from graphc.ir.graph.build import as_strong_value, as_value, cast, normal_axes
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import FLOAT64, DType, dtype_of, is_inexact, same_shape
+from graphc.ir.types import DType, dtype_of, is_inexact, same_shape
 from graphc.ops.common.axes import AxisArgument, other_axes
-from graphc.ops.common.broadcasting import common_dtype
+from graphc.ops.common.broadcasting import as_inexact, common_dtype
 
 FULL = slice(None)
 
@@ -81,15 +81,9 @@ def _float64_one() -> Value:
     return as_value(np.float64(1))
 
 
-def _floats(x: ArrayLike) -> Value:
-    """`x` as strong floating point; integers become float64, as in NumPy."""
-    value = as_strong_value(x)
-    return value if is_inexact(value.dtype) else cast(value, FLOAT64)
-
-
 def _rows(x: ArrayLike, rowvar: bool, dtype: DType | None) -> Value:
     """Arrange variables in rows and observations in columns."""
-    value = _floats(x) if dtype is None else cast(as_value(x), dtype)
+    value = as_inexact(x) if dtype is None else cast(as_value(x), dtype)
     if value.type.rank > 2:
         raise graph_error("needs a vector or a matrix", op="cov", got=str(value.type))
     rows = F.atleast_2d(value)
