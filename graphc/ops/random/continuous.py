@@ -45,9 +45,9 @@ from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.gradients import pathwise, uniform_slopes
 from graphc.ops.random.keys import split
 from graphc.ops.random.sampler import (
-    SAMPLERS,
     as_key,
     call_text,
+    draw,
     drawn_shape,
     drawn_type,
     float_dtype,
@@ -116,9 +116,7 @@ def _continuous(
                 got=str(v.type),
                 hint=f'convert it with astype("{to.name}"), or draw {v.dtype.name}',
             )
-    sizes = drawn_shape(shown, shape, *(v.type.shape for v in values))
-    arguments = [cast(v, to) for v in values]
-    return SAMPLERS[name](as_key(key, shown), *arguments, shape=sizes, dtype=to)
+    return draw(name, key, shape, to, *(cast(v, to) for v in values))
 
 
 @op()
@@ -174,8 +172,7 @@ def normal(
 ) -> Value:
     """Standard normal; for a complex dtype, with a total variance of 1."""
     if dtype is not None and dtype_of(dtype).kind == "c":
-        sizes, to = drawn_shape("random.normal", shape), dtype_of(dtype)
-        return SAMPLERS["normal"](as_key(key, "random.normal"), shape=sizes, dtype=to)
+        return draw("normal", key, shape, dtype_of(dtype))
     return _continuous("normal", key, shape, dtype)
 
 

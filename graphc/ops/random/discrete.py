@@ -22,8 +22,8 @@ from graphc.ir.types import (
 from graphc.ops.random import numpy_discrete as helpers
 from graphc.ops.random.batching import declare_mapped
 from graphc.ops.random.sampler import (
-    SAMPLERS,
     as_key,
+    draw,
     drawn_shape,
     drawn_type,
     float_dtype,
@@ -117,9 +117,7 @@ def bernoulli(
     name = "random.bernoulli"
     if not is_float(real(name, p).dtype):
         raise graph_error("p must be a float", op=name, got=str(as_value(p).type))
-    value = floating(name, p)
-    sizes = drawn_shape(name, shape, value.type.shape)
-    return SAMPLERS["bernoulli"](as_key(key, name), value, shape=sizes, dtype=BOOL)
+    return draw("bernoulli", key, shape, BOOL, floating(name, p))
 
 
 @public(name="random.rademacher")
@@ -145,8 +143,7 @@ def poisson(
     value = real(name, lam)
     to = int_dtype(name, dtype, [value])
     mean = cast(value, FLOAT32) if value.type.weak else value
-    sizes = drawn_shape(name, shape, mean.type.shape)
-    return SAMPLERS["poisson"](as_key(key, name), mean, shape=sizes, dtype=to)
+    return draw("poisson", key, shape, to, mean)
 
 
 @public(name="random.geometric")
@@ -159,9 +156,7 @@ def geometric(
     """Trials up to the first success, each with probability `p`."""
     name = "random.geometric"
     to = int_dtype(name, dtype, [real(name, p)])
-    value = floating(name, p, to)
-    sizes = drawn_shape(name, shape, value.type.shape)
-    return SAMPLERS["geometric"](as_key(key, name), value, shape=sizes, dtype=to)
+    return draw("geometric", key, shape, to, floating(name, p, to))
 
 
 @public(name="random.binomial")
@@ -176,9 +171,8 @@ def binomial(
     name = "random.binomial"
     to = float_dtype(name, dtype, [real(name, n), real(name, p)])
     chance = floating(name, p, to)
-    arguments = cast(real(name, n), chance.dtype), chance
-    sizes = drawn_shape(name, shape, *(v.type.shape for v in arguments))
-    return SAMPLERS["binomial"](as_key(key, name), *arguments, shape=sizes, dtype=to)
+    trials = cast(real(name, n), chance.dtype)
+    return draw("binomial", key, shape, to, trials, chance)
 
 
 @public(name="random.negative_binomial")

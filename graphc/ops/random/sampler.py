@@ -166,12 +166,22 @@ def call_text(p: Printing, function: str, *more: Param) -> str:
     return f"{function}({', '.join([*p.inputs, *map(p.code, more)])})"
 
 
-SAMPLERS: dict[str, Primitive] = {}
+_SAMPLERS: dict[str, Primitive] = {}
 
 
-def sampler(
-    name: str, helper: Callable[..., object], *, dtype: bool = True
-) -> Primitive:
+def draw(
+    name: str, key: ArrayLike, shape: ShapeLike | None, dtype: DType, *params: Value
+) -> Value:
+    """Draw from the distribution that `sampler` declared as `name`.
+
+    The parameters broadcast to the shape, which by default follows from them.
+    """
+    op_name = f"random.{name}"
+    sizes = drawn_shape(op_name, shape, *(v.type.shape for v in params))
+    return _SAMPLERS[name](as_key(key, op_name), *params, shape=sizes, dtype=dtype)
+
+
+def sampler(name: str, helper: Callable[..., object], *, dtype: bool = True) -> None:
     """Declare the primitive of a distribution.
 
     JAX programs call the function of the same name in `jax.random`, and NumPy programs
@@ -199,5 +209,4 @@ def sampler(
     if name in gradients.SLOPES:
         gradients.pathwise(primitive, gradients.SLOPES[name])
     batching.declare_mapped(primitive)
-    SAMPLERS[name] = primitive
-    return primitive
+    _SAMPLERS[name] = primitive
