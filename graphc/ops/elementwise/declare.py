@@ -41,6 +41,7 @@ from graphc.ir.graph.op import (
     Primitive,
     Printing,
     TypeRule,
+    Vjp,
     op,
     require_at_most,
     type_error,
@@ -220,29 +221,27 @@ def elementwise(
     sizes: Callable[..., object] | None = None,
     method: bool = False,
     doc: str = "",
+    vjp: Vjp | None = None,
+    no_gradient: str = "",
+    compares: Callable[[int, int], bool] | None = None,
     **traits: Any,
 ) -> Callable[..., Value]:
     """Declare an elementwise op: its primitive and its public function.
 
     `ufunc` has the loops, and is the function that the docstring names unless there is
-    a `doc`. `traits` are `vjp=` (a rule) or `no_gradient=` (a reason), `linear=`,
-    `picks=`, `jumps=`, `rounding=`, `wraps=`, and `compares=`, the same comparison of
-    Python's integers.
+    a `doc`. `vjp` is the rule of the gradient, or `no_gradient` the reason for having
+    none; `compares` is the same comparison of Python's integers. `traits` are those of
+    the primitive, such as `linear=`.
     """
     infer = rule or elementwise_rule(ufunc)
-    primitive = Primitive(name, infer, sizes=sizes, literals="beside")
+    traits |= {"sizes": sizes, "literals": "beside", "elementwise": True}
+    primitive = Primitive(name, infer, **traits)
     ELEMENTS.define(primitive, ufunc)
-    primitive.wraps = traits.get("wraps", False)
     primitive.emit(numpy=template, jax=jax or template)
-    primitive.elementwise = True
-    primitive.linear = traits.get("linear", False)
-    primitive.picks = traits.get("picks", False)
-    primitive.jumps = traits.get("jumps", False)
-    primitive.rounding = traits.get("rounding", "many")
-    if traits.get("vjp"):
-        primitive.vjp(traits["vjp"])
-    if traits.get("no_gradient"):
-        primitive.no_gradient(traits["no_gradient"])
+    if vjp is not None:
+        primitive.vjp(vjp)
+    if no_gradient:
+        primitive.no_gradient(no_gradient)
 
     doc = doc or f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
     if ufunc.nin == 1:
@@ -251,7 +250,6 @@ def elementwise(
         def function(x: ArrayLike, /) -> Value:  # pyright: ignore[reportRedeclaration]
             return apply(primitive, ufunc, (x,))
     else:
-        compares = traits.get("compares")
 
         @public(name=name, method=method, doc=doc)
         def function(x: ArrayLike, y: ArrayLike, /) -> Value:  # type: ignore[misc]

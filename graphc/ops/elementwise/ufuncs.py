@@ -342,10 +342,15 @@ def _rounding(name: str) -> Rounding:
 def _numerics(name: str) -> dict[str, Any]:
     """The derivative and rounding traits of an op, as the tables above declare them."""
     rule = _VJP.get(name)
-    reason = "" if rule else "its results are bools or integers"
-    linear, picks = name in _LINEAR, name in _PICKS
-    rules = {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
-    return {**rules, "rounding": _rounding(name), "jumps": name in _JUMPS}
+    return {
+        "vjp": rule,
+        "no_gradient": "" if rule else "its results are bools or integers",
+        "linear": name in _LINEAR,
+        "picks": name in _PICKS,
+        "jumps": name in _JUMPS,
+        "wraps": name in _WRAPS,
+        "rounding": _rounding(name),
+    }
 
 
 _RULES: dict[str, TypeRule] = {"power": _power_rule}
@@ -378,7 +383,6 @@ for _name, (_text, _sizes) in _ARITHMETIC.items():
         rule=_RULES.get(_name),
         jax=_IN_JAX.get(_name),
         sizes=_sizes,
-        wraps=_name in _WRAPS,
         **_numerics(_name),
     )
 
@@ -398,7 +402,6 @@ for _name, (_text, _sizes) in _BITWISE.items():
         _text,
         getattr(np, _name),
         sizes=_sizes,
-        wraps=_name in _WRAPS,
         **_numerics(_name),
     )
 
@@ -433,7 +436,6 @@ for _name in _SAME_NAME:
         _ufunc,
         jax=_IN_JAX.get(_name),
         sizes=_KNOWN.get(_name),
-        wraps=_name in _WRAPS,
         method=_name in _METHODS,
         **_numerics(_name),
     )
