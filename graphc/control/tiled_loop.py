@@ -20,6 +20,7 @@ from graphc.ir.graph.op import Array, Opaque, Printing, op, require_equal
 from graphc.ir.namespace import enroll
 from graphc.ir.sizes.dims import Size, Symbol, maximum, minimum, symbol_dim
 from graphc.ir.types import ConcreteArray, JaxArray, NDArray, TensorType
+from graphc.ops.common.axes import with_size
 
 TileFunction = Callable[[list[Value], list[Value], Size], StepResult]
 RowsAgain = Callable[[list[Value], Size], list[Value]]
@@ -325,9 +326,8 @@ def _body_calls(node: Node) -> Iterator[BodyCall]:
     count, more = len(body.inputs), len(body.size_params)
     axes = (*params["axes"], *[0] * params["own"])
     for i, axis in enumerate(axes, params["carries"]):
-        shape = list(values[i].shape)
-        shape[axis] = body.inputs[i].type.shape[axis]
-        values[i] = values[i].like(shape)
+        n = body.inputs[i].type.shape[axis]
+        values[i] = values[i].like(with_size(values[i].shape, axis, n))
     values[marks] = [t.like(t.shape[1:]) for t in values[marks]]
     for one in (body, *params["columns"].content):
         yield BodyCall(one, values[:count], params["sizes"][:more])
@@ -424,8 +424,7 @@ def _block_variables(
     """Variables for a tile of each of `rows`, and for an element of each of `marks`."""
     count, variables = symbol_dim(symbol), []
     for value, axis in rows:
-        shape = value.type.shape
-        block = value.type.like((*shape[:axis], count, *shape[axis + 1 :]))
+        block = value.type.like(with_size(value.type.shape, axis, count))
         variables.append(body_input(value.name or "block", block))
     variables += [body_input("mark", v.type.like(v.type.shape[1:])) for v in marks]
     return variables

@@ -22,7 +22,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, is_one, less_equal
 from graphc.ir.types import BOOL, INT64, NDArray, is_integer
-from graphc.ops.common.axes import on_axis
+from graphc.ops.common.axes import on_axis, with_size
 from graphc.ops.common.broadcasting import promoted_as_arrays
 
 FULL = slice(None)
@@ -90,9 +90,8 @@ def _without_number(value: Value, axis: int, index: int) -> Value:
     _require_within(value, axis, [index])
     head = value[(*before, slice(None, index))]
     tail = value[(*before, slice(index + 1 or size_value(n), None))]
-    shape = list(value.type.shape)
-    shape[axis] = n - 1
-    return F.specify_shape(F.concatenate([head, tail], axis=axis), tuple(shape))
+    shape = with_size(value.type.shape, axis, n - 1)
+    return F.specify_shape(F.concatenate([head, tail], axis=axis), shape)
 
 
 def _require_within(
@@ -159,14 +158,13 @@ def insert(
     if place.type.rank == 0:
         new = F.moveaxis(new, 0, at)
     several = place.type.rank == 1 and not is_one(place.type.shape[0])
-    shape = list(value.type.shape)
-    shape[at] = place.type.shape[0] if several else new.type.shape[at]
-    new = F.broadcast_to(new, tuple(shape))
+    count = place.type.shape[0] if several else new.type.shape[at]
+    new = F.broadcast_to(new, with_size(value.type.shape, at, count))
     if _is_number(obj):
         return _inserted_before(value, at, int(obj), new)
     known = literal_of(place)
     value = value if known is None else _with_end_check(value, at, known)
-    places = F.broadcast_to(place, (shape[at],))
+    places = F.broadcast_to(place, (count,))
     return _inserted(value, at, places, new)
 
 

@@ -31,7 +31,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam, NewAxisParam
 from graphc.ir.sizes.dims import Dim, Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, JaxArray, TensorType, is_integer
-from graphc.ops.common.axes import on_axis
+from graphc.ops.common.axes import on_axis, with_size
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
@@ -301,9 +301,8 @@ def tile(x: ArrayLike, reps: ShapeLike, /) -> Value:
 def _repeat(x: Array, *, repeats: Size, axis: AxisParam) -> TensorType:
     """Each element repeated `repeats` times along `axis`."""
     require_at_most(0, repeats, "a number of repeats must not be negative")
-    shape = list(x.type.shape)
-    shape[axis] = shape[axis] * repeats
-    require_room(tuple(shape), x.dtype)
+    shape = with_size(x.type.shape, axis, x.type.shape[axis] * repeats)
+    require_room(shape, x.dtype)
     return x.type.like(shape)
 
 
@@ -339,9 +338,7 @@ def _repeat_counts(
     reason = "one count per element"
     require_equal(x.type.shape[axis], counts.type.shape[0], reason)
     require_at_most(0, total, "a number of repeats must not be negative")
-    shape = list(x.type.shape)
-    shape[axis] = total
-    return x.type.like(shape)
+    return x.type.like(with_size(x.type.shape, axis, total))
 
 
 _repeat_counts.emit(

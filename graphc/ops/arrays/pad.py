@@ -22,6 +22,7 @@ from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, ConcreteArray, TensorType, is_integer
+from graphc.ops.common.axes import with_size
 from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.known_integers import KnownSizes, is_symbolic
@@ -206,9 +207,7 @@ def _fold_padding_in(
     numbers = F.arange(size_value(n))
     low, high = (width[0],), (width[1],)
     source = _pad_from(numbers, low=low, high=high, mode=mode, odd=False)
-    shape = list(g.type.shape)
-    shape[axis] = n
-    zeros = F.zeros(tuple(shape), g.dtype)
+    zeros = F.zeros(with_size(g.type.shape, axis, n), g.dtype)
     if not odd:
         return _add_at(zeros, g, source, axis)
     # An odd reflection of an element r is 2 e - r, with e the edge between them. Two
@@ -436,18 +435,11 @@ def _ramp(
     if _is_zero(width):
         return None
     start = cast(as_value(end), edge.dtype)
-    one = F.squeeze(_with_stated_size(edge, axis, 1), axis)
+    one = F.squeeze(F.specify_shape(edge, with_size(edge.type.shape, axis, 1)), axis)
     ramp = F.linspace(
         start, one, size_value(width), endpoint=False, axis=axis, dtype=edge.dtype
     )
     return F.flip(ramp, axis) if backwards else ramp
-
-
-def _with_stated_size(x: Value, axis: int, n: Size) -> Value:
-    """The array with the known size `n` stated for an axis."""
-    shape = list(x.type.shape)
-    shape[axis] = n
-    return F.specify_shape(x, tuple(shape))
 
 
 def _with_statistics(
@@ -479,6 +471,5 @@ def _repeat_part(part: Value, axis: int, mode: str, width: Size) -> Value | None
     statistic = getattr(F, STATISTICS[mode])(part, axis=axis, keepdims=True)
     if is_integer(part.dtype):
         statistic = F.rint(statistic) if statistic.dtype != part.dtype else statistic
-    shape = list(part.type.shape)
-    shape[axis] = width
-    return F.broadcast_to(cast(statistic, part.dtype), tuple(shape))
+    shape = with_size(part.type.shape, axis, width)
+    return F.broadcast_to(cast(statistic, part.dtype), shape)

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from graphc.ir.graph.accepted_types import ArrayLike
-from graphc.ir.graph.build import as_strong_value, normal_axis
+from graphc.ir.graph.build import Shape, as_strong_value, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
 
 AxisArgument = int | tuple[int, ...] | None
 
@@ -21,6 +22,11 @@ def on_axis(x: ArrayLike, axis: int | None, op_name: str) -> tuple[Value, int]:
 def other_axes(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
     """The axes of an array of this rank that are not among `axes`."""
     return tuple(a for a in range(rank) if a not in axes)
+
+
+def with_size(shape: Shape, axis: int, n: Size) -> Shape:
+    """The shape with another size along one axis."""
+    return (*shape[:axis], n, *shape[axis + 1 :])
 
 
 def along_axis(vector: Value, axis: int, rank: int) -> Value:

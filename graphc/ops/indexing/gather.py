@@ -47,6 +47,7 @@ from graphc.ir.types import (
     TensorType,
     is_integer,
 )
+from graphc.ops.common.axes import with_size
 from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
@@ -76,11 +77,9 @@ def _dynamic_slice(
     """
     if start.type.rank or not is_integer(start.dtype):
         raise type_error("the start must be an integer scalar")
-    shape = list(x.type.shape)
     reason = f"a slice of {length} elements does not fit axis {axis}"
-    require_at_most(length, shape[axis], reason, "index")
-    shape[axis] = length
-    return x.type.like(shape)
+    require_at_most(length, x.type.shape[axis], reason, "index")
+    return x.type.like(with_size(x.type.shape, axis, length))
 
 
 def dynamic_slice_numpy(

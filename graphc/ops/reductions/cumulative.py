@@ -28,7 +28,7 @@ from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT32, DType, JaxArray, NDArray, TensorType, dtype_of
-from graphc.ops.common.axes import on_axis
+from graphc.ops.common.axes import on_axis, with_size
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.common.known_integers import by_scan, maxima, minima
@@ -411,9 +411,8 @@ def _from_initial(
         running = total(value, at, dtype)
         if not include_initial:
             return running
-        shape = list(running.type.shape)
-        shape[at] = 1
-        first = F.full(tuple(shape), initial, running.dtype)
+        shape = with_size(running.type.shape, at, 1)
+        first = F.full(shape, initial, running.dtype)
         return F.concatenate([first, running], axis=at)
 
 
@@ -439,9 +438,7 @@ def _end_slice(part: ArrayLike, like: Value, axis: int) -> Value:
     value = promoted_as_arrays(like, part)[1]
     if value.type.rank:
         return value
-    shape = list(like.type.shape)
-    shape[axis] = 1
-    return F.broadcast_to(value, tuple(shape))
+    return F.broadcast_to(value, with_size(like.type.shape, axis, 1))
 
 
 @public()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
-from graphc.ops.common.axes import along_axis
+from graphc.ops.common.axes import along_axis, with_size
 from graphc.ops.common.monoids import Monoid
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -51,8 +51,7 @@ def extreme_of_complex(
             extreme = plain(value, axes=(axis,), keepdims=True)
         else:
             extreme = start(value, initial, axes=(axis,), keepdims=True)
-            shape = (*value.type.shape[:axis], 1, *value.type.shape[axis + 1 :])
-            first = F.broadcast_to(initial, shape)
+            first = F.broadcast_to(initial, with_size(value.type.shape, axis, 1))
             value = F.concatenate([first, value], axis=axis)
         place = F.argmax(F.isnan(value), axis=axis, keepdims=True)
         number = F.take_along_axis(value, place, axis=axis)

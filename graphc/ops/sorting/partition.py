@@ -27,7 +27,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, minimum
 from graphc.ir.types import (
-    DTYPES,
+    INT32,
     INT64,
     DType,
     NDArray,
@@ -35,7 +35,7 @@ from graphc.ir.types import (
     is_float,
     is_integer,
 )
-from graphc.ops.common.axes import on_axis, row_places
+from graphc.ops.common.axes import on_axis, row_places, with_size
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.monoids import Element, least
 from graphc.ops.common.padding import PaddedValue, Padding, last_number
@@ -180,9 +180,8 @@ def _top_k(x: Array, *, k: Size, axis: AxisParam) -> tuple[TensorType, TensorTyp
         raise type_error("complex numbers have no order")
     require_at_most(0, k, "k must not be negative")
     require_at_most(k, x.type.shape[axis], f"axis {axis} has fewer elements")
-    shape = list(x.type.shape)
-    shape[axis] = k
-    return x.type.like(shape), TensorType(DTYPES["int32"], tuple(shape))
+    shape = with_size(x.type.shape, axis, k)
+    return x.type.like(shape), TensorType(INT32, shape)
 
 
 def top_k_numpy(x: NDArray, k: int, axis: int) -> tuple[NDArray, NDArray]:
