@@ -151,7 +151,7 @@ def insert(
     if axis is None:
         new = F.ravel(new)
     missing = value.type.rank - new.type.rank
-    new = F.expand_dims(new, tuple(range(missing))) if missing > 0 else new
+    new = F.expand_dims(new, tuple(range(missing)))
     if new.type.rank > value.type.rank:
         got = f"{new.type} into {value.type}"
         raise graph_error("the values have more axes than the array", got=got)

@@ -292,8 +292,7 @@ def tile(x: ArrayLike, reps: ShapeLike, /) -> Value:
     times = as_shape(reps)
     rank = max(len(times), value.type.rank)
     times = (1,) * (rank - len(times)) + times
-    missing = rank - value.type.rank
-    value = F.expand_dims(value, tuple(range(missing))) if missing else value
+    value = F.expand_dims(value, tuple(range(rank - value.type.rank)))
     return _tile(value, reps=times)
 
 

@@ -64,7 +64,7 @@ def broadcast_arrays(*arrays: ArrayLike) -> list[Value]:
 def _with_rank(x: ArrayLike, rank: int) -> Value:
     value = as_strong_value(x)
     missing = rank - value.type.rank
-    return F.expand_dims(value, tuple(range(missing))) if missing > 0 else value
+    return F.expand_dims(value, tuple(range(missing)))
 
 
 @public()
@@ -89,8 +89,8 @@ def atleast_3d(*arrays: ArrayLike) -> Any:
 
 
 def _with_3_axes(value: Value) -> Value:
-    new = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}.get(value.type.rank)
-    return F.expand_dims(value, new) if new else value
+    new = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}.get(value.type.rank, ())
+    return F.expand_dims(value, new)
 
 
 @public()

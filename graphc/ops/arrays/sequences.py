@@ -192,7 +192,7 @@ def linspace(
     rank = max(a.type.rank, b.type.rank)
     at = normal_axis(axis, rank + 1, "linspace")
     behind = tuple(range(1, rank + 1))
-    index = F.expand_dims(_count_up(count), behind) if rank else _count_up(count)
+    index = F.expand_dims(_count_up(count), behind)
     gaps = dims.maximum(0, count - 1 if endpoint else count)
     step = (b - a) / size_value(dims.maximum(1, gaps))
     points = a + cast(index, a.dtype) * _step_or_alone(step, gaps, 0)
@@ -260,7 +260,7 @@ def geomspace(
     points = F.expand_dims(sign, at) * F.power(10.0, exponents)
     count = points.shape[at]
     behind = tuple(range(1, points.type.rank - at))
-    i = F.expand_dims(F.arange(count), behind) if behind else F.arange(count)
+    i = F.expand_dims(F.arange(count), behind)
     points = F.where(F.equal(i, 0), F.expand_dims(a, at), points)
     if endpoint:
         end = F.logical_and(F.equal(i, count - 1), i > 0)

@@ -146,7 +146,7 @@ def _whole_mask(x: Value, index: IndexLike, rank: int) -> Value | None:
         return None
     fitted = F.specify_shape(item, x.type.shape[: item.type.rank])
     behind = x.type.rank - item.type.rank
-    return F.expand_dims(fitted, tuple(range(-behind, 0))) if behind else fitted
+    return F.expand_dims(fitted, tuple(range(-behind, 0)))
 
 
 def _combine(how: str, x: Value, value: Value) -> Value:

@@ -213,7 +213,7 @@ class _ScatterSite:
         behind = len(self.shape) - whole.type.rank
         if whole.type.rank and is_adjacent(self.axes):
             behind = self.x.type.rank - self.axes[-1] - 1
-        fitted = F.expand_dims(whole, tuple(range(-behind, 0))) if behind else whole
+        fitted = F.expand_dims(whole, tuple(range(-behind, 0)))
         return F.broadcast_to(fitted, self.shape)
 
     def is_distinct(self) -> bool:

@@ -50,7 +50,7 @@ def norm(
     plain = (rank == 1 and order == 2) or (rank == 2 and order == "fro")
     if axis is None and (order is None or plain):
         root = _root(_sum_of_squares(value))
-        return F.expand_dims(root, tuple(range(rank))) if keepdims and rank else root
+        return F.expand_dims(root, tuple(range(rank))) if keepdims else root
     chosen_axes = tuple(range(rank)) if axis is None else axis
     axes = chosen_axes if isinstance(chosen_axes, (tuple, list)) else (chosen_axes,)
     chosen = [normal_axis(a, rank, "linalg.norm") for a in axes]
@@ -79,7 +79,7 @@ def vector_norm(
         moved = F.transpose(value, (*other_axes(value.type.rank, axes), *axes))
         value = _with_last_axes_joined(moved, last)
     result = _vector_norm(value, last, order, keepdims=False)
-    return F.expand_dims(result, axes) if keepdims and axes else result
+    return F.expand_dims(result, axes) if keepdims else result
 
 
 def _with_last_axes_joined(x: Value, count: int) -> Value:

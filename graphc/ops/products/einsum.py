@@ -371,7 +371,7 @@ def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms
         axes = tuple(
             i for i, (n, x) in enumerate(pairs) if is_one(n) and x in wide - wide_here
         )
-        kept_values.append(F.squeeze(v, axes) if axes else v)
+        kept_values.append(F.squeeze(v, axes))
         kept_terms.append([x for i, x in enumerate(term) if i not in axes])
     return kept_values, kept_terms
 

@@ -47,7 +47,7 @@ class Noise:
 
     def _aligned(self, drawn: Value) -> Value:
         """Insert into the draws the new axes that the keys do not have."""
-        return F.expand_dims(drawn, self._missing) if self._missing else drawn
+        return F.expand_dims(drawn, self._missing)
 
 
 class Parameter:
@@ -57,12 +57,11 @@ class Parameter:
         depth, missing = len(each), missing_axes(i, each)
         example_rank = x.type.rank - (depth - len(missing))
         self._axes = (*missing, *range(depth, depth + rank - example_rank))
-        self.value: Value = F.expand_dims(x, self._axes) if self._axes else x
+        self.value: Value = F.expand_dims(x, self._axes)
 
     def summed(self, g: Value) -> Value:
         """Sum the cotangents of the elements of the result to that of the input."""
-        total = summed_to(g, self.value.type.shape)
-        return F.squeeze(total, self._axes) if self._axes else total
+        return F.squeeze(summed_to(g, self.value.type.shape), self._axes)
 
 
 def pathwise(primitive: Primitive, slopes: Slopes) -> None:
@@ -196,13 +195,10 @@ def permutation_rule(
     example_shape = x.type.shape[len(each) - len(missing) :]
     count = F.arange(F.size_value(example_shape[axis]))
     behind = tuple(range(1, len(example_shape) - axis))
-    places = F.broadcast_to(
-        F.expand_dims(count, behind) if behind else count, example_shape
-    )
+    places = F.broadcast_to(F.expand_dims(count, behind), example_shape)
     params = {"axis": axis, "independent": independent}
     drawn = from_keys(PRIMITIVES["random_permutation"], key, places, **params)
-    lacking = missing_axes(0, each)
-    drawn = F.expand_dims(drawn, lacking) if lacking else drawn
+    drawn = F.expand_dims(drawn, missing_axes(0, each))
     at = len(each) + axis
     order = F.broadcast_to(F.argsort(drawn, axis=at), g.type.shape)
     before = F.take_along_axis(g, order, axis=at)

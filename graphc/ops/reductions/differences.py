@@ -39,8 +39,8 @@ class _SpacedSamples(NamedTuple):
         if self.gaps.type.rank == 0:
             return self.gaps
         after = tuple(range(1, self.samples.type.rank - self.axis))
-        gaps: Value = self.gaps[start:stop]
-        return F.expand_dims(gaps, after) if after else gaps
+        gaps: Value = F.expand_dims(self.gaps[start:stop], after)
+        return gaps
 
 
 @public()

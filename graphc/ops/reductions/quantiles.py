@@ -173,12 +173,12 @@ def _with_result_axes(
     if nan_rows is not None:
         values = F.where(_append_axes(nan_rows, rank), np.nan, values)
     front = tuple(range(rank))
-    values = F.moveaxis(values, tuple(range(-rank, 0)), front) if rank else values
+    values = F.moveaxis(values, tuple(range(-rank, 0)), front)
     return F.expand_dims(values, tuple(a + rank for a in axes)) if keepdims else values
 
 
 def _append_axes(x: Value, count: int) -> Value:
-    return F.expand_dims(x, tuple(range(-count, 0))) if count else x
+    return F.expand_dims(x, tuple(range(-count, 0)))
 
 
 def _row_reader(ordered: Value, rank: int) -> Take:
@@ -238,7 +238,7 @@ def _weighted_quantiles(rows: Value, weights: Value, q: Value) -> Value:
     rank = q.type.rank
     share = F.where(F.equal(share, 0), -1, share)
     middle = tuple(range(-rank - 1, -1))
-    share = F.expand_dims(share, middle) if rank else share
+    share = F.expand_dims(share, middle)
     index = F.sum(F.less(share, F.expand_dims(q, -1)), axis=-1)
     return _row_reader(ordered, rank)(F.minimum(index, ordered.shape[-1] - 1))
 

@@ -200,7 +200,5 @@ def _gaps(x: ArrayLike | None, dx: ArrayLike, axis: int, rank: int) -> ArrayLike
         return dx
     points = as_strong_value(x)
     if points.type.rank == 1:
-        gap = F.diff(points)
-        behind = tuple(range(1, rank - axis))
-        return F.expand_dims(gap, behind) if behind else gap
+        return F.expand_dims(F.diff(points), tuple(range(1, rank - axis)))
     return F.diff(points, axis=axis)
