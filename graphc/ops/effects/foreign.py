@@ -173,6 +173,3 @@ def foreign(
         "asking": Text(function.name),
     }
     return _foreign.bind(tuple(values), params).outputs
-
-
-FOREIGN = _foreign
