@@ -18,7 +18,7 @@ from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import is_inexact, same_shape
 from graphc.ops.indexing.basic import BASIC_INDEX
 from graphc.ops.indexing.gather import GATHER
-from graphc.ops.indexing.parse import is_adjacent
+from graphc.ops.indexing.parse import first_of_points
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
 WRITES = (SCATTER, SLICE_UPDATE)
@@ -55,7 +55,7 @@ def write_if_any(write: Node, x: Value, v: Value, indices: Sequence[Value]) -> V
     if all(less_equal(1, x.type.shape[a]) for a in axes):
         return apply_write(write, x, v, indices)
     v = F.broadcast_to(v, read_where_written(write, x, indices).type.shape)
-    v = F.expand_dims(v, axes[0] if is_adjacent(axes) else 0)
+    v = F.expand_dims(v, first_of_points(axes))
     return apply_write(write, x, v, [F.expand_dims(i, 0) for i in indices])
 
 

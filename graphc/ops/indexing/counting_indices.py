@@ -11,7 +11,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import same_size
 from graphc.ops.common.axes import along_axis, other_axes
-from graphc.ops.indexing.parse import is_adjacent
+from graphc.ops.indexing.parse import first_of_points, is_adjacent
 
 
 def gather_axes(node: Node, axis: int) -> list[int | None] | None:
@@ -53,7 +53,7 @@ def _points_rank(indices: Sequence[Value]) -> int:
 def end_distance(node: Node, axis: int) -> int:
     """The distance of an axis of the result from the end of the index arrays' axes."""
     axes = node.params["axes"]
-    first = axes[0] if is_adjacent(axes) else 0
+    first = first_of_points(axes)
     return _points_rank(node.inputs[1:]) - axis + first
 
 

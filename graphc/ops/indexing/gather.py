@@ -59,6 +59,7 @@ from graphc.ops.indexing.parse import (
     FULL_ITEM,
     Index,
     extremes,
+    first_of_points,
     is_adjacent,
     parse_index,
     require_within,
@@ -197,8 +198,7 @@ def gathered_shape(
                 require_within(extreme, x.type.shape[axis])
     points = broadcast(*(i.type.shape for i in indices))
     remaining_sizes = [n for a, n in enumerate(x.type.shape) if a not in axes]
-    adjacent = axes == tuple(range(axes[0], axes[0] + len(axes)))
-    at = axes[0] if adjacent else 0
+    at = first_of_points(axes)
     return (*remaining_sizes[:at], *points, *remaining_sizes[at:])
 
 
@@ -362,7 +362,7 @@ def _batched_gather(
     inside: tuple[bool, ...],
 ) -> Value:
     points = max(i.type.rank - b for i, b in zip(indices, batched[1:], strict=True))
-    at = axes[0] if is_adjacent(axes) else 0
+    at = first_of_points(axes)
     if not batched[0]:  # the new axis is the first of those of the indices
         lined = align_batches(batched[1:], indices)
         return F.moveaxis(_gather(x, *lined, axes=axes, inside=inside), at, 0)

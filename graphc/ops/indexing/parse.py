@@ -38,6 +38,11 @@ def is_adjacent(axes: tuple[int, ...]) -> bool:
     return axes == tuple(range(axes[0], axes[0] + len(axes)))
 
 
+def first_of_points(axes: tuple[int, ...]) -> int:
+    """The first axis that index arrays at `axes` have in the result."""
+    return axes[0] if is_adjacent(axes) else 0
+
+
 @dataclass(frozen=True)
 class Index:
     """A user's index, sorted out: basic items, then arrays at axes of their result.

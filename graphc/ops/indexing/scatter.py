@@ -41,7 +41,13 @@ from graphc.ops.indexing.overlaps import (
     row_apart_jax,
     updated_jax,
 )
-from graphc.ops.indexing.parse import Bounds, Kinds, UpdateKind, is_adjacent
+from graphc.ops.indexing.parse import (
+    Bounds,
+    Kinds,
+    UpdateKind,
+    first_of_points,
+    is_adjacent,
+)
 from graphc.ops.indexing.row_access import is_row
 from graphc.ops.indexing.uniqueness import is_without_repeats
 
@@ -128,7 +134,7 @@ def _apart_write_text(p: Printing) -> str:
     """Print the write of a row that is computed from what it overwrites."""
     params, name = p.node.params, p.helper(row_apart_jax)
     indices, axes = ", ".join(clamped(p, 2, beyond=True)), params["axes"]
-    at = axes[0] if is_adjacent(axes) else 0
+    at = first_of_points(axes)
 
     def text(x: str, v: str, how: str) -> str:
         return f"{name}(jnp, {x}, {v}, [{indices}], {axes}, {at}, {how!r})"
@@ -315,7 +321,7 @@ def _(
         if not is_adjacent(axes):
             v = F.moveaxis(v, 0, points)
         return _scatter(many, v, *places, axes=later, how=how, inside=inside)
-    at = axes[0] if is_adjacent(axes) else 0
+    at = first_of_points(axes)
     here, there = (tuple(range(i, i + points)) for i in (1 + at, 1))
     v = F.moveaxis(v, here, there)
     return _scatter(many, v, *places, axes=later, how=how, inside=(True, *inside))
