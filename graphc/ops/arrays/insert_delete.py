@@ -22,10 +22,8 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, is_one, less_equal
 from graphc.ir.types import BOOL, INT64, NDArray, is_integer
-from graphc.ops.common.axes import on_axis, with_size
+from graphc.ops.common.axes import at_axis, on_axis, with_size
 from graphc.ops.common.broadcasting import promoted_as_arrays
-
-FULL = slice(None)
 
 
 def _is_number(index: object) -> TypeGuard[int]:
@@ -54,7 +52,6 @@ def delete(x: ArrayLike, obj: ArrayLike | slice, axis: int | None = None) -> Val
     is not a constant, the remaining elements are counted when the function runs.
     """
     value, at = on_axis(x, axis, "delete")
-    before = (FULL,) * at
     n = value.type.shape[at]
     if isinstance(obj, slice):
         removed = F.sort(F.arange(size_value(n))[obj])
@@ -66,15 +63,15 @@ def delete(x: ArrayLike, obj: ArrayLike | slice, axis: int | None = None) -> Val
     if place.type.rank == 0 and place.dtype != BOOL:
         return _without_one(value, at, place)
     if place.dtype == BOOL:
-        return value[(*before, F.logical_not(F.atleast_1d(place)))]
+        return value[at_axis(at, F.logical_not(F.atleast_1d(place)))]
     if known is not None and not known.size:
         return value
     if known is not None and isinstance(n, int):
-        return value[(*before, _remaining_positions(n, known))]
+        return value[at_axis(at, _remaining_positions(n, known))]
     if known is not None and ((known >= 0).all() or (known < 0).all()):
         return _without_known(value, at, np.unique(known))
     stays = F.full((n,), True).at[place].set(False)
-    return value[(*before, stays)]
+    return value[at_axis(at, stays)]
 
 
 def _remaining_positions(n: int, removed: NDArray) -> NDArray:
@@ -86,10 +83,10 @@ def _remaining_positions(n: int, removed: NDArray) -> NDArray:
 
 def _without_number(value: Value, axis: int, index: int) -> Value:
     """Join the parts around one position, which must be within the axis at the call."""
-    before, n = (FULL,) * axis, value.type.shape[axis]
+    n = value.type.shape[axis]
     _require_within(value, axis, [index])
-    head = value[(*before, slice(None, index))]
-    tail = value[(*before, slice(index + 1 or size_value(n), None))]
+    head = value[at_axis(axis, slice(None, index))]
+    tail = value[at_axis(axis, slice(index + 1 or size_value(n), None))]
     shape = with_size(value.type.shape, axis, n - 1)
     return F.specify_shape(F.concatenate([head, tail], axis=axis), shape)
 
@@ -170,9 +167,8 @@ def insert(
 
 def _inserted_before(value: Value, axis: int, index: int, new: Value) -> Value:
     value = _with_end_check(value, axis, np.asarray(index))
-    before = (FULL,) * axis
-    head = value[(*before, slice(None, index))]
-    tail = value[(*before, slice(index, None))]
+    head = value[at_axis(axis, slice(None, index))]
+    tail = value[at_axis(axis, slice(index, None))]
     return F.concatenate([head, new, tail], axis=axis)
 
 

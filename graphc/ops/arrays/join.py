@@ -31,7 +31,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam, NewAxisParam
 from graphc.ir.sizes.dims import Dim, Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, JaxArray, TensorType, is_integer
-from graphc.ops.common.axes import on_axis, with_size
+from graphc.ops.common.axes import at_axis, on_axis, with_size
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
@@ -173,8 +173,7 @@ _stack.linear = True
 
 @_stack.vjp
 def _(g: Value, *arrays: Value, axis: int) -> tuple[Value, ...]:
-    before = (slice(None),) * axis
-    parts = [g[(*before, i)] for i in range(len(arrays))]
+    parts = [g[at_axis(axis, i)] for i in range(len(arrays))]
     pairs = zip(parts, arrays, strict=True)
     return tuple(F.specify_shape(part, a.type.shape) for part, a in pairs)
 
@@ -216,8 +215,7 @@ def split(x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0) -> list[V
     else:
         cuts = [c if isinstance(c, Value) else _position(c) for c in cut_at]
     bounds = [0, *cuts, size]
-    before = (slice(None),) * chosen
-    return [value[(*before, slice(a, b))] for a, b in pairwise(bounds)]
+    return [value[at_axis(chosen, slice(a, b))] for a, b in pairwise(bounds)]
 
 
 def _position(cut: SizeLike) -> int | Value:

@@ -22,7 +22,7 @@ from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, ConcreteArray, TensorType, is_integer
-from graphc.ops.common.axes import with_size
+from graphc.ops.common.axes import at_axis, with_size
 from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.known_integers import KnownSizes, is_symbolic
@@ -31,7 +31,6 @@ from graphc.ops.common.padding import PaddedValue, Padding
 
 Shape = tuple[Size, ...]
 WidthPair = tuple[Any, Any]
-FULL = slice(None)
 
 
 def _padded_type(x: Value, low: Shape, high: Shape) -> TensorType:
@@ -408,10 +407,6 @@ def _is_zero(n: Size) -> bool:
     return isinstance(n, int) and n == 0
 
 
-def _slice(value: Value, axis: int, part: slice) -> Value:
-    return value[((FULL,) * axis + (part,))]
-
-
 def _with_ramps(
     value: Value, pairs: list[tuple[Size, Size]], end_values: ArrayLike
 ) -> Value:
@@ -422,7 +417,7 @@ def _with_ramps(
         needed = minimum(1, low + high)
         problem = "an empty axis has no edge"
         x = F._at_most(needed, x.type.shape[axis], problem, x, "pad")
-        head, tail = _slice(x, axis, slice(0, 1)), _slice(x, axis, slice(-1, None))
+        head, tail = x[at_axis(axis, slice(0, 1))], x[at_axis(axis, slice(-1, None))]
         return _ramp(head, axis, first, low), _ramp(tail, axis, last, high, True)
 
     return _pad_by_axis(value, sides)
@@ -457,8 +452,8 @@ def _with_statistics(
                 problem = "stat_length must be at least 1"
                 x = F._at_most(least, as_size(count), problem, x, "pad")
         counts = [n if c is None else minimum(as_size(c), n) for c in lengths[axis]]
-        head = _slice(x, axis, slice(None, size_value(counts[0])))
-        tail = _slice(x, axis, slice(size_value(n - counts[1]), None))
+        head = x[at_axis(axis, slice(None, size_value(counts[0])))]
+        tail = x[at_axis(axis, slice(size_value(n - counts[1]), None))]
         return _repeat_part(head, axis, mode, low), _repeat_part(tail, axis, mode, high)
 
     return _pad_by_axis(value, sides)

@@ -14,11 +14,10 @@ from graphc.ir.integers import as_integer, integer_error, integer_or_none
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
+from graphc.ops.common.axes import at_axis
 from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import broadcast, promoted_as_arrays, summed_to
 from graphc.ops.common.padding import PaddedValue, Padding
-
-FULL = slice(None)
 
 
 @op()
@@ -169,8 +168,7 @@ def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[Value, ...]:
         hint = "index the slices that are needed"
         problem = f"the number of slices, {n}, is not static"
         raise graph_error(problem, op="unstack", got=str(value.type), hint=hint)
-    before = (FULL,) * at
-    return tuple(value[(*before, i)] for i in range(n))
+    return tuple(value[at_axis(at, i)] for i in range(n))
 
 
 @public()

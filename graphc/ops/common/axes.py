@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from graphc.ir.graph.accepted_types import ArrayLike
+from graphc.ir.graph.accepted_types import ArrayLike, IndexItem
 from graphc.ir.graph.build import Shape, as_strong_value, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -33,6 +33,11 @@ def along_axis(vector: Value, axis: int, rank: int) -> Value:
     """A vector along one of `rank` axes, with size 1 along all others."""
     expanded: Value = F.expand_dims(vector, other_axes(rank, (axis,)))
     return expanded
+
+
+def at_axis(axis: int, item: IndexItem) -> tuple[object, ...]:
+    """The index that holds `item` for one axis, and leaves the others whole."""
+    return (*(slice(None),) * axis, item)
 
 
 def row_places(places: Value, axis: int, shape: Sequence[int | Value]) -> list[Value]:

@@ -36,6 +36,7 @@ from graphc.ir.types import (
     is_inexact,
     same_size,
 )
+from graphc.ops.common.axes import at_axis
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.broadcasting import as_inexact, require_room
 from graphc.ops.common.spread import in_row_order
@@ -167,7 +168,7 @@ def _resized(x: Value, axis: int, size: Size) -> Value:
         return x
     common_length = minimum(length, size)
     if common_length is not length:
-        x = x[(*[slice(None)] * axis, slice(0, size_value(common_length)))]
+        x = x[at_axis(axis, slice(0, size_value(common_length)))]
     if common_length is size:
         return x
     widths: list[Any] = [(0, 0)] * x.type.rank

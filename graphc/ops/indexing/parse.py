@@ -28,7 +28,6 @@ UpdateKind = Literal[
 BasicItem = tuple[
     str, SliceBound, SliceBound, SliceBound
 ]  # "s", "i" or "n"; start, stop, step
-FULL = slice(None)
 DIVIDER = object()  # an ellipsis of no axes between index arrays
 FULL_ITEM: BasicItem = ("s", None, None, None)
 
@@ -115,7 +114,7 @@ def _expanded(x: Value, items: list[object]) -> list[object]:
         )
     at = dots[0] if dots else len(items)
     divided = dots and not missing and _is_divided(items[:at], items[at + 1 :])
-    between = [DIVIDER] if divided else [FULL] * missing
+    between = [DIVIDER] if divided else [slice(None)] * missing
     return items[:at] + between + items[at + 1 :]
 
 

@@ -13,9 +13,8 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import INT32
-from graphc.ops.common.axes import on_axis, row_places
+from graphc.ops.common.axes import at_axis, on_axis, row_places
 from graphc.ops.common.modes import moved_inside, require_mode
-from graphc.ops.indexing.parse import FULL
 
 
 @public(method=True)
@@ -32,7 +31,7 @@ def take(
     value, at = on_axis(x, axis, "take")
     none = isinstance(indices, (list, tuple)) and not indices
     if none:
-        return F.getitem(value, (*(FULL,) * at, []))
+        return F.getitem(value, at_axis(at, []))
     positions = as_value(indices)
     if positions.dtype.kind == "b":  # positions 0 and 1, not a mask
         positions = cast(positions, INT32)
@@ -41,7 +40,7 @@ def take(
             positions = cast(positions, INT32)
         size = size_value(value.type.shape[at])
         positions = moved_inside(positions, size, mode)
-    return F.getitem(value, (*(FULL,) * at, positions))
+    return F.getitem(value, at_axis(at, positions))
 
 
 @public()

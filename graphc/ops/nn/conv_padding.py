@@ -9,6 +9,7 @@ from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, is_one, maximum
 from graphc.ir.types import INT32
+from graphc.ops.common.axes import at_axis
 from graphc.ops.common.padded_reads import as_int32, iota, is_known, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.nn.conv import CONV
@@ -145,7 +146,7 @@ def _covered_parts(
         for i in range(points):
             first = i * stride
             bounds = slice(size_value(first), size_value(first + wide), every)
-            yield whole[(slice(None),) * axis + (bounds,)], None
+            yield whole[at_axis(axis, bounds)], None
         return
     start = iota(length) * cast(as_value(size_value(step)), INT32)
     start = start - as_int32(pad, low)

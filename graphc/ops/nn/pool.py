@@ -24,7 +24,7 @@ from graphc.ir.types import (
     is_integer,
     product,
 )
-from graphc.ops.common.axes import with_size
+from graphc.ops.common.axes import at_axis, with_size
 from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padded_reads import is_known
@@ -470,4 +470,4 @@ def _zeros_between(x: Value, axis: int, step: Size) -> Value:
     n = dims.maximum(0, (x.type.shape[axis] - 1) * step + 1)
     every = slice(None, None, size_value(step))
     zeros = F.zeros(with_size(x.type.shape, axis, n), x.dtype)
-    return zeros.at[(*(slice(None),) * axis, every)].add(x)
+    return zeros.at[at_axis(axis, every)].add(x)

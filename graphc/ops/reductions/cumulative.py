@@ -28,15 +28,13 @@ from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT32, DType, JaxArray, NDArray, TensorType, dtype_of
-from graphc.ops.common.axes import on_axis, with_size
+from graphc.ops.common.axes import at_axis, on_axis, with_size
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.common.known_integers import by_scan, maxima, minima
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import numpy_sum_dtype, same_dtype_text
-
-FULL = slice(None)
 
 
 def _printer(numpy: str, jax: str) -> Callable[[Printing], str]:
@@ -465,10 +463,9 @@ def diff(
     if n and append is not None:
         parts.append(_end_slice(append, value, at))
     value = F.concatenate(parts, axis=at)
-    before = (FULL,) * at
     for _ in range(n):
-        late = value[(*before, slice(1, None))]
-        early = value[(*before, slice(None, -1))]
+        late = value[at_axis(at, slice(1, None))]
+        early = value[at_axis(at, slice(None, -1))]
         bools = value.dtype == BOOL
         value = F.not_equal(late, early) if bools else late - early
     return value

@@ -16,10 +16,8 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, is_integer
-from graphc.ops.common.axes import AxisArgument
+from graphc.ops.common.axes import AxisArgument, at_axis
 from graphc.ops.common.broadcasting import as_inexact
-
-FULL = slice(None)
 
 
 class _SpacedSamples(NamedTuple):
@@ -31,7 +29,7 @@ class _SpacedSamples(NamedTuple):
 
     def part(self, start: int | None, stop: int | None) -> Value:
         """The samples from `start` to `stop` along the axis."""
-        samples: Value = self.samples[(*(FULL,) * self.axis, slice(start, stop))]
+        samples: Value = self.samples[at_axis(self.axis, slice(start, stop))]
         return samples
 
     def gap(self, start: int | None, stop: int | None) -> Value:
@@ -173,7 +171,6 @@ def unwrap(
         halfway = F.logical_and(halfway, F.equal(whole % 2, 0))
     change = F.where(halfway, half, turned) - step
     change = F.where(F.absolute(step) < least, 0, change)
-    before = (FULL,) * at
-    start = cast(value[(*before, slice(None, 1))], change.dtype)
-    later = value[(*before, slice(1, None))] + F.cumsum(change, axis=at)
+    start = cast(value[at_axis(at, slice(None, 1))], change.dtype)
+    later = value[at_axis(at, slice(1, None))] + F.cumsum(change, axis=at)
     return F.concatenate([start, cast(later, change.dtype)], axis=at)

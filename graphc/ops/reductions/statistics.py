@@ -12,10 +12,8 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, dtype_of, is_inexact, same_shape
-from graphc.ops.common.axes import AxisArgument, other_axes
+from graphc.ops.common.axes import AxisArgument, at_axis, other_axes
 from graphc.ops.common.broadcasting import as_inexact, common_dtype
-
-FULL = slice(None)
 
 
 def weights_of(
@@ -190,8 +188,7 @@ def trapezoid(
     """The integral of samples by the trapezoidal rule, as `numpy.trapezoid`."""
     value = as_strong_value(y)
     (at,) = normal_axes(axis, value.type.rank, "trapezoid")
-    before = (FULL,) * at
-    pairs = value[(*before, slice(1, None))] + value[(*before, slice(None, -1))]
+    pairs = value[at_axis(at, slice(1, None))] + value[at_axis(at, slice(None, -1))]
     return F.sum(_gaps(x, dx, at, value.type.rank) * pairs / 2.0, axis=at)
 
 
