@@ -10,6 +10,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
+    Shape,
     as_shape,
     as_size,
     as_strong_value,
@@ -39,23 +40,26 @@ from graphc.ops.common.known_integers import repeated_sizes
 from graphc.ops.common.padded_reads import as_int32, is_known, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
-Shape = tuple[Size, ...]
-
 
 @op()
 def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
     """The arrays one after another along `axis`; other sizes must agree."""
+    return arrays[0].type.like(_common_shape(arrays, axis))
+
+
+def _common_shape(arrays: Sequence[Value], joined: int | None = None) -> list[Size]:
+    """Inside a type rule: the shape of arrays that add up along the axis `joined`."""
     first = arrays[0].type
     if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
         raise type_error("needs arrays of the same rank and dtype")
     shape = list(first.shape)
     for a in arrays[1:]:
         for i, n in enumerate(a.type.shape):
-            if i == axis:
+            if i == joined:
                 shape[i] = shape[i] + n
             else:
                 shape[i] = require_equal(shape[i], n, f"sizes of axis {i}")
-    return first.like(shape)
+    return shape
 
 
 _concatenate.rounding = "none"
@@ -121,12 +125,16 @@ def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Rebuilt:
     return elements
 
 
+def _in_one_dtype(arrays: Sequence[ArrayLike], op_name: str) -> list[Value]:
+    if not len(arrays):
+        raise graph_error("needs at least one array", op=op_name)
+    return promoted(*arrays)
+
+
 @public()
 def concatenate(arrays: Sequence[ArrayLike], /, axis: int | None = 0) -> Value:
     """The arrays one after another along an existing axis (None: flattened)."""
-    values = promoted(*arrays) if len(arrays) else []
-    if not values:
-        raise graph_error("needs at least one array", op="concatenate")
+    values = _in_one_dtype(arrays, "concatenate")
     if axis is None:
         values, axis = [F.ravel(v) for v in values], 0
     if values[0].type.rank == 0:
@@ -145,15 +153,9 @@ enroll(concatenate, "concat")
 @op()
 def _stack(*arrays: Array, axis: NewAxisParam) -> TensorType:
     """The arrays along a new axis; their sizes must agree."""
-    first = arrays[0].type
-    if any(a.type.rank != first.rank or a.dtype != first.dtype for a in arrays):
-        raise type_error("needs arrays of the same rank and dtype")
-    shape = list(first.shape)
-    for a in arrays[1:]:
-        for i, n in enumerate(a.type.shape):
-            shape[i] = require_equal(shape[i], n, f"sizes of axis {i}")
+    shape = _common_shape(arrays)
     shape.insert(axis, len(arrays))
-    return first.like(shape)
+    return arrays[0].type.like(shape)
 
 
 def _print_stack(p: Printing) -> str:
@@ -192,9 +194,7 @@ def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Value:
 @public()
 def stack(arrays: Sequence[ArrayLike], /, axis: int = 0) -> Value:
     """The arrays along a new axis."""
-    values = promoted(*arrays) if len(arrays) else []
-    if not values:
-        raise graph_error("needs at least one array", op="stack")
+    values = _in_one_dtype(arrays, "stack")
     return _stack(*values, axis=normal_axis(axis, values[0].type.rank + 1, "stack"))
 
 
