@@ -9,6 +9,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import (
+    Shape,
     as_size,
     as_strong_value,
     as_value,
@@ -29,7 +30,6 @@ from graphc.ops.common.known_integers import KnownSizes, is_symbolic
 from graphc.ops.common.padded_reads import as_int32, iota, is_known, moved, read_at
 from graphc.ops.common.padding import PaddedValue, Padding
 
-Shape = tuple[Size, ...]
 WidthPair = tuple[Any, Any]
 
 

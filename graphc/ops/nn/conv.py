@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, PadsLike, ShapeLike, SizeLike
-from graphc.ir.graph.build import as_size, size_value, strong
+from graphc.ir.graph.build import Shape, as_size, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
     Array,
@@ -32,7 +32,6 @@ from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.nn.windows import (
     Pads,
-    Shape,
     covered_points,
     named_pads,
     output_sizes,

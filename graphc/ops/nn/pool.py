@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.build import Shape, as_value, cast, size_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Array, Primitive, Printing, type_error
 from graphc.ir.namespace import F
@@ -32,7 +32,6 @@ from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.common.spread import may_lose_nan
 from graphc.ops.nn.windows import (
     Pads,
-    Shape,
     aligned,
     covered_points,
     named_pads,

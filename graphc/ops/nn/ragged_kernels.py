@@ -12,11 +12,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from graphc.ir.graph.build import Shape
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import JaxArray, NDArray, TensorType
 from graphc.ops.nn.conv import CONV, conv_numpy
-from graphc.ops.nn.windows import Pads, Shape, padding_text
+from graphc.ops.nn.windows import Pads, padding_text
 
 
 @op()

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, PadsLike
-from graphc.ir.graph.build import as_size, as_value
+from graphc.ir.graph.build import Shape, as_size, as_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Printing, require_at_most
 from graphc.ir.sizes import dims
@@ -20,7 +20,6 @@ from graphc.ops.common.monoids import Element
 from graphc.ops.common.padded_reads import as_int32, is_known, moved
 from graphc.ops.common.padding import PaddedValue, Padding
 
-Shape = tuple[Size, ...]
 NAMED = ("SAME", "SAME_LOWER")
 Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding, or "" where sizes are given
 
