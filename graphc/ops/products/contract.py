@@ -330,8 +330,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Value:
 
 
 def _axis_last(value: Value, axis: int, op_name: str) -> Value:
-    chosen = normal_axis(axis, value.type.rank, op_name)
-    return value if chosen == value.type.rank - 1 else F.moveaxis(value, chosen, -1)
+    return F.moveaxis(value, normal_axis(axis, value.type.rank, op_name), -1)
 
 
 @public()
@@ -441,8 +440,7 @@ def cross(
     if _is_flat(x) and _is_flat(y):
         return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
     product = _cross(_lifted(x), _lifted(y))
-    to = normal_axis(axisc, product.type.rank, "cross")
-    return product if to == product.type.rank - 1 else F.moveaxis(product, -1, to)
+    return F.moveaxis(product, -1, normal_axis(axisc, product.type.rank, "cross"))
 
 
 def _is_flat(x: Value) -> bool:
