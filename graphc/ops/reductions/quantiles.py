@@ -162,6 +162,11 @@ def _interpolate(a: Value, b: Value, share: Value) -> Value:
     return F.where(share >= 0.5, b - gap * (1 - share), a + gap * share)
 
 
+def _nan_rows(rows: Value) -> Value | None:
+    """Which rows hold a NaN; None if their dtype has none."""
+    return F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
+
+
 def _with_result_axes(
     values: Value,
     nan_rows: Value | None,
@@ -214,7 +219,7 @@ def _quantile(
             value, q, method, ordered.shape[-1],
             lambda i: F._gather(ordered, strong(i), axes=(last,), inside=(True,)),
         )
-    nan_rows = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
+    nan_rows = _nan_rows(rows)
     return _with_result_axes(quantiles, nan_rows, axes, q.type.rank, keepdims)
 
 
@@ -252,11 +257,6 @@ def _hundredth(q: ArrayLike) -> Value:
     return constant(np.true_divide(known, 100), percent.type.weak)
 
 
-def _middle_mean(ordered: Value, low: Value | int, high: Value | int) -> Value:
-    """The mean of the elements `low` to `high` of each row: one, two or none."""
-    return F.mean(ordered[..., low : high + 1], axis=-1)
-
-
 @public()
 def median(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The median over `axis`: the mean of the two middle elements; NaN if one is.
@@ -265,13 +265,12 @@ def median(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> V
     """
     rows, axes = _last_axis(as_strong_value(x), axis, "median")
     n = rows.shape[-1]
-    low, high = F.maximum(n - 1, 0) // 2, n // 2
-    medians = _middle_mean(F.sort(rows), low, high)
-    nan_rows = F.any(F.isnan(rows), axis=-1) if is_inexact(rows.dtype) else None
-    return _with_result_axes(medians, nan_rows, axes, 0, keepdims)
+    low, high = F.maximum(n - 1, 0) // 2, n // 2  # one, two or no elements
+    medians = F.mean(F.sort(rows)[..., low : high + 1], axis=-1)
+    return _with_result_axes(medians, _nan_rows(rows), axes, 0, keepdims)
 
 
-def _nan_rows(
+def _sorted_rows(
     x: ArrayLike, axis: AxisArgument, name: str
 ) -> tuple[Value, Value, tuple[int, ...]]:
     """Sorted rows, how many elements of each are not NaN, and the reduced axes.
@@ -301,7 +300,7 @@ def _nan_quantile(
     if weights is not None:
         problem = "weights are not available for an array that may hold NaN"
         raise graph_error(problem, op="nanquantile")
-    ordered, present, axes = _nan_rows(value, axis, "nanquantile")
+    ordered, present, axes = _sorted_rows(value, axis, "nanquantile")
     rank = q.type.rank
     count = _append_axes(present, rank)
     quantiles = _read_quantiles(value, q, method, count, _row_reader(ordered, rank))
@@ -361,7 +360,7 @@ def nanmedian(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -
     value = as_strong_value(x)
     if not is_inexact(value.dtype):
         return median(value, axis, keepdims)
-    ordered, present, axes = _nan_rows(value, axis, "nanmedian")
+    ordered, present, axes = _sorted_rows(value, axis, "nanmedian")
     low, high = F.maximum(present - 1, 0) // 2, present // 2
     take = _row_reader(ordered, 0)
     a, b = take(low), take(high)
