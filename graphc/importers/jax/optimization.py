@@ -11,7 +11,7 @@ from graphc.errors import check_function
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.exact import Exact, compile_exactly
 from graphc.importers.jax.sizes.pattern import shapes_of
-from graphc.importers.jax.trace.arguments import Arguments, JaxCall
+from graphc.importers.jax.trace.arguments import Arguments
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
 from graphc.ir.tracebacks import hide_own_frames
@@ -44,7 +44,7 @@ class OptimizedFunction(Decorated):
             return self._function(*args, **named)  # the whole trace is rewritten
         key = call.kind(specs), shapes_of(specs)
         if key not in self._known:
-            form = JaxCall([None] * len(call.leaves), call.form, call.statics)
+            form = call.without_leaves()
             subject = Subject(self._function, form, keeps_rules=True)
             names = [f"x{i}" for i in range(len(specs))]
             self._known[key] = compile_exactly(subject, specs, names, self._options)

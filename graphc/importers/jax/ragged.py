@@ -178,9 +178,7 @@ class RaggedFunction(Decorated):
     def _new_program(
         self, seen: Sequence[ShapesOfCall], examples: Examples, specs: list[Spec]
     ) -> RaggedProgram:
-        call = examples.calls[0]
-        form = JaxCall([None] * len(call.leaves), call.form, call.statics)
-        subject = Subject(self._function, form)
+        subject = Subject(self._function, examples.calls[0].without_leaves())
         pattern = common_pattern(seen)
         sizes = [n for s in seen for n in (pattern.sizes(s) or {}).values()]
         pattern = replace(pattern, least=min([LEAST, *sizes]))

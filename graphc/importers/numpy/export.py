@@ -1,6 +1,7 @@
 """Export functions of `graphc.jit(frontend="numpy")` as models in files."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,9 +34,8 @@ def numpy_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     specs = [struct_spec(leaf) for leaf in call.leaves]
     pairs = zip(call.leaves, specs, strict=True)
     examples = [x if spec is None else np.zeros((), spec.dtype) for x, spec in pairs]
-    form = JaxCall(examples, call.form, call.statics)
     try:
-        of_examples = specs_of(form, function)
+        of_examples = specs_of(replace(call, leaves=examples), function)
     except TypeError as error:
         raise graph_error(f"{error}", op="export") from None
     return [a if b is None else b for a, b in zip(of_examples, specs, strict=True)]

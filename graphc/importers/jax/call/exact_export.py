@@ -47,8 +47,7 @@ class ExportRequest:
     @property
     def subject(self) -> Subject:
         """The function to export, taking the leaves of its arguments."""
-        leaves = [None] * len(self.call.leaves)
-        return Subject(self.function, replace(self.call, leaves=leaves))
+        return Subject(self.function, self.call.without_leaves())
 
     def at(self, sizes: Mapping[str, int]) -> list[Spec]:
         """The types of the arguments with numbers in place of the named sizes."""

@@ -132,9 +132,9 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             problem = f"static arguments must be hashable ({statics}): {error}"
             raise TypeError(problem) from None
         if family is None:
-            form = JaxCall([None] * len(call.leaves), call.form, call.statics)
             siblings = [one for (of, _), one in self._families.items() if of == kind]
-            family = self._families[key] = self._new_family(form, specs)
+            family = self._new_family(call.without_leaves(), specs)
+            self._families[key] = family
             if apart:
                 family.learn_from_siblings(siblings, sizes, like)
         return family

@@ -4,7 +4,7 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -35,6 +35,10 @@ class JaxCall:
     leaves: list[Any]
     form: Any
     statics: tuple[tuple[int | str, Any], ...]
+
+    def without_leaves(self) -> "JaxCall":
+        """The call with None for each leaf, which keeps no array alive."""
+        return replace(self, leaves=[None] * len(self.leaves))
 
     def arguments(
         self, leaves: Iterable[object]
