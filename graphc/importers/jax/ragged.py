@@ -72,11 +72,8 @@ class RaggedProgram:
             doubted = self.read.decisions.opaque or not all(self.checked.values())
             if known and not small and not doubted:
                 return True
-            pairs = zip(sizes, specs, strict=True)
-            example_specs = [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
-            direct = self.read.subject.read(example_specs)
-            agrees = self.read.agrees(direct, named)
-            self.checked[sizes] = agrees
+            direct = self.read.subject.read(SizePattern(sizes).specs(specs))
+            self.checked[sizes] = self.read.agrees(direct, named)
         return self.checked[sizes]
 
 

@@ -76,9 +76,7 @@ class CallsAhead:
     def at(self, sizes: Mapping[str, int]) -> tuple[JaxCall, list[Spec]]:
         """The call at these sizes, out of those that combine in all ways."""
         assert self.alike is not None
-        shapes = self.alike.shapes_at(sizes)
-        pairs = zip(self.alike.named, shapes, strict=True)
-        specs = [Spec(shape, spec.dtype, spec.weak) for spec, shape in pairs]
+        specs = SizePattern(self.alike.shapes_at(sizes)).specs(self.alike.named)
         return _call_with_types(self.first, specs), specs
 
     def require_no_others(self) -> None:

@@ -232,8 +232,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     def specs_at(self, sizes: ShapesOfCall) -> list[Spec]:
         """The arguments at these sizes."""
-        pairs = zip(sizes, self.specs, strict=True)
-        return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
+        return SizePattern(sizes).specs(self.specs)
 
     def with_names(self, shapes: Sequence[SpecShape]) -> str:
         """Show the shapes of the arguments, with their names."""

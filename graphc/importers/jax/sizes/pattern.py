@@ -73,7 +73,7 @@ class SizePattern:
     def specs(self, like: Sequence[Spec]) -> list[Spec]:
         """Arguments with the shapes of the pattern, and otherwise like these."""
         pairs = zip(self.shapes, like, strict=True)
-        return [Spec(shape, one.dtype, one.weak) for shape, one in pairs]
+        return [replace(one, shape=shape) for shape, one in pairs]
 
     def fixed(self, name: str, size: int) -> "SizePattern":
         """The pattern with a number in place of a name."""
