@@ -64,7 +64,7 @@ class RaggedProgram:
         these differently.
         """
         if sizes not in self.checked:
-            named = self.pattern.sizes(sizes) or {}
+            named = self.pattern.sizes(sizes)
             if not self.read.decisions.hold(named):
                 return False
             small = any(n < LEAST for n in named.values())
@@ -177,13 +177,11 @@ class RaggedFunction(Decorated):
     ) -> RaggedProgram:
         subject = Subject(self._function, examples.calls[0].without_leaves())
         pattern = common_pattern(seen)
-        sizes = [n for s in seen for n in (pattern.sizes(s) or {}).values()]
+        sizes = [n for s in seen for n in pattern.sizes(s).values()]
         pattern = replace(pattern, least=min([LEAST, *sizes]))
         names = [f"x{i}" for i in range(len(specs))]
         subject.read(specs)  # raises the function's own errors, as JAX does
-        recorder = Recorder(
-            max((pattern.sizes(s) or {} for s in seen), key=_least_size)
-        )
+        recorder = Recorder(max(map(pattern.sizes, seen), key=_least_size))
         try:
             read = read_for_pattern(subject, pattern, specs, names, recorder)
         except Unsupported as error:

@@ -149,7 +149,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
     ) -> NumpyTrace:
         """Trace the function for a pattern, with decisions as for these sizes."""
         subject = self.function, self.call, pattern, self.specs, self.names()
-        named = None if sizes is None else pattern.sizes(sizes)
+        named = None if sizes is None else pattern.sizes_if_fit(sizes)
         return trace_function(*subject, named, self.names_of_axes(pattern.shapes))
 
     def _program(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram:
@@ -165,7 +165,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         return super()._serves(program, sizes) and self._decides(program, sizes)
 
     def _decides(self, program: NumpyProgram, sizes: ShapesOfCall) -> bool:
-        return program.decisions.hold(program.pattern.sizes(sizes) or {})
+        return program.decisions.hold(program.pattern.sizes(sizes))
 
     def _new_program(
         self, pattern: SizePattern, sizes: ShapesOfCall
@@ -174,7 +174,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             return None
         try:
             trace = self._trace(pattern, sizes)
-            pinning = trace.decisions.pinning(pattern.sizes(sizes) or {})
+            pinning = trace.decisions.pinning(pattern.sizes(sizes))
             if pinning:
                 self._pin(sizes, trace.decisions.described(pinning))
                 return None

@@ -135,14 +135,14 @@ def test_sizes_beside_an_axis_of_one_element_share_programs(start, words):
 def test_patterns_of_calls(seen, text):
     pattern = common_pattern(seen)
     assert str(pattern) == text
-    assert all(pattern.sizes(shapes) is not None for shapes in seen)
+    assert all(pattern.sizes_if_fit(shapes) is not None for shapes in seen)
 
 
 def test_the_sizes_of_names_follow_from_formulas():
     pattern = SizePattern((("n + m",), ("2 * n + 1",)))
     assert pattern.names == ["n", "m"]
     assert pattern.sizes(((9,), (7,))) == {"n": 3, "m": 6}
-    assert pattern.sizes(((9,), (8,))) is None
+    assert pattern.sizes_if_fit(((9,), (8,))) is None
     assert pattern.fixed("n", 3).shapes == (("3 + m",), (7,))
 
 

@@ -251,7 +251,7 @@ class JaxProgram:
         `sizes`.
         """
         assert self.template is not None
-        named = self.pattern.sizes(sizes) or {}
+        named = self.pattern.sizes(sizes)
         if not self.template.is_possible(named):
             return False
         if sizes not in self.traces_at_sizes:

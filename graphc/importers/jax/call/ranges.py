@@ -35,7 +35,7 @@ class Question:
 
     def answer(self, shapes: ShapesOfCall) -> bool | None:
         """Whether the answer is the same at these shapes; None if they do not fit."""
-        sizes = self.program.pattern.sizes(shapes)
+        sizes = self.program.pattern.sizes_if_fit(shapes)
         if sizes is None:
             return None
         symbols = self.program.decisions.symbols

@@ -129,7 +129,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """The shapes of the results of a program at these sizes."""
         if program.template is not None:
             return result_shapes(self._exact_trace(sizes), {})
-        return result_shapes(program.traced, program.pattern.sizes(sizes) or {})
+        return result_shapes(program.traced, program.pattern.sizes(sizes))
 
     def _find_program(self, sizes: ShapesOfCall) -> JaxProgram | None:
         program = super()._find_program(sizes)
@@ -162,7 +162,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             return False
         if program.template is not None:
             return self._admits(program, sizes)
-        named = program.pattern.sizes(sizes) or {}
+        named = program.pattern.sizes(sizes)
         if not program.holds(named):
             return False
         fits = super()._serves(program, sizes)
@@ -191,7 +191,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
         For the first sizes a trace exists already and need not be made again.
         """
-        named, first = program.pattern.sizes(sizes) or {}, self.first
+        named, first = program.pattern.sizes(sizes), self.first
         known = None
         if first is not None and self.is_like_first:
             known = first.trace_at(sizes, self.subject)
@@ -282,7 +282,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         that of a module's weights.
         """
         for name in names:
-            size = (pattern.sizes(sizes) or {})[name]
+            size = pattern.sizes(sizes)[name]
             if self._accepts_another_size(pattern, sizes, name):
                 continue
             try:
@@ -302,7 +302,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         self, pattern: SizePattern, sizes: ShapesOfCall, name: str
     ) -> bool:
         """Whether the function accepts, for this axis, a size other than the call's."""
-        named = pattern.sizes(sizes) or {}
+        named = pattern.sizes(sizes)
         for n in (named[name] + 1, 2 * named[name]):
             other_sizes = {**named, name: n}
             try:
@@ -336,7 +336,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         self, pattern: SizePattern, sizes: ShapesOfCall, answers_jax: bool
     ) -> Recorder:
         words = self.names_of_axes(pattern.shapes)
-        recorder = Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
+        recorder = Recorder(pattern.sizes(sizes), words, answers_jax)
         place = line_comparing_identity(self.function)
         if place is not None:
             recorder.observe(lambda: place)
@@ -357,11 +357,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     ) -> JaxProgram:
         """Return the program read from traces at single sizes, this call's included."""
         trace = self.subject.comparable(self._exact_trace(sizes))
-        first = Sample(pattern.sizes(sizes) or {}, trace)
+        first = Sample(pattern.sizes(sizes), trace)
         if self.unlike == MOST_UNLIKE:
             self._tell_unlike()
             raise Unlike
-        seen = [pattern.sizes(s) or {} for s in self.seen[-SAMPLED:] if pattern.has(s)]
+        seen = [pattern.sizes(s) for s in self.seen[-SAMPLED:] if pattern.has(s)]
         subject, names = self.subject, self.names()
         how = self.options_for(pattern)
         try:
@@ -405,7 +405,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def _require_agreement(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
         """Raise Unsupported if the program is not what JAX traces for the sizes."""
-        named = program.pattern.sizes(sizes) or {}
+        named = program.pattern.sizes(sizes)
         if not program.pattern.has(sizes) or not program.holds(named):
             return
         if program.template is not None:

@@ -49,7 +49,7 @@ class FirstExact:
             return False
         if program.read.subject.differentiated is not None:
             return False
-        here, first = pattern.sizes(sizes) or {}, pattern.sizes(self.sizes)
+        here, first = pattern.sizes(sizes), pattern.sizes_if_fit(self.sizes)
         if first is None or not pattern.has(self.sizes):
             return False
         differing = {name for name, n in here.items() if first[name] != n}

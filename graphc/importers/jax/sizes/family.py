@@ -173,7 +173,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def names_small(self, sizes: ShapesOfCall) -> bool:
         """Whether the program's pattern names the sizes of a call with small ones."""
         pattern = None if self.program is None else self.program.pattern
-        if pattern is None or pattern.sizes(sizes) is None:
+        if pattern is None or pattern.sizes_if_fit(sizes) is None:
             return False
         return not pattern.has(sizes)
 
@@ -187,10 +187,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             pattern = self._given_pattern(sizes)
             if self.small and not pattern.names:
                 return True
-            varying_sizes = [
-                *(pattern.sizes(sizes) or {}).values(),
-                *pattern.varying(sizes),
-            ]
+            varying_sizes = [*pattern.sizes(sizes).values(), *pattern.varying(sizes)]
         else:
             varying_sizes = sizes_that_vary(sizes, self.seen)
         least = LEAST if self.program is None else self.program.pattern.least
@@ -202,7 +199,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             pattern = self.like.program.pattern
         else:
             pattern = pattern_of(self.shapes, self.call.form, sizes)
-        for name, size in (pattern.sizes(sizes) or {}).items() if self.small else ():
+        for name, size in pattern.sizes(sizes).items() if self.small else ():
             pattern = pattern.fixed(name, size) if size < LEAST else pattern
         return pattern
 
@@ -262,7 +259,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def sizes_by_axis(self, sizes: ShapesOfCall) -> dict[str, int]:
         """The sizes of a call by axis, or by the names that `shapes` gives."""
         if self.shapes is not None:
-            return pattern_of(self.shapes, self.call.form, sizes).sizes(sizes) or {}
+            return pattern_of(self.shapes, self.call.form, sizes).sizes(sizes)
         axes = zip(self.names(), sizes, strict=True)
         return {f"{x}.shape[{i}]": n for x, s in axes for i, n in enumerate(s)}
 
@@ -343,7 +340,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             self.captured[id(program)] = captured
             for known in self._known_calls():
                 if known != sizes and pattern.has(known):
-                    program.compiled.record_sizes(pattern.sizes(known) or {})
+                    program.compiled.record_sizes(pattern.sizes(known))
             self.programs.append(program)
         return program
 
@@ -403,7 +400,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """
         siblings = self._siblings(sizes)
         for known in (sibling.decisions for sibling in siblings):
-            pinning = known.pinning(pattern.sizes(sizes) or {})
+            pinning = known.pinning(pattern.sizes(sizes))
             if pinning:
                 self._pin(sizes, known.described(pinning))
                 return True
@@ -427,7 +424,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if self.has_many:
             return
         self.has_many = True
-        named = siblings[0].pattern.sizes(sizes) or {}
+        named = siblings[0].pattern.sizes(sizes)
         facts = Counter(
             fact
             for known in (program.decisions for program in siblings)

@@ -32,7 +32,11 @@ class SizePattern:
         texts = (n for shape in self.shapes for n in shape if isinstance(n, str))
         return list(dict.fromkeys(name for text in texts for name in names_in(text)))
 
-    def sizes(self, shapes_of_call: ShapesOfCall) -> dict[str, int] | None:
+    def sizes(self, shapes_of_call: ShapesOfCall) -> dict[str, int]:
+        """The sizes that the names have in a call; {} if its shapes do not fit."""
+        return self.sizes_if_fit(shapes_of_call) or {}
+
+    def sizes_if_fit(self, shapes_of_call: ShapesOfCall) -> dict[str, int] | None:
         """The sizes that the names have in a call; None if its shapes do not fit."""
         by_name: dict[str, int] = {}
         formulas = dict[str, int]()
@@ -47,9 +51,11 @@ class SizePattern:
 
     def has(self, shapes_of_call: ShapesOfCall) -> bool:
         """Whether the shapes of a call fit, with no varying size too small."""
-        by_name = self.sizes(shapes_of_call)
-        varying_sizes = [*(by_name or {}).values(), *self.varying(shapes_of_call)]
-        return by_name is not None and all(n >= self.least for n in varying_sizes)
+        by_name = self.sizes_if_fit(shapes_of_call)
+        if by_name is None:
+            return False
+        varying_sizes = [*by_name.values(), *self.varying(shapes_of_call)]
+        return all(n >= self.least for n in varying_sizes)
 
     def varying(self, shapes_of_call: ShapesOfCall) -> list[int]:
         """The sizes of the axes that vary, in a call whose ranks fit."""
@@ -59,7 +65,7 @@ class SizePattern:
 
     def shown(self, shapes: ShapesOfCall) -> str:
         """Show the sizes that the names have in a call."""
-        return text_of_sizes(self.sizes(shapes) or {})
+        return text_of_sizes(self.sizes(shapes))
 
     def axes(self, arrays: Sequence[str]) -> dict[str, str]:
         """Map each name to its first axis, as in `x.shape[0]`; `arrays` are names."""

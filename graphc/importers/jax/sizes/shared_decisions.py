@@ -88,7 +88,7 @@ def schedules_for(
     symbols = {name: Symbol(name) for name in pattern.names}
     seen = SeenSizes(list(symbols.values()))
     for sizes in (pattern.sizes(call) for call in calls if pattern.has(call)):
-        by_symbol = seen.by_symbol(sizes or {})
+        by_symbol = seen.by_symbol(sizes)
         seen.note_call(by_symbol)
         for symbol, n in by_symbol.items():
             seen.note(symbol, n, 0.0)
