@@ -7,7 +7,7 @@ from functools import cached_property
 
 import jax
 
-from graphc.errors import GraphError, SourceLocation
+from graphc.errors import GraphError
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.structures import in_structure
@@ -47,7 +47,6 @@ class NumpyProgram:
     compiled: Function
     how: Options
     foreign: tuple[str, ...] = ()
-    opaque: SourceLocation | None = None
 
     @property
     def decisions(self) -> Decisions:

@@ -41,7 +41,9 @@ def require_one_program_per_answers(compiled):
     """Require that sizes with the same decisions share one program."""
     for family in compiled._families.values():
         programs = [
-            p for p in family.programs if not (p.template or p.opaque or p.doubted)
+            p
+            for p in family.programs
+            if not (p.template or p.decisions.opaque or p.doubted)
         ]
         for sizes in family.served:
             alike = [

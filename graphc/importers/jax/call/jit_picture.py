@@ -72,8 +72,7 @@ def _programs_of_one_size(
 
 def _for_many(program: ManySizes, shapes: str) -> Iterator[ShownProgram]:
     """The programs for many sizes, labelled by the shapes of their arguments."""
-    decisions: Decisions | None = getattr(program, "decisions", None)
-    facts = [] if decisions is None else list(_predicates(decisions))
+    facts = list(_predicates(program.decisions))
     notes = [f"run by JAX in it: {reason}" for reason in program.foreign]
     where = f" where {', '.join(f.text for f in facts)}" if facts else ""
     for one in program.compiled.shown_programs():
@@ -88,9 +87,6 @@ def _for_many(program: ManySizes, shapes: str) -> Iterator[ShownProgram]:
 
 
 def _predicates(decisions: Decisions) -> Iterable[Predicate]:
-    for one, text in zip(
-        dict.fromkeys(decisions.taken),
-        decisions.described(decisions.taken),
-        strict=True,
-    ):
+    texts = decisions.described(decisions.taken)
+    for one, text in zip(dict.fromkeys(decisions.taken), texts, strict=True):
         yield Predicate(text, one.left, one.relation, one.right, one.answer)

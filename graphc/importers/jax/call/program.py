@@ -59,9 +59,6 @@ class TraceAtSizes:
     tree: Any
 
 
-Trace = Callable[[], TracedFunction]  # at the sizes of a call
-
-
 @dataclass(frozen=True)
 class FunctionRead:
     """A function as read for many sizes: its trace, its graph and its decisions.
@@ -157,8 +154,12 @@ class JaxProgram:
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Whether the function decides by these sizes as the program assumes."""
-        known = self.decisions, *self.other_decisions
-        return any(decisions.hold(sizes) for decisions in known)
+        return any(decisions.hold(sizes) for decisions in self.all_decisions)
+
+    @property
+    def all_decisions(self) -> list[Decisions]:
+        """Each set of decisions under which the function computes the same."""
+        return [self.decisions, *self.other_decisions]
 
     @property
     def decisions(self) -> Decisions:
@@ -178,21 +179,14 @@ class JaxProgram:
         return self.decisions.described(common)
 
     @property
-    def opaque(self) -> SourceLocation | None:
-        """The line that asks more about a size than facts can tell, or None."""
-        return self.decisions.opaque
-
-    @property
     def questions(self) -> list[Decision]:
         """The questions about sizes whose answers choose this program."""
-        return [
-            d for known in (self.decisions, *self.other_decisions) for d in known.taken
-        ]
+        return [d for decisions in self.all_decisions for d in decisions.taken]
 
     @property
     def is_compared(self) -> bool:
         """Whether each new size is compared with its own trace before it is served."""
-        return bool(self.template or self.doubted or self.opaque)
+        return bool(self.template or self.doubted or self.decisions.opaque)
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -243,9 +237,13 @@ class JaxProgram:
         return finish
 
     def admits(
-        self, subject: Subject, sizes: ShapesOfCall, specs: list[Spec], trace: Trace
+        self,
+        subject: Subject,
+        sizes: ShapesOfCall,
+        specs: list[Spec],
+        trace: Callable[[], TracedFunction],
     ) -> bool:
-        """Whether the template describes the trace at these sizes.
+        """Whether the template describes the `trace` at these sizes.
 
         If so, the template's numbers and the structure of the results are kept for
         `sizes`.
@@ -379,7 +377,7 @@ def program_for(
     results = results_of(read, pattern, specs)
     executable = compile_imported(read.source, options, pattern.names)
     covered = [s for s in siblings if s.template is None and read.covers(s.read)]
-    others = [one for s in covered for one in (s.decisions, *s.other_decisions)]
+    others = [one for s in covered for one in s.all_decisions]
     return JaxProgram(pattern, read, results, executable, other_decisions=others)
 
 

@@ -12,7 +12,6 @@ from graphc.importers.jax.sizes.pattern import MOST_SHOWN, ShapesOfCall
 from graphc.importers.jax.sizes.programs import ManySizes, OneSize
 from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.runtime.driver.log import Compilation, in_numbers
-from graphc.runtime.function import Function
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def _compilations_of_one(
 
 def _opaque_question(program: ManySizes) -> list[str]:
     """The question to a program that is not a fact, with its line; or no question."""
-    place = program.opaque
+    place = program.decisions.opaque
     return [] if place is None else [f"{OPAQUE} of a size ({place})"]
 
 
@@ -155,7 +154,8 @@ def _lines_of_family(
 
 def _lines_on_comparing(program: ManySizes) -> Iterator[str]:
     """Say why the traces of new sizes are compared with that of a program."""
-    since = f", since {program.opaque}" if program.opaque is not None else ""
+    place = program.decisions.opaque
+    since = "" if place is None else f", since {place}"
     yield f"  each new size is traced and compared{since}"
     if since:
         yield f"  asks for {OPAQUE} of a size"
@@ -197,15 +197,10 @@ def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator
 
 
 def _limits_of_program(program: ManySizes) -> str:
-    calls = _calls_in_words(program.compiled)
+    calls = in_number(program.compiled.stats().calls, "call")
     alike = " that are traced alike" if program.is_compared else ""
     facts = f" where {', '.join(program.facts)}" if program.facts else ""
     return f"{alike}{facts}, in {calls}" if alike or facts else ""
-
-
-def _calls_in_words(compiled: Function) -> str:
-    """The number of calls of a function, in words."""
-    return in_number(compiled.stats().calls, "call")
 
 
 def source_of(families: Iterable[SizeFamily[ManySizes, OneSize]]) -> ProgramText:

@@ -431,7 +431,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             for fact in known.described(known.differing(named)[:1])
         )
         why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
-        places = [p.opaque for p in siblings if p.opaque is not None]
+        places = [p.decisions.opaque for p in siblings if p.decisions.opaque]
         if places and not why:
             why = f" {places[0]} asks for {OPAQUE} of a size."
         self._warn(

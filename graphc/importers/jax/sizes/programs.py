@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from graphc.errors import SourceLocation
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.ir.types import ConcreteArray
@@ -32,11 +31,6 @@ class ManySizes(Protocol):
     @property
     def facts(self) -> list[str]:
         """The facts about sizes that the program relies on, with the lines that ask."""
-        ...
-
-    @property
-    def opaque(self) -> SourceLocation | None:
-        """The line that asks more about a size than facts can tell, or None."""
         ...
 
     def trailing_arguments(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
