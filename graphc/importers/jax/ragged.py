@@ -16,6 +16,7 @@ from graphc.importers.jax.call.program import FunctionRead, read_for_pattern, re
 from graphc.importers.jax.call.report import JitCompilation, JitStats
 from graphc.importers.jax.decorator import jit
 from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.family import CHECKED
 from graphc.importers.jax.sizes.pattern import (
     LEAST,
     ShapesOfCall,
@@ -30,8 +31,6 @@ from graphc.importers.jax.trace.tracing import Spec, TracedFunction
 from graphc.ir.tracebacks import hide_own_frames
 from graphc.ir.types import ConcreteArray
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
-
-CHECKED = 3  # sizes of two or more that are compared with their own trace
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
-from graphc.importers.jax.call.ahead import sizes_of_examples
+from graphc.importers.jax.call.ahead import NamedSizes, sizes_of_examples
 from graphc.importers.jax.call.exact_export import ExportRequest
 from graphc.importers.jax.call.export import (
-    NamedSizes,
     compile_for_export,
     error_for_small_sizes,
     struct_spec,
 )
+from graphc.importers.jax.sizes.family import CHECKED
 from graphc.importers.jax.sizes.pattern import (
     SizePattern,
     shapes_of,
@@ -22,7 +22,6 @@ from graphc.importers.jax.sizes.pattern import (
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
-from graphc.importers.numpy.family import CHECKED
 from graphc.importers.numpy.tracing import NumpyTrace, trace_function
 from graphc.ir.graph.nodes import Graph
 from graphc.runtime.save.export import Contents

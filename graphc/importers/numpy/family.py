@@ -12,7 +12,7 @@ from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.structures import in_structure
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.sizes.family import SizeFamily
+from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import (
@@ -31,8 +31,6 @@ from graphc.ir.types import ConcreteArray
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 from graphc.transform.policies import names_in
-
-CHECKED = 3  # sizes at which a program is compared with their own trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import jax.dtypes
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
-from graphc.importers.jax.call.ahead import sizes_of_examples
+from graphc.importers.jax.call.ahead import NamedSizes, sizes_of_examples
 from graphc.importers.jax.call.exact_export import (
     ExportRequest,
     contents_by_size,
@@ -36,10 +36,9 @@ from graphc.ir.graph.replay import substituted
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc.runtime.save.export import Contents
-from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
+from graphc.transform.planning.forecast import sizes_of_calls
 from graphc_serving.kinds import DTYPES
 
-NamedSizes = Mapping[str, SizesGiven]
 ONE_BY_ONE = None, "auto", "specialize"  # dims that give each size a program
 _EACH = "each of the sizes that you list then has a program"
 

@@ -24,9 +24,14 @@ from graphc.backends.sharding.agreement import withdraw_from
 from graphc.errors import GraphError, NoCompileError, graph_error
 from graphc.explain.program_text import ProgramText
 from graphc.importers.decorated import Decorated
-from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
+from graphc.importers.jax.call.ahead import (
+    CallsAhead,
+    NamedSizes,
+    SizesAhead,
+    refusal_of,
+)
 from graphc.importers.jax.call.exact_export import ExportRequest
-from graphc.importers.jax.call.export import NamedSizes, export_request
+from graphc.importers.jax.call.export import export_request
 from graphc.importers.jax.call.jit_picture import picture_of
 from graphc.importers.jax.call.known_calls import KnownCalls
 from graphc.importers.jax.call.ranges import AlikeSizes, TriedCalls, ways_of_plan
