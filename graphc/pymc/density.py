@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.errors import CallError, describe, user_place
+from graphc.errors import CallError
 from graphc.ir.forks import jax_is_lost
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray, NDArray
@@ -21,6 +21,7 @@ from graphc.pytensor.forked_process import numpy_options, warn_of_numpy
 from graphc.pytensor.gradients import value_and_grad
 from graphc.pytensor.linker import CALLED_OFTEN, mode
 from graphc.pytensor.steps import shared_function
+from graphc.runtime.driver.failure import refused_call
 from graphc.runtime.driver.progress import logger
 from graphc.runtime.function import Function
 
@@ -176,19 +177,18 @@ class LogDensity:
 
     def _require_vector(self, values: object) -> None:
         """Raise CallError unless there is one vector of as many numbers as are free."""
-        expected = self._free.joined(self._model.initial_point()).shape
+        expected = self.initial.shape
         sizes = np.asarray(values).shape
         if isinstance(values, (str, dict)) or sizes != expected:
             shape = "" if isinstance(values, dict) else f" of shape {sizes}"
-            text = describe(
+            raise refused_call(
                 "the free values must be one vector",
+                "shape",
                 op="logp_and_grad",
                 got=f"{type(values).__name__}{shape}",
                 expected=f"{expected[0]} numbers: {', '.join(self.names)}",
                 hint="f.initial is such a vector, at which PyMC starts",
-                where=user_place(),
-            )
-            raise CallError(text, "shape") from None
+            ) from None
 
     def _bind_current(self) -> DensityCall:
         """Bind the density to the current data; keep the result until they change."""

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from graphc.backends.program import Outputs
-from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
+from graphc.errors import CallError, ErrorKind, graph_error
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.decorated_types import Jitted
 from graphc.importers.jax.call.program import FunctionRead, read_for_pattern, results_of
@@ -30,6 +30,7 @@ from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
 from graphc.ir.tracebacks import hide_own_frames
 from graphc.ir.types import ConcreteArray
+from graphc.runtime.driver.failure import refused_call
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
 
 
@@ -297,4 +298,4 @@ def _types(call: JaxCall) -> str:
 
 
 def _misfit(problem: str, got: str, kind: ErrorKind = "shape") -> CallError:
-    return CallError(describe(problem, op="ragged", got=got, where=user_place()), kind)
+    return refused_call(problem, kind, op="ragged", got=got)
