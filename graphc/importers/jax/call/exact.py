@@ -37,8 +37,10 @@ from graphc.importers.jax.trace.tracing import (
     inputs_of,
     trace_function,
 )
+from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
+from graphc.rewriting.engine.rule import Rules
 from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.rewriting.loops.roll.chains import NAME as ROLLED
 from graphc.rewriting.loops.roll.repeats import LEAST_BLOCKS
@@ -162,14 +164,7 @@ def compile_exactly(
         read = subject.read(specs) if here else trace
         with reading():
             source = subject.graph(read, {}, inputs)
-        graph = source.graph
-        rewritten = function(
-            list(graph.inputs),
-            list(graph.outputs),
-            jit=False,
-            rewrites=options.rewrites,
-            unused="ignore",
-        )
+        rewritten = _function_of(source.graph, options.rewrites)
     except (Unsupported, GraphError) as error:
         return Exact(trace, None, (), str(error).splitlines()[0])
     gains = replaced or any(a.rule.name in GAINING for a in rewritten.rewrites)
@@ -187,13 +182,13 @@ def function_as_graph(
     """
     with reading():
         graph = subject.graph(trace, {}, inputs_of(trace, {}, names)).graph
-    return function(
-        list(graph.inputs),
-        list(graph.outputs),
-        jit=False,
-        rewrites=NONE,
-        unused="ignore",
-    )
+    return _function_of(graph, NONE)
+
+
+def _function_of(graph: Graph, rewrites: Rules) -> Function:
+    """The function of a graph, whose text JAX is to trace."""
+    inputs, outputs = list(graph.inputs), list(graph.outputs)
+    return function(inputs, outputs, jit=False, rewrites=rewrites, unused="ignore")
 
 
 def _may_gain(jaxpr: Jaxpr) -> bool:
