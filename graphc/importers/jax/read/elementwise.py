@@ -128,7 +128,7 @@ def _sign(_: Equation, x: Value) -> Value:
         return F.sign(x)
     modulus = F.absolute(x)
     direction = F._from_parts(F.real(x) / modulus, F.imag(x) / modulus)
-    return F.where(F.equal(modulus, _constant_like(0, modulus)), x, direction)
+    return F.where(F.equal(modulus, number_constant(0, modulus.dtype)), x, direction)
 
 
 @PRIMITIVES.define("add", "add_any")
@@ -241,11 +241,11 @@ def _div(_: Equation, x: Value, y: Value) -> Value:
     if is_inexact(x.dtype):
         return F.true_divide(x, y)
     quotient = F.floor_divide(x - F.fmod(x, y), y)
-    ones = F.invert(_constant_like(0, y))
+    ones = F.invert(number_constant(0, y.dtype))
     return (
         quotient
         if _is_not_zero(y)
-        else F.where(F.equal(y, _constant_like(0, y)), ones, quotient)
+        else F.where(F.equal(y, number_constant(0, y.dtype)), ones, quotient)
     )
 
 
@@ -255,7 +255,7 @@ def _rem(_: Equation, x: Value, y: Value) -> Value:
     remainder = F.fmod(x, y)
     if is_inexact(x.dtype) or _is_not_zero(y):
         return remainder
-    return F.where(F.equal(y, _constant_like(0, y)), x, remainder)
+    return F.where(F.equal(y, number_constant(0, y.dtype)), x, remainder)
 
 
 def _is_not_zero(x: Value) -> bool:
@@ -296,8 +296,9 @@ def _rsqrt(_: Equation, x: Value) -> Value:
     if x.dtype.kind != "c":
         return F.true_divide(number_constant(1, x.dtype), F.sqrt(x))
     modulus = F.absolute(x)
-    size = F.true_divide(_constant_like(1, modulus), F.sqrt(modulus))
-    angle = F.multiply(F.arctan2(F.imag(x), F.real(x)), _constant_like(-0.5, modulus))
+    size = F.true_divide(number_constant(1, modulus.dtype), F.sqrt(modulus))
+    turn = number_constant(-0.5, modulus.dtype)
+    angle = F.multiply(F.arctan2(F.imag(x), F.real(x)), turn)
     return F._from_parts(F.multiply(size, F.cos(angle)), F.multiply(size, F.sin(angle)))
 
 
@@ -335,13 +336,9 @@ def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
     which = F.expand_dims(which, tuple(of_words)) if of_words else which
     for i, case in enumerate(cases[1:], 1):
         is_bool = which.dtype == BOOL
-        chosen = which if is_bool else F.equal(which, _constant_like(i, which))
+        chosen = which if is_bool else F.equal(which, number_constant(i, which.dtype))
         selected = F.where(chosen, case, selected)
     return selected
-
-
-def _constant_like(number: float, x: Value) -> Value:
-    return number_constant(number, x.dtype)
 
 
 @PRIMITIVES.define("convert_element_type")
@@ -349,7 +346,7 @@ def _convert(eqn: Equation, x: Value) -> Value:
     """Convert to another dtype; complex numbers lose their imaginary part."""
     dtype = eqn.result.dtype
     if x.dtype.kind == "c" and dtype.kind != "c":
-        x = F.not_equal(x, _constant_like(0, x)) if dtype == BOOL else F.real(x)
+        x = F.not_equal(x, number_constant(0, x.dtype)) if dtype == BOOL else F.real(x)
     return cast(x, dtype)
 
 
@@ -381,7 +378,8 @@ def _clz(_: Equation, x: Value) -> Value:
     bits, width = _with_signs_as("u", x), 8 * x.dtype.itemsize
     step = 1
     while step < width:  # sets all bits after the first that is set
-        bits = F.bitwise_or(bits, F.right_shift(bits, _constant_like(step, bits)))
+        shifted = F.right_shift(bits, number_constant(step, bits.dtype))
+        bits = F.bitwise_or(bits, shifted)
         step *= 2
     return cast(F.bitwise_count(F.invert(bits)), x.dtype)
 

@@ -144,12 +144,9 @@ class Indexing:
         for axis in axes:
             start = self.start(axis)
             if axis in self.starts:
-                last = F.size_value(self.x.type.shape[axis] - self.sizes[axis])
                 signed = start.dtype.kind == "i"
                 wide = cast(start, INT64) if signed else _widened(start)
-                start = F.clip(
-                    wide, _constant_like(0, wide), cast(as_value(last), wide.dtype)
-                )
+                start = _clipped(wide, self.x.type.shape[axis] - self.sizes[axis])
                 held.append(F.equal(wide, start))
             if axis in windows:
                 at = self.points + windows.index(axis)
@@ -162,13 +159,15 @@ class Indexing:
         return Places(tuple(axes), tuple(arrays), self.shape, windows, inside)
 
 
-def _constant_like(number: int, x: Value) -> Value:
-    return number_constant(number, x.dtype)
-
-
 def _widened(index: Value) -> Value:
     """Widen an index, if needed, to a dtype that can hold the size of an axis."""
     return cast(index, INT64) if index.dtype.itemsize < 4 else index
+
+
+def _clipped(index: Value, last: Size) -> Value:
+    """An index, moved to the nearest of the positions from 0 to `last`."""
+    lowest, highest = number_constant(0, index.dtype), cast(as_value(last), index.dtype)
+    return F.clip(index, lowest, highest)
 
 
 def _along_axis(x: Value, axis: int, rank: int) -> Value:
@@ -287,7 +286,7 @@ def _window_of(x: Value, start: Value, axis: int, size: Size) -> Value:
         return slice_of_axes(x, starts, limits, [1] * x.type.rank)
     if isinstance(size, int):
         unsigned = start.dtype.kind == "u"
-        first = start if unsigned else F.maximum(start, _constant_like(0, start))
+        first = start if unsigned else F.maximum(start, number_constant(0, start.dtype))
         return OPS["dynamic_slice"](x, first, axis=axis, length=size)
     return F.take(x, _window_positions(start, size, n), axis=axis)
 
@@ -326,9 +325,7 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
     single = [a for a in axes if equal(sizes[a], 1)] if len(axes) == 1 else []
     if single:
         (axis,) = axes
-        start = _widened(starts[axis])
-        last = F.size_value(shape[axis] - 1)
-        at = F.clip(start, _constant_like(0, start), cast(as_value(last), start.dtype))
+        at = _clipped(_widened(starts[axis]), shape[axis] - 1)
         row = F.squeeze(v, (axis,))
         return F._scatter(x, row, at, axes=(axis,), how="set", inside=(True,))
     first = _start_if_inside(starts, sizes, shape)
