@@ -57,11 +57,9 @@ def _(op: "Op", node: "Apply", x: Value) -> object:
     order = [a for a in op.new_order if a != "x"]
     dropped = [a for a in range(x.ndim) if a not in order]
     kept_axes = [a for a in range(x.ndim) if a in order]
-    if dropped:
-        x = gt.squeeze(x, tuple(dropped))
+    x = gt.squeeze(x, tuple(dropped))
     x = gt.transpose(x, [kept_axes.index(a) for a in order])
-    new = [i for i, a in enumerate(op.new_order) if a == "x"]
-    return gt.expand_dims(x, tuple(new)) if new else x
+    return gt.expand_dims(x, tuple(i for i, a in enumerate(op.new_order) if a == "x"))
 
 
 def to_float(x: Value, dtype: str) -> Value:

@@ -6,6 +6,7 @@ from typing import Any
 from graphc.importers.jax.read.jaxprs import open_jaxpr
 from graphc.importers.jax.read.reader import Equation, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.structural import with_axes_appended
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
@@ -104,7 +105,10 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
         if not keep.type.rank:
             return after
         pairs = list(zip(after, carry, strict=True))[len(token) :]
-        chosen = [F.where(_expanded_like(keep, new), new, old) for new, old in pairs]
+        chosen = [
+            F.where(with_axes_appended(keep, new.type.rank), new, old)
+            for new, old in pairs
+        ]
         return [*after[: len(token)], *chosen]
 
     last_carry: list[Value] = F.while_loop(goes_on, step, [*token, *init])
@@ -141,12 +145,6 @@ def _while_its_condition_acts(
     last_carry: list[Value] = F.while_loop(lambda carry: carry[1], step, start)
     eqn.set_token(last_carry[:1])
     return last_carry[2:]
-
-
-def _expanded_like(keep: Value, like: Value) -> Value:
-    """`keep` with axes of size 1 appended, up to the rank of `like`."""
-    new = tuple(range(keep.type.rank, like.type.rank))
-    return F.expand_dims(keep, new) if new else keep
 
 
 @PRIMITIVES.define("cond")

@@ -6,6 +6,7 @@ import numpy as np
 
 from graphc.importers.jax.read.reader import Equation, elementwise, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.structural import with_axes_appended
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value, cast, literal_of, number_constant
 from graphc.ir.graph.nodes import Value
@@ -332,8 +333,7 @@ def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
     if literal is not None and not literal.ndim:
         return cases[int(literal)]
     selected = cases[0]
-    of_words = range(which.type.rank, selected.type.rank) if which.type.rank else ()
-    which = F.expand_dims(which, tuple(of_words)) if of_words else which
+    which = with_axes_appended(which, selected.type.rank)  # that of words of keys
     for i, case in enumerate(cases[1:], 1):
         is_bool = which.dtype == BOOL
         chosen = which if is_bool else F.equal(which, number_constant(i, which.dtype))

@@ -22,7 +22,7 @@ from graphc.importers.jax.read.calls import struct_of
 from graphc.importers.jax.read.jaxprs import open_jaxpr
 from graphc.importers.jax.read.reader import KEY_WORDS, Equation, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
-from graphc.importers.jax.read.structural import slice_of_axes
+from graphc.importers.jax.read.structural import slice_of_axes, with_axes_appended
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value, cast, number_constant
 from graphc.ir.graph.nodes import Value, known_sizes, origins
@@ -151,9 +151,9 @@ class Indexing:
             if axis in windows:
                 at = self.points + windows.index(axis)
                 steps = F.arange(F.size_value(self.sizes[axis]), dtype="int64")
-                start = _with_axes_appended(start, rank) + _along_axis(steps, at, rank)
+                start = with_axes_appended(start, rank) + _along_axis(steps, at, rank)
             else:
-                start = _with_axes_appended(start, rank)
+                start = with_axes_appended(start, rank)
             arrays.append(start)
         inside = reduce(F.logical_and, held) if held and mode is DROPPED else None
         return Places(tuple(axes), tuple(arrays), self.shape, windows, inside)
@@ -175,12 +175,6 @@ def _along_axis(x: Value, axis: int, rank: int) -> Value:
     return F.expand_dims(x, tuple(a for a in range(rank) if a != axis))
 
 
-def _with_axes_appended(x: Value, rank: int) -> Value:
-    """`x` with axes of size 1 appended, up to `rank`; a scalar stays a scalar."""
-    missing = range(x.type.rank, rank)
-    return F.expand_dims(x, tuple(missing)) if x.type.rank and missing else x
-
-
 @PRIMITIVES.define("gather", sizes=("slice_sizes",))
 def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     """Read windows of an array at given positions."""
@@ -197,7 +191,7 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     if known is not None:
         limits = [start + size for start, size in zip(known, sizes, strict=True)]
         windows = slice_of_axes(x, known, limits, [1] * x.type.rank)
-        return F.squeeze(windows, tuple(dropped)) if dropped else windows
+        return F.squeeze(windows, tuple(dropped))
     # `x[i]` promises that i is inside; if it is not, JAX reads the nearest element.
     places = indexing.places(CLIP if mode is PROMISED else mode)
     windows = _read_places(x, places)
@@ -208,9 +202,7 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     elif held is not None:
         missing = _fill_element(windows.dtype, eqn.params["fill_value"])
     if held is not None:
-        windows = F.where(
-            _with_axes_appended(held, windows.type.rank), windows, missing
-        )
+        windows = F.where(with_axes_appended(held, windows.type.rank), windows, missing)
     return F.transpose(windows, _axes_of_result(indexing, places, offsets, x.type.rank))
 
 
@@ -232,7 +224,7 @@ def _broadcast_places(places: Places) -> list[Value]:
     """
     first, *others = places.arrays
     missing = places.rank - max(v.type.rank for v in places.arrays)
-    first = F.expand_dims(first, tuple(range(missing))) if missing else first
+    first = F.expand_dims(first, tuple(range(missing)))
     grids = [v for v in (first, *others) if v.type.rank == places.rank]
     for axis, n in enumerate(places.shape):
         if not any(equal(v.type.shape[axis], n) for v in grids):
@@ -345,7 +337,7 @@ def _write_places(x: Value, v: Value, places: Places, how: str) -> Value:
     arrays = _broadcast_places(places)
     if places.held is not None:  # points not held are written past the end: nowhere
         out = F.size_value(x.type.shape[places.axes[0]])
-        held = _with_axes_appended(places.held, places.rank)
+        held = with_axes_appended(places.held, places.rank)
         arrays[0] = F.where(held, cast(arrays[0], INT64), out)
     inside = tuple(i > 0 or places.held is None for i in range(len(arrays)))
     front = tuple(range(len(places.axes)))
@@ -454,7 +446,7 @@ def _written_part(
 ) -> Value:
     """Write one window of `x` whose position is known."""
     items = [*map(_item_of_window, starts, sizes, x.type.shape)]
-    new = F.expand_dims(v, tuple(dropped)) if dropped else v
+    new = F.expand_dims(v, tuple(dropped))
     return getattr(x.at[tuple(items)], how)(new) if items else new
 
 

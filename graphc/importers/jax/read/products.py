@@ -102,7 +102,7 @@ def _dot_general(eqn: Equation, x: Value, y: Value) -> Value:
 def _outer(x: Value, y: Value) -> Value:
     """Multiply each element of one array by each element of the other."""
     new = tuple(range(x.type.rank, x.type.rank + y.type.rank))
-    return F.multiply(F.expand_dims(x, new) if new else x, y)
+    return F.multiply(F.expand_dims(x, new), y)
 
 
 _OF_CONVOLUTIONS = (

@@ -29,7 +29,7 @@ def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
     if not x.type.rank and not all(equal(n, 1) for n in shape):
         return F.broadcast_to(x, shape)
     new = tuple(i for i in range(len(shape)) if i not in input_axes)
-    return F.broadcast_to(F.expand_dims(x, new) if new else x, shape)
+    return F.broadcast_to(F.expand_dims(x, new), shape)
 
 
 @PRIMITIVES.define("reshape", sizes=("new_sizes",))
@@ -42,10 +42,14 @@ def _reshape(eqn: Equation, x: Value, *_: Value) -> Value:
     other_sizes = [n for i, n in enumerate(x.type.shape) if i not in ones]
     places = [i for i, n in enumerate(shape) if not equal(n, 1)]
     if _are_equal(other_sizes, [shape[i] for i in places]):  # but for axes of size 1
-        thin = F.squeeze(x, tuple(ones)) if ones else x
         new = tuple(i for i in range(len(shape)) if i not in places)
-        return F.expand_dims(thin, new) if new else thin
+        return F.expand_dims(F.squeeze(x, tuple(ones)), new)
     return F.reshape(x, shape)
+
+
+def with_axes_appended(x: Value, rank: int) -> Value:
+    """`x` with axes of size 1 appended, up to `rank`; a scalar stays a scalar."""
+    return F.expand_dims(x, tuple(range(x.type.rank, rank))) if x.type.rank else x
 
 
 def _are_equal(a: Sequence[Size], b: Sequence[Size]) -> bool:
@@ -62,15 +66,13 @@ def _transpose(eqn: Equation, x: Value) -> Value:
 @PRIMITIVES.define("squeeze")
 def _squeeze(eqn: Equation, x: Value) -> Value:
     """Remove some axes of size 1."""
-    axes = eqn.params["dimensions"]
-    return F.squeeze(x, tuple(axes)) if axes else x
+    return F.squeeze(x, tuple(eqn.params["dimensions"]))
 
 
 @PRIMITIVES.define("rev")
 def _rev(eqn: Equation, x: Value) -> Value:
     """Reverse the order along some axes."""
-    axes = eqn.params["dimensions"]
-    return F.flip(x, tuple(axes)) if axes else x
+    return F.flip(x, tuple(eqn.params["dimensions"]))
 
 
 @PRIMITIVES.define("empty2")
@@ -87,9 +89,7 @@ def _iota(eqn: Equation, *_: Value) -> Value:
         F.arange(F.size_value(type.shape[axis]), dtype="int64"), type.dtype
     )
     new = tuple(i for i in range(type.rank) if i != axis)
-    return F.broadcast_to(
-        F.expand_dims(positions, new) if new else positions, type.shape
-    )
+    return F.broadcast_to(F.expand_dims(positions, new), type.shape)
 
 
 @PRIMITIVES.define("slice", sizes=("start_indices", "limit_indices", "strides"))
