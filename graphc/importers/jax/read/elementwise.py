@@ -242,12 +242,10 @@ def _div(_: Equation, x: Value, y: Value) -> Value:
     if is_inexact(x.dtype):
         return F.true_divide(x, y)
     quotient = F.floor_divide(x - F.fmod(x, y), y)
-    ones = F.invert(number_constant(0, y.dtype))
-    return (
-        quotient
-        if _is_not_zero(y)
-        else F.where(F.equal(y, number_constant(0, y.dtype)), ones, quotient)
-    )
+    if _is_not_zero(y):
+        return quotient
+    zero = number_constant(0, y.dtype)
+    return F.where(F.equal(y, zero), F.invert(zero), quotient)
 
 
 @PRIMITIVES.define("rem")

@@ -29,7 +29,7 @@ from graphc.ir.graph.nodes import Value, known_sizes, origins
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
-from graphc.ir.types import BOOL, DType, JaxArray, dtype_of, is_inexact
+from graphc.ir.types import BOOL, INT64, DType, JaxArray, is_inexact
 from graphc.ops.indexing.uniqueness import are_distinct_points
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 CLIP, PROMISED = GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS
 DROPPED = GatherScatterMode.FILL_OR_DROP
-INT64 = dtype_of("int64")
 
 
 @dataclass(frozen=True)

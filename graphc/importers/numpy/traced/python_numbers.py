@@ -29,9 +29,8 @@ from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim
-from graphc.ir.types import is_integer
+from graphc.ir.types import FLOAT64, INT64, is_integer
 
-FLOAT, INT = np.dtype("float64"), np.dtype("int64")
 DOMAIN, RANGE = "math domain error", "math range error"  # in Python's words
 LARGEST = 2.0**63  # the first float beyond the integers of 64 bits
 LARGEST_ROOT = math.isqrt(2**63 - 1)
@@ -89,7 +88,7 @@ def _traced_number(argument: object) -> Value | None:
 
 
 def _as_float(number: Value) -> Value:
-    return cast(number, FLOAT, weak=True)
+    return cast(number, FLOAT64, weak=True)
 
 
 def as_int(number: Value) -> Value:
@@ -98,18 +97,18 @@ def as_int(number: Value) -> Value:
     The call raises ValueError or OverflowError where no such integer exists.
     """
     if is_integer(number.dtype) or number.dtype.kind == "b":
-        fits = number.dtype.itemsize < INT.itemsize or number.dtype == INT
+        fits = number.dtype.itemsize < INT64.itemsize or number.dtype == INT64
         if not fits:
             beyond = "int: an integer of more than 63 bits"
             number = F.assert_(number < 2**63, beyond, number, OverflowError)
-        return cast(number, INT, weak=True)
+        return cast(number, INT64, weak=True)
     number = _as_float(number)
     is_nan = "cannot convert float NaN to integer"
     number = _checked_number(number == number, is_nan, number, ValueError)
     beyond = "cannot convert float infinity, or beyond 64 bits, to integer"
     is_within = (number >= -LARGEST) & (number < LARGEST)
     number = _checked_number(is_within, beyond, number, OverflowError)
-    return cast(F.trunc(number), INT, weak=True)
+    return cast(F.trunc(number), INT64, weak=True)
 
 
 def _checked_number(
@@ -232,10 +231,10 @@ def _integer_root(number: Value) -> Value:
         raise TypeError("'float' object cannot be interpreted as an integer")
     fits = number >= 0
     message = "isqrt() argument must be nonnegative"
-    number = _checked_number(fits, message, cast(number, INT, weak=True), ValueError)
+    number = _checked_number(fits, message, cast(number, INT64, weak=True), ValueError)
     # A float root may be off by one, and the square of the next integer exceed 63 bits.
-    root = F.minimum(cast(F.sqrt(_as_float(number)), INT, weak=True), LARGEST_ROOT)
-    root = root - cast(root * root > number, INT, weak=True)
+    root = F.minimum(cast(F.sqrt(_as_float(number)), INT64, weak=True), LARGEST_ROOT)
+    root = root - cast(root * root > number, INT64, weak=True)
     larger = F.minimum(root + 1, LARGEST_ROOT)
     return F.where(larger * larger <= number, larger, root)
 
@@ -248,7 +247,7 @@ def bit_length(number: Value) -> Value:
     upper = number >> HALF  # a float cannot hold all digits of the number
     is_long = upper > 0
     exponent = F.frexp(_as_float(F.where(is_long, upper, number)))[1]
-    bits = cast(exponent, INT, weak=True)
+    bits = cast(exponent, INT64, weak=True)
     return F.where(is_long, bits + HALF, bits)
 
 
@@ -293,10 +292,6 @@ def _remainder(x: Value, y: Value) -> Value:
     return result
 
 
-def _is_finite(number: Value) -> Value:
-    return F.isfinite(number)
-
-
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "floor": _rounding_function(F.floor),
     "ceil": _rounding_function(F.ceil),
@@ -317,7 +312,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "lcm": _joining_function("lcm", 1),
 }
 _FUNCTIONS |= {
-    name: _checked_function(name, _is_finite) for name in ("sin", "cos", "tan")
+    name: _checked_function(name, F.isfinite) for name in ("sin", "cos", "tan")
 }
 _FUNCTIONS |= {
     name: _checked_function(name) for name in ("exp", "exp2", "expm1", "sinh", "cosh")

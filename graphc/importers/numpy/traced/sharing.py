@@ -15,7 +15,7 @@ from graphc.importers.numpy.traced.memory import Content, always_copies, is_symb
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import DType, is_integer
+from graphc.ir.types import FLOAT64, INT64, DType, is_integer
 from graphc.ops.common.broadcasting import common_dtype
 
 READ_ONLY = "NumPy gives a view here that cannot be written"
@@ -90,8 +90,8 @@ def cast_arguments(
         return (*(_widened(x, least) for x in args[:count]), *args[count:]), options
     if name == "arange" and options.get("dtype") is None and len(args) < 4:
         dtypes = [_strong(argument).dtype for argument in args]
-        if not {np.dtype("int64"), np.dtype("float64")}.issuperset(dtypes):
-            one = [np.dtype("int64")] * (len(args) < 3)  # the step
+        if not {INT64, FLOAT64}.issuperset(dtypes):
+            one = [INT64] * (len(args) < 3)  # the step
             return args, options | {"dtype": np.result_type(*one, *dtypes)}
     if name in IN_FLOATS or name in NO_BOOLS:
         dtype = options.get("dtype", args[2] if len(args) > 2 else None)
