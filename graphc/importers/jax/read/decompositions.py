@@ -6,7 +6,7 @@ from functools import partial
 
 import jax
 
-from graphc.importers.jax.read.reader import Equation
+from graphc.importers.jax.read.reader import Equation, rule_calling
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast, number_constant
@@ -67,10 +67,7 @@ def _fft(eqn: Equation, x: Value) -> Value:
     return transform(x, s=tuple(map(F.size_value, lengths)), axes=axes)
 
 
-@PRIMITIVES.define("cholesky")
-def _cholesky(_: Equation, x: Value) -> Value:
-    """The lower triangular factor."""
-    return LINALG.cholesky(x)
+PRIMITIVES.define("cholesky")(rule_calling(LINALG.cholesky))
 
 
 @PRIMITIVES.define("triangular_solve")

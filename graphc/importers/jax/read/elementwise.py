@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from graphc.importers.jax.read.reader import Equation, elementwise, known_size
+from graphc.importers.jax.read.reader import Equation, known_size, rule_calling
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.structural import with_axes_appended
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -61,6 +61,7 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "sinh": F.sinh,
     "sqrt": F.sqrt,
     "square": F.square,
+    "stop_gradient": F.stop_gradient,
     "sub": F.subtract,
     "tan": F.tan,
     "tanh": F.tanh,
@@ -68,7 +69,7 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "zeta": of_jax.zeta,
 }
 for _name, _function in _ALIKE.items():
-    PRIMITIVES.define(_name)(elementwise(_function))
+    PRIMITIVES.define(_name)(rule_calling(_function))
 
 PRIMITIVES.refuse(
     "there is no op for it here",
@@ -391,12 +392,6 @@ def _polygamma(_: Equation, order: Value, x: Value) -> Value:
         raise Unsupported(f"polygamma: {problem}")
     derivative = F.special.polygamma(int(orders.flat[0]), x)
     return cast(_stretched(derivative, order), x.dtype)
-
-
-@PRIMITIVES.define("stop_gradient")
-def _stop_gradient(_: Equation, x: Value) -> Value:
-    """The value itself, through which no gradient flows."""
-    return F.stop_gradient(x)
 
 
 @PRIMITIVES.define("copy", "copy_p", "name")

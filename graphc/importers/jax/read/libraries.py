@@ -22,7 +22,7 @@ from graphc.importers.jax.read.calls import (
     with_own_rule,
 )
 from graphc.importers.jax.read.jaxprs import equations, open_jaxpr
-from graphc.importers.jax.read.reader import Equation, place_of
+from graphc.importers.jax.read.reader import Equation, place_of, rule_calling
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.nodes import Value
@@ -90,22 +90,10 @@ def _select_if_vmap(_: Equation, _keeps: Value, new: Value, _old: Value) -> Valu
     return new
 
 
-@PRIMITIVES.define("unvmap_all")
-def _unvmap_all(_: Equation, x: Value) -> Value:
-    """Whether the condition holds in all examples; a primitive of equinox."""
-    return F.all(x)
-
-
-@PRIMITIVES.define("unvmap_any")
-def _unvmap_any(_: Equation, x: Value) -> Value:
-    """Whether the condition holds in any example; a primitive of equinox."""
-    return F.any(x)
-
-
-@PRIMITIVES.define("unvmap_max")
-def _unvmap_max(_: Equation, x: Value) -> Value:
-    """The largest value in all examples; a primitive of equinox."""
-    return F.max(x)
+# Equinox reduces conditions and numbers over all examples.
+PRIMITIVES.define("unvmap_all")(rule_calling(F.all))
+PRIMITIVES.define("unvmap_any")(rule_calling(F.any))
+PRIMITIVES.define("unvmap_max")(rule_calling(F.max))
 
 
 @PRIMITIVES.define("maybe_set")

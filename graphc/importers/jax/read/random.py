@@ -6,7 +6,7 @@ The number is exactly one more than what `gt.random.uniform` draws, and is read 
 
 from collections.abc import Callable
 
-from graphc.importers.jax.read.reader import Equation, elementwise
+from graphc.importers.jax.read.reader import Equation, rule_calling
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.settings import draws_one_by_one, offsets_seeds
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -21,13 +21,6 @@ from graphc.transform.derivatives.vectorize import vmap
 
 UINT32 = dtype_of("uint32")
 _MANTISSAS = {"float32": (9, 0x3F800000), "float64": (12, 0x3FF0000000000000)}
-
-
-def _same(_: Equation, key: Value) -> Value:
-    return key
-
-
-PRIMITIVES.define("random_wrap", "random_unwrap")(_same)
 
 
 def _draw_for_each_key(key: Value, draw: Callable[[Value], Value]) -> Value:
@@ -175,7 +168,9 @@ def _is_known_as(x: Value, number: int) -> bool:
     return literal is not None and not literal.ndim and int(literal) == number
 
 
-PRIMITIVES.define("random_clone")(elementwise(lambda key: key))
+PRIMITIVES.define("random_wrap", "random_unwrap", "random_clone")(
+    rule_calling(lambda key: key)
+)
 PRIMITIVES.refuse(
     "there is no op for it here",
     *("rng_bit_generator", "rng_uniform", "threefry2x32"),

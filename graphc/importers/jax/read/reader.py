@@ -376,7 +376,7 @@ def place_of(eqn: JaxprEqn, within: Sequence[str] = ()) -> SourceLocation | None
     return SourceLocation(line[1], int(line[2]), within=name)
 
 
-def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
+def rule_calling(function: Callable[..., Found]) -> Callable[..., Found]:
     """Return a rule that calls a function of graphs on the inputs."""
 
     def rule(_: Equation, *inputs: Value) -> Found:

@@ -22,14 +22,6 @@ from graphc.transform.derivatives.vectorize import vmap
 ReduceFunction = Callable[..., Value]
 
 
-def _reduction_rule(function: ReduceFunction, **options: object) -> ReduceFunction:
-    def rule(eqn: Equation, x: Value) -> Value:
-        axes = tuple(eqn.params["axes"])
-        return function(x, axis=axes, **options) if axes else x
-
-    return rule
-
-
 def _extreme_rule(
     function: ReduceFunction, name: str, neutral: Callable[[DType], Element]
 ) -> ReduceFunction:
@@ -47,7 +39,7 @@ def _extreme_rule(
         if x.dtype.kind == "c" and axes:
             extreme: Value = OPS[name](x, axes=axes, keepdims=False)
             return extreme
-        return _reduction_rule(function)(eqn, x)
+        return function(x, axis=axes) if axes else x
 
     return rule
 
@@ -162,19 +154,21 @@ PRIMITIVES.define("argmax")(_position_rule(F.argmax))
 PRIMITIVES.define("argmin")(_position_rule(F.argmin))
 
 
-def _cumulative_rule(function: ReduceFunction, **options: object) -> ReduceFunction:
+def _cumulative_rule(
+    function: ReduceFunction, keeps_dtype: bool = False
+) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         if x.dtype.kind == "c" and function in (F.cummax, F.cummin):
             raise Unsupported("cummax, cummin: JAX passes over NaN in complex numbers")
-        dtype_options = {name: x.dtype for name in options}
-        return function(x, axis, reverse=reverse, **dtype_options)
+        options = {"dtype": x.dtype} if keeps_dtype else {}
+        return function(x, axis, reverse=reverse, **options)
 
     return rule
 
 
-PRIMITIVES.define("cumsum")(_cumulative_rule(F.cumsum, dtype=True))
-PRIMITIVES.define("cumprod")(_cumulative_rule(F.cumprod, dtype=True))
+PRIMITIVES.define("cumsum")(_cumulative_rule(F.cumsum, keeps_dtype=True))
+PRIMITIVES.define("cumprod")(_cumulative_rule(F.cumprod, keeps_dtype=True))
 PRIMITIVES.define("cummax")(_cumulative_rule(F.cummax))
 PRIMITIVES.define("cummin")(_cumulative_rule(F.cummin))
 PRIMITIVES.define("cumlogsumexp")(_cumulative_rule(F.cumlogsumexp))
@@ -290,7 +284,4 @@ def _elements_at(
     return slice_of_axes(x, starts, limits, strides)
 
 
-PRIMITIVES.refuse(
-    "there is no op for it here",
-    "select_and_scatter",
-)
+PRIMITIVES.refuse("there is no op for it here", "select_and_scatter")
