@@ -8,7 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import JaxprEqn
 
-from graphc.importers.jax.read.jaxprs import apply_equation, open_jaxpr
+from graphc.importers.jax.read.jaxprs import (
+    apply_equation,
+    array_type,
+    open_jaxpr,
+    zero_tangent,
+)
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import ONE_DEVICE, PRIMITIVES
 from graphc.importers.jax.read.settings import for_many_sizes
@@ -110,7 +115,7 @@ def _pull_back(
     ) -> list[ConcreteArray]:
         results, pulled = jax.vjp(_function_applying(eqn), *inputs)
         pairs = zip(slopes, results, strict=True)
-        float_slopes = [g if _is_float(r) else _no_cotangent(r) for g, r in pairs]
+        float_slopes = [g if _is_float(r) else zero_tangent(r) for g, r in pairs]
         return [g for g, keep in zip(pulled(float_slopes), floats, strict=True) if keep]
 
     primals, results = (
@@ -135,16 +140,11 @@ def _function_applying(eqn: Equation) -> Callable[..., list[Any]]:
 
 def struct_of(aval: Any) -> object:
     """An abstract argument for tracing, with the type of a JAX value."""
-    make: Any = jax.core.ShapedArray  # a ShapeDtypeStruct loses 64 bits without x64
-    return make(aval.shape, aval.dtype)
+    return array_type(aval.shape, aval.dtype)
 
 
 def _is_float(array: ConcreteArray) -> bool:
     return jnp.issubdtype(array.dtype, jnp.inexact)
-
-
-def _no_cotangent(array: ConcreteArray) -> object:
-    return np.zeros(array.shape, jax.dtypes.float0)
 
 
 @PRIMITIVES.define("checkpoint", "remat", "remat2")

@@ -7,9 +7,11 @@ import jax
 import jax.core
 import jax.dtypes
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, jaxprs_in_params
 
 from graphc.ir.graph.accepted_types import DTypeLike
+from graphc.ir.types import ConcreteArray
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
@@ -47,6 +49,23 @@ def apply_equation(eqn: JaxprEqn, inputs: Sequence[object]) -> list[object]:
 def is_array_type(aval: object) -> bool:
     """Whether a type of JAX is an array's, rather than a token's or a reference's."""
     return isinstance(aval, jax.core.ShapedArray)
+
+
+def array_type(
+    shape: Sequence[object], dtype: DTypeLike, weak: bool = False
+) -> jax.core.ShapedArray:
+    """A type of JAX, whose sizes may be symbols, to trace a function with.
+
+    A `ShapeDtypeStruct` would lose 64 bits if x64 is off.
+    """
+    make: Any = jax.core.ShapedArray
+    aval: jax.core.ShapedArray = make(tuple(shape), dtype, weak_type=weak)
+    return aval
+
+
+def zero_tangent(array: ConcreteArray) -> Any:
+    """The tangent, or cotangent, of an array whose elements are no floats."""
+    return np.zeros(array.shape, jax.dtypes.float0)
 
 
 def is_key(dtype: DTypeLike) -> bool:

@@ -17,11 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import jax
 import jax.core
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.extend.core import JaxprEqn, Literal, Var
 
-from graphc.importers.jax.read.jaxprs import is_array_type, is_key, open_jaxpr
+from graphc.importers.jax.read.jaxprs import (
+    array_type,
+    is_array_type,
+    is_key,
+    open_jaxpr,
+    zero_tangent,
+)
 from graphc.importers.jax.trace.replaced_functions import (
     needs_same_steps,
     replace_in_jax,
@@ -228,13 +233,9 @@ def _fixed_point_of(
             lambda _, start: by(lambda v: transposed(v)[0], start),
         )
         pairs = zip(join(slopes), now, strict=True)
-        return now, [_no_tangent(v) if v is slope else slope for slope, v in pairs]
+        return now, [zero_tangent(v) if v is slope else slope for slope, v in pairs]
 
     return solution
-
-
-def _no_tangent(value: JaxArray) -> Any:
-    return np.zeros(value.shape, jax.dtypes.float0)
 
 
 def _floats_of(
@@ -305,8 +306,9 @@ def _combine_of_slices(
         halves = slices[: len(x)], slices[len(x) :]
         return jax.tree.leaves(fn(*(tree.unflatten(half) for half in halves)))
 
-    make: Any = jax.core.ShapedArray  # keeps 64 bits even if x64 is off
-    single = [make((*v.shape[:axis], 1, *v.shape[axis + 1 :]), v.dtype) for v in x]
+    single: list[Any] = [
+        array_type((*v.shape[:axis], 1, *v.shape[axis + 1 :]), v.dtype) for v in x
+    ]
     jaxpr = jax.make_jaxpr(flat)(*single, *single)
     keeps_types = _types(jaxpr.out_avals) == _types(single)
     if (
@@ -316,7 +318,7 @@ def _combine_of_slices(
     ):
         return None
     pairs = zip(single, x, strict=True)
-    weak = [make(one.shape, one.dtype, weak_type=_is_weak(v)) for one, v in pairs]
+    weak = [array_type(one.shape, one.dtype, _is_weak(v)) for one, v in pairs]
     of_weak = jaxpr if weak == single else jax.make_jaxpr(flat)(*weak, *weak)
     if _steps(of_weak) != _steps(jaxpr):
         return None

@@ -1,6 +1,6 @@
 """Trace functions with JAX, at sizes that are numbers or symbols, into graphs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -24,7 +24,7 @@ from graphc.importers.jax.read import (
     structural,
 )
 from graphc.importers.jax.read.foreign import Origin
-from graphc.importers.jax.read.jaxprs import is_array_type, open_jaxpr
+from graphc.importers.jax.read.jaxprs import array_type, is_array_type, open_jaxpr
 from graphc.importers.jax.read.reader import PulledRules, Reader
 from graphc.importers.jax.read.settings import for_many_sizes, is_wide
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
@@ -73,7 +73,7 @@ class Spec:
     @property
     def struct(self) -> object:
         """The same type as an object of JAX; all sizes must be numbers."""
-        return _type_of(tuple(map(int, self.shape)), self)
+        return array_type([*map(int, self.shape)], self.dtype, self.weak)
 
     def at(self, numbers: Mapping[str, int]) -> "Spec":
         """The spec with these numbers in place of the symbols."""
@@ -163,14 +163,8 @@ def retracer_of(
 
 
 def _type_at(spec: Spec, symbols: Mapping[str, object]) -> object:
-    shape = tuple(symbols[n] if isinstance(n, str) else n for n in spec.shape)
-    return _type_of(shape, spec)
-
-
-def _type_of(shape: tuple[object, ...], spec: Spec) -> object:
-    """Make a type of JAX. A `ShapeDtypeStruct` would lose 64 bits if x64 is off."""
-    make: Any = jax.core.ShapedArray
-    return make(shape, spec.dtype, weak_type=spec.weak)
+    shape = [symbols[n] if isinstance(n, str) else n for n in spec.shape]
+    return array_type(shape, spec.dtype, spec.weak)
 
 
 def symbols_of(texts: list[str], least: int | None) -> dict[str, object]:
@@ -222,7 +216,8 @@ def import_traced(
     """
     acts = bool(function.inner.effects)
     if acts and (differentiates or keeps_rules or not may_act):
-        raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
+        effects = ", ".join(sorted(map(str, function.inner.effects)))
+        raise Unsupported(f"it has side effects: {effects}")
     origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
     jax_sizes = JaxSizes(sizes)
     reader = Reader(jax_sizes, differentiates, origin, keeps_rules, function.pulled)
@@ -230,7 +225,7 @@ def import_traced(
         reader.fed[id(item)] = variable(f"number_{i}", reader.type_of(aval))
     consts, variables, arrays = [], [], []
     for i, array in enumerate(function.consts):
-        if not is_array_type(jax.typeof(array)):
+        if not is_array(array):
             got = jax.typeof(array)
             raise Unsupported(f"it captures something that is not an array: {got}")
         value = reader.constant(array)
@@ -251,7 +246,3 @@ def import_traced(
     graph = Graph(all_inputs, tuple(outputs), names, unnamed)
     foreign = tuple(dict.fromkeys(reader.foreign))
     return ImportedGraph(graph, tuple(arrays), foreign, acts)
-
-
-def _listed(effects: Iterable[object]) -> str:
-    return ", ".join(sorted(map(str, effects)))
