@@ -208,15 +208,17 @@ def _wrap_methods() -> None:
     """Make the methods of traced arrays raise the errors that NumPy's raise."""
     for name, method in list(_methods()):
         setattr(TracedArray, name, _method_like_numpys(name, method))
-    by_method = TracedArray._by_method
-    setattr(TracedArray, "_by_method", _by_first_argument(by_method))  # noqa: B010
-    setattr(TracedArray, "_method", _by_first_argument(call_method))  # noqa: B010
-    of_ufunc = vars(TracedArray)["__array_ufunc__"]
-    setattr(TracedArray, "__array_ufunc__", _array_ufunc(of_ufunc))  # noqa: B010
-    setattr(TracedArray, "__array_function__", _array_function)  # noqa: B010
-    written = vars(TracedArray)["__setitem__"]
-    writes = operators.OfArrays(_method_like_numpys("__setitem__", written.of_array))
-    setattr(TracedArray, "__setitem__", writes)  # noqa: B010
+    members = vars(TracedArray)
+    writes = _method_like_numpys("__setitem__", members["__setitem__"].of_array)
+    others = {
+        "_by_method": _by_first_argument(members["_by_method"]),
+        "_method": _by_first_argument(call_method),
+        "__array_ufunc__": _array_ufunc(members["__array_ufunc__"]),
+        "__array_function__": _array_function,
+        "__setitem__": operators.OfArrays(writes),
+    }
+    for name, member in others.items():
+        setattr(TracedArray, name, member)
 
 
 _wrap_methods()

@@ -41,29 +41,32 @@ def _define_operators() -> None:
         setattr(TracedArray, f"__{name}__", _unary(getattr(operator, name)))
     for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
         setattr(TracedArray, f"__{name}__", _binary(getattr(operator, name)))
-    setattr(TracedArray, "astype", _astype)  # noqa: B010
     names = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
     for name in names.split():
         computes = getattr(operator, f"__{name}__")
         setattr(TracedArray, f"__{name}__", _binary(computes))
         setattr(TracedArray, f"__r{name}__", _reflected(computes))
         setattr(TracedArray, f"__i{name}__", _in_place(computes))
-    setattr(TracedArray, "__divmod__", _binary(divmod))  # noqa: B010
-    setattr(TracedArray, "__round__", __round__)  # noqa: B010
-    setattr(TracedArray, "bit_length", property(_bit_length))  # noqa: B010
-    setattr(TracedArray, "__rdivmod__", _reflected(divmod))  # noqa: B010
-    mul = operator.mul
-    setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
-    setattr(TracedArray, "__rmul__", _repeating(_reflected(mul)))  # noqa: B010
-    setattr(TracedArray, "__pow__", _power)  # noqa: B010
-    setattr(TracedArray, "device", "cpu")  # noqa: B010
-    setattr(TracedArray, "__reduce_ex__", _unpicklable)  # noqa: B010
-    setattr(TracedArray, "__repr__", _text)  # noqa: B010
-    setattr(TracedArray, "__format__", _formatted)  # noqa: B010
+    others: dict[str, object] = {
+        "__divmod__": _binary(divmod),
+        "__rdivmod__": _reflected(divmod),
+        "__mul__": _repeating(_binary(operator.mul)),
+        "__rmul__": _repeating(_reflected(operator.mul)),
+        "__pow__": _power,
+        "__round__": __round__,
+        "__bool__": lambda self: truth(self.content),
+        "__reduce_ex__": _unpicklable,
+        "__repr__": _text,
+        "__format__": _formatted,
+        "astype": _astype,
+        "bit_length": property(_bit_length),
+        "device": "cpu",
+    }
+    for name, member in others.items():
+        setattr(TracedArray, name, member)
     for name in ["len", "iter", "contains", "setitem"]:
         method = OfArrays(getattr(TracedArray, f"__{name}__"))
         setattr(TracedArray, f"__{name}__", method)
-    setattr(TracedArray, "__bool__", lambda self: truth(self.content))  # noqa: B010
     for computes in (int, float, complex, operator.index):
         setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
 
