@@ -138,26 +138,29 @@ def _begin_watching(token: object) -> None:
     with _LOCK:
         _tracers.add(token)
         if not _replaced:
-            _replaced.update(
-                {name: _accepting_values(f) for name, f in _functions_of_numpy()}
-            )
-            _replaced.update(
-                r_=Joining(np.r_, _as_writeable), c_=Joining(np.c_, _as_writeable, True)
-            )
-            _replaced.update(
-                mgrid=Grid(np.mgrid, _as_writeable), ogrid=Grid(np.ogrid, _as_writeable)
-            )
-            _replaced.update(_ufuncs())
-            _replaced.update(_dtypes())
-            _replaced["ndenumerate"] = _ndenumerate
-            _replaced["random"] = RandomNames(np.random)
-            frequencies = np.fft.fftfreq, np.fft.rfftfreq
-            of_sizes = {f.__name__: _accepting_points(f) for f in frequencies}
-            _replaced["fft"] = _ModuleOfUser(np.fft, of_sizes)
-            _replaced["nditer"] = _nditer
-            _replaced["isscalar"] = _isscalar
+            _replaced.update(_replacements())
         # Modules allow this, which pyright does not know.
         np.__class__ = _WatchedModule  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _replacements() -> dict[str, object]:
+    """The members of NumPy as user code gets them while a function is traced."""
+    frequencies = np.fft.fftfreq, np.fft.rfftfreq
+    of_sizes = {f.__name__: _accepting_points(f) for f in frequencies}
+    return {
+        **{name: _accepting_values(f) for name, f in _functions_of_numpy()},
+        **dict(_ufuncs()),
+        **dict(_dtypes()),
+        "r_": Joining(np.r_, _as_writeable),
+        "c_": Joining(np.c_, _as_writeable, True),
+        "mgrid": Grid(np.mgrid, _as_writeable),
+        "ogrid": Grid(np.ogrid, _as_writeable),
+        "random": RandomNames(np.random),
+        "fft": _ModuleOfUser(np.fft, of_sizes),
+        "ndenumerate": _ndenumerate,
+        "nditer": _nditer,
+        "isscalar": _isscalar,
+    }
 
 
 def _end_watching(token: object) -> None:
