@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import (
+    NOWHERE,
     GraphError,
     SourceLocation,
     graph_error,
@@ -68,11 +69,11 @@ def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _place_and_library(trace: TracebackType | None) -> tuple[SourceLocation, str]:
     """The user's innermost line, and the library function that it called."""
-    place, library = SourceLocation("<unknown>", 0), ""
+    place, library = NOWHERE, ""
     for frame, line in walk_tb(trace):
         file = frame.f_code.co_filename
         if is_user_file(file) and not file.endswith(".pyx"):
-            place, library = SourceLocation(frame.f_code.co_filename, line), ""
+            place, library = SourceLocation(file, line), ""
         elif not library:
             module = str(frame.f_globals.get("__name__", ""))
             root = module.partition(".")[0]

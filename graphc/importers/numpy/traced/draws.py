@@ -82,9 +82,9 @@ def _error(function: Callable[..., object]) -> GraphError:
 def defined_at(function: Callable[..., object]) -> SourceLocation:
     """The line where a function begins; the user's line for one without Python code."""
     code = getattr(function, "__code__", None)
-    return (
-        SourceLocation(code.co_filename, code.co_firstlineno) if code else user_place()
-    )
+    if code is None:
+        return user_place()
+    return SourceLocation(code.co_filename, code.co_firstlineno)
 
 
 def _sources(function: Callable[..., object]) -> Iterator[RandomSource]:
