@@ -6,7 +6,7 @@ a new size is traced with the current values. The same holds here.
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from weakref import ref
 
@@ -52,11 +52,11 @@ class Snapshot:
     @classmethod
     def of(cls, *roots: object) -> "Snapshot":
         """Record the current state of everything that these roots name."""
-        writeable = {id(a): a for a in _arrays_named_by(*roots) if a.flags.writeable}
-        arrays = tuple(writeable.values())
-        return cls(
-            roots, arrays, tuple([a.copy() for a in arrays]), _marks_of_names(*roots)
-        )
+        parts = reachable_objects(*roots)
+        named = [a for a in parts if isinstance(a, np.ndarray) and a.dtype != object]
+        arrays = tuple([a for a in named if a.flags.writeable])
+        copies = tuple([a.copy() for a in arrays])
+        return cls(roots, arrays, copies, _marks_of_names(*roots))
 
     def is_current(self) -> bool:
         """Whether no array was written since, and names mean the same objects."""
@@ -81,13 +81,6 @@ def _same_contents(array: NDArray, copy: NDArray) -> bool:
 
 def _bytes(array: NDArray) -> NDArray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def _arrays_named_by(*roots: object) -> Iterator[NDArray]:
-    """The arrays that a function names, also through other functions and objects."""
-    for part in reachable_objects(*roots):
-        if isinstance(part, np.ndarray) and part.dtype != object:
-            yield part
 
 
 def _marks_of_names(*roots: object) -> Marks:
