@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType, FrameType
 
+from graphc.importers.reachable import nested_codes
+
 _ASKING_FUNCTIONS = frozenset(["getattr", "hasattr"])
 _LOADING_STEPS = frozenset(["LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"])
 _TESTING_STEPS = frozenset(["IS_OP", "MATCH_CLASS"])
@@ -51,10 +53,12 @@ def names_tested_by_is(code: CodeType) -> frozenset[str]:
 
     Names that `match` may test are included, since patterns take classes only.
     """
-    tests = {i.opname for i in dis.get_instructions(code)} & _TESTING_STEPS
-    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
-    names = frozenset(code.co_names) if tests else frozenset()
-    return names.union(*map(names_tested_by_is, inner))
+    return frozenset(
+        name
+        for inner in nested_codes(code)
+        if not _TESTING_STEPS.isdisjoint(i.opname for i in dis.get_instructions(inner))
+        for name in inner.co_names
+    )
 
 
 @lru_cache(maxsize=512)

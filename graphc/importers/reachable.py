@@ -143,7 +143,7 @@ def _values_named_by(function: FunctionType) -> Iterator[object]:
     yield from function.__dict__.values()
     if is_library(function.__code__.co_filename):
         return  # the globals belong to the library
-    names = list(_global_names(function.__code__))
+    names = [name for code in nested_codes(function.__code__) for name in code.co_names]
     for name in names:
         if name in function.__globals__:
             item = function.__globals__[name]
@@ -162,9 +162,9 @@ def _attributes_of_module(item: object, names: Sequence[str]) -> Iterator[object
             yield from _attributes_of_module(part, [n for n in names if n != name])
 
 
-def _global_names(code: CodeType) -> Iterator[str]:
-    """The names of globals in a code object and in the functions within it."""
-    yield from code.co_names
+def nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object, and those of the functions within it."""
+    yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _global_names(constant)
+            yield from nested_codes(constant)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from types import CodeType, FunctionType
 
 from graphc.errors import SourceLocation, is_library
-from graphc.importers.reachable import reachable_objects
+from graphc.importers.reachable import nested_codes, reachable_objects
 
 _COMPARING = "IS_OP", "COMPARE_OP", "CONTAINS_OP"
 _LOADING = "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"
@@ -39,15 +39,7 @@ def _user_codes(function: Callable[..., object]) -> Iterator[CodeType]:
             functions |= {m: None for m in methods if isinstance(m, FunctionType)}
     for code in (item.__code__ for item in functions):
         if not is_library(code.co_filename):
-            yield from _nested_codes(code)
-
-
-def _nested_codes(code: CodeType) -> Iterator[CodeType]:
-    """A code object and the code objects nested in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _nested_codes(constant)
+            yield from nested_codes(code)
 
 
 def _comparing_lines(code: CodeType) -> Iterator[int]:
