@@ -9,10 +9,16 @@ from contextlib import contextmanager
 from typing import cast
 
 from graphc.errors import GraphError, user_place
-from graphc.importers.jax.trace.decisions import Decision, Decisions, Relation
+from graphc.importers.jax.trace.decisions import (
+    Decision,
+    Decisions,
+    Relation,
+    answer_for,
+    known_answer,
+)
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size, equal, evaluate, less_equal
+from graphc.ir.sizes.dims import Size, evaluate
 from graphc.ir.sizes.polynomials import Symbol
 
 # The relation of a comparison, whether its sides are swapped, and whether it is
@@ -51,15 +57,14 @@ class Answers:
             return None
         question, is_denied = asked
         left, relation, right = question
-        is_equality = relation == "=="
-        known = equal(left, right) if is_equality else less_equal(right, left)
+        known = known_answer(*question)
         if known is not None:
             return known is not is_denied
         try:
             one, other = (evaluate(side, self._numbers) for side in (left, right))
         except GraphError:  # the size depends on data, or is divided by 0
             return None
-        answer = one == other if is_equality else one >= other
+        answer = answer_for(one, relation, other)
         if question not in self._taken:
             self._taken[question] = Decision(*question, answer, user_place(), True)
         return answer is not is_denied

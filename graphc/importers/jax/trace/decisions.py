@@ -15,7 +15,16 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graphc.errors import GraphError, SourceLocation
-from graphc.ir.sizes.dims import Dim, Size, equal, evaluate, substitute, symbol_dim
+from graphc.ir.sizes.dims import (
+    Dim,
+    Size,
+    equal,
+    evaluate,
+    less_equal,
+    substitute,
+    symbol_dim,
+    symbols_in,
+)
 from graphc.ir.sizes.polynomials import Symbol, calls_in, polynomial
 from graphc.ir.sizes.text import expression
 
@@ -42,14 +51,12 @@ class Decision:
             left, right = (evaluate(side, sizes) for side in (self.left, self.right))
         except GraphError:  # a size is divided by 0
             return False
-        is_so = left == right if self.relation == "==" else left >= right
-        return is_so is self.answer
+        return answer_for(left, self.relation, right) is self.answer
 
     @property
     def symbols(self) -> list[Symbol]:
         """The symbols in both sides of the question."""
-        sides = [side for side in (self.left, self.right) if isinstance(side, Dim)]
-        return list(dict.fromkeys(s for side in sides for s in side.symbols))
+        return list(dict.fromkeys((*symbols_in(self.left), *symbols_in(self.right))))
 
     def symbol_pinned(self) -> Symbol | None:
         """The symbol that the answer restricts to a single number, or None."""
@@ -143,6 +150,16 @@ class Decisions:
 
     def _numbers(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
         return {symbol: sizes[name] for name, symbol in self.symbols.items()}
+
+
+def known_answer(left: Size, relation: Relation, right: Size) -> bool | None:
+    """The answer to a question for all sizes; None if it depends on their numbers."""
+    return equal(left, right) if relation == "==" else less_equal(right, left)
+
+
+def answer_for(left: int, relation: Relation, right: int) -> bool:
+    """The answer to a question about numbers."""
+    return left == right if relation == "==" else left >= right
 
 
 def _multiples(size: Size) -> Iterator[tuple[Symbol, Size]]:

@@ -14,8 +14,14 @@ import jax.export
 from graphc.errors import SourceLocation, user_place
 from graphc.importers.asking import is_asked_by_user
 from graphc.importers.jax.read.sizes import JaxSizes
-from graphc.importers.jax.trace.decisions import Decision, Decisions, Relation
-from graphc.ir.sizes.dims import equal, less_equal, symbol_dim
+from graphc.importers.jax.trace.decisions import (
+    Decision,
+    Decisions,
+    Relation,
+    answer_for,
+    known_answer,
+)
+from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 
 _Question = tuple[Any, Relation, Any]  # about dimensions of JAX, or integers
@@ -64,8 +70,7 @@ class Recorder:
         answer = self._answers.get(question)
         if answer is None:
             difference = left - right
-            number = self.number(difference)
-            answer = number == 0 if relation == "==" else number >= 0
+            answer = answer_for(self.number(difference), relation, 0)
             self._answers[question] = answer
             if jax.export.is_symbolic_dim(difference):
                 self._open[question] = user_place(), is_asked_by_user(frame)
@@ -111,9 +116,7 @@ class Recorder:
         for question, asked in self._open.items():
             relation = question[1]
             left, right = sizes.of(question[0]), sizes.of(question[2])
-            is_equality = relation == "=="
-            known = equal(left, right) if is_equality else less_equal(right, left)
-            if known is None:
+            if known_answer(left, relation, right) is None:
                 answer = self._answers[question]
                 taken.append(Decision(left, relation, right, answer, *asked))
         return Decisions(symbols, tuple(taken), self._opaque, self._words)
