@@ -13,6 +13,7 @@ from graphc.ir.types import NDArray
 from graphc.pymc.posterior import Expansion, labels
 from graphc.pymc.shared_densities import density_of
 from graphc.pymc.threads import hold_thread, release_thread
+from graphc.pymc.values import discrete_names
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -95,11 +96,11 @@ def _expand_one(expansion: Expansion) -> Callable[..., object]:
 
 def _require_continuous(model: "Model") -> None:
     """Raise GraphError for a model with discrete variables, which have no gradients."""
-    names = [v.name for v in model.value_vars if np.dtype(v.dtype).kind != "f"]
+    names = ", ".join(discrete_names(model))
     if not names:
         return
     problem, hint = "these variables are discrete", "pm.sample(...) has steps for them"
-    raise graph_error(problem, op="nutpie", got=", ".join(names), hint=hint)
+    raise graph_error(problem, op="nutpie", got=names, hint=hint)
 
 
 def _element_names(model: "Model") -> list[str]:

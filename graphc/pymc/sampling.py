@@ -16,7 +16,7 @@ from graphc.ir.integers import integer_or_none
 from graphc.pymc.on_jax import jax_density
 from graphc.pymc.on_nutpie import jittered_point, nutpie
 from graphc.pymc.posterior import labels
-from graphc.pymc.values import require_model
+from graphc.pymc.values import discrete_names, require_model
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -121,8 +121,9 @@ def _sampler_name(model: "Model", sampler: str | None) -> str:
     """The name of the sampler. Raises GraphError if it is unknown or not installed."""
     known = [*SAMPLERS, "pymc"]
     if sampler is None:
-        discrete = any(np.dtype(v.dtype).kind != "f" for v in model.value_vars)
-        return "pymc" if discrete else next(n for n in known if find_spec(n))
+        if discrete_names(model):
+            return "pymc"
+        return next(name for name in known if find_spec(name))
     if sampler not in known:
         expected = f"one of {', '.join(map(repr, known))}"
         problem = f"sampler cannot be {shortened(repr(sampler))}"

@@ -15,12 +15,11 @@ MOST_KEPT = 8  # models used last: with a density, its model and data stay in me
 class MadeDensity(NamedTuple):
     """The density of a model, and the variables that the model had then."""
 
-    model: Any
     parts: tuple[Any, ...]
     density: LogDensity
 
 
-# By identity of the model, the latest at the end.
+# By the identity of the model, which the density keeps alive; the latest at the end.
 _DENSITIES: dict[int, MadeDensity] = {}
 
 
@@ -33,9 +32,8 @@ def density_of(model: "Model") -> LogDensity:
     require_model(model, "density")
     parts = *model.basic_RVs, *model.potentials, *model.value_vars
     latest = _DENSITIES.pop(id(model), None)
-    known = latest is not None and latest.model is model
-    if latest is None or not known or not same_objects(latest.parts, parts):
-        latest = MadeDensity(model, parts, LogDensity(model))
+    if latest is None or not same_objects(latest.parts, parts):
+        latest = MadeDensity(parts, LogDensity(model))
     _DENSITIES[id(model)] = latest
     for oldest in list(_DENSITIES)[:-MOST_KEPT]:
         del _DENSITIES[oldest]

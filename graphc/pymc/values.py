@@ -49,7 +49,17 @@ class FreeValues:
 
     @cached_property
     def _parts(self) -> dict[object, object]:
-        return free_value_parts(self.vector, self.model)
+        """The values as parts of the vector, one after the other."""
+        shapes = _shapes_of(self.model)
+        whole = pt.specify_shape(self.vector, sum(map(prod, shapes)))
+        parts: dict[object, object] = {}
+        start = 0
+        for v, shape in zip(self.model.value_vars, shapes, strict=True):
+            stop = start + prod(shape)
+            part = whole[start:stop].reshape(shape) if shape else whole[start]
+            parts[v] = part.astype(v.dtype)
+            start = stop
+        return parts
 
     def of_vector(self, outputs: object) -> Any:
         """Replace the values in graphs by parts of the vector."""
@@ -60,20 +70,12 @@ class FreeValues:
         return np.concatenate([np.ravel(point[name]) for name in self.names])
 
 
-def free_value_parts(joined: object, model: "Model") -> dict[Any, Any]:
-    """The free values of a model as parts of a vector, one after the other."""
-    shapes = shapes_of(model)
-    whole = pt.specify_shape(joined, sum(map(prod, shapes)))
-    parts, start = {}, 0
-    for v, shape in zip(model.value_vars, shapes, strict=True):
-        stop = start + prod(shape)
-        part = whole[start:stop].reshape(shape) if shape else whole[start]
-        parts[v] = part.astype(v.dtype)
-        start = stop
-    return parts
+def discrete_names(model: "Model") -> list[str]:
+    """The names of the free values that are no floats, so have no gradients."""
+    return [v.name for v in model.value_vars if np.dtype(v.dtype).kind != "f"]
 
 
-def shapes_of(model: "Model") -> list[tuple[Any, ...]]:
+def _shapes_of(model: "Model") -> list[tuple[Any, ...]]:
     """The shape of each free value: integers, and sizes that follow the data."""
     shapes = [v.type.shape for v in model.value_vars]
     late = [i for i, shape in enumerate(shapes) if None in shape]
