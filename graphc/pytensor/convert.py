@@ -1,6 +1,6 @@
 """Conversion of PyTensor's variables to values: types, constants and nodes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from graphc.errors import graph_error, standing_at
 from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Size
 from graphc.ops.arrays.stated_sizes import state_shape
 from graphc.pytensor.lazy import (
     BranchPath,
@@ -213,12 +212,9 @@ def with_stated_type(
         return value
     if value.type.rank != expected.ndim:
         raise NotConverted("PyTensor states a number of axes that results do not have")
-    is_one = [n == 1 and not isinstance(m, int) for n, m in _sizes(expected, value)]
+    sizes = zip(expected.shape, value.type.shape, strict=True)
+    is_one = [n == 1 and not isinstance(m, int) for n, m in sizes]
     if any(is_one):
         pairs = zip(is_one, value.shape, strict=True)
         value = state_shape(value, [1 if one else n for one, n in pairs])
     return value
-
-
-def _sizes(expected: TensorType, value: Value) -> Iterable[tuple[Size, Size]]:
-    return zip(expected.shape, value.type.shape, strict=True)

@@ -90,8 +90,9 @@ def _round_half_away(x: Value) -> Value:
     return gt.copysign(gt.floor(gt.abs(x) + 0.5), x)
 
 
-def _truth(x: Value) -> Value:
-    return x if x.dtype.name == "bool" else x != 0
+def truth(x: Value) -> Value:
+    """Whether each element is true, as PyTensor takes numbers for conditions."""
+    return x if x.dtype == BOOL else x != 0
 
 
 def _upper_gamma(k: Value, x: Value) -> Value:
@@ -250,7 +251,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> object:
 @rule("Switch")
 def _(op: "Op", node: "Apply", condition: Value, x: Value, y: Value) -> object:
     dtype = node.outputs[0].type.dtype
-    chosen = _truth(condition)
+    chosen = truth(condition)
     if _is_zero(x) or _is_zero(y):
         chosen = stored_once(chosen)
     return gt.where(chosen, to_float(x, dtype), to_float(y, dtype))

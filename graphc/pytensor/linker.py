@@ -74,7 +74,7 @@ class StepsProgram:
         try:
             return self._run(inputs) or None
         except CallError as error:
-            raise as_pytensor(error) from error
+            raise ERRORS.get(error.kind, ValueError)(str(error)) from error
         except NoCompileError as error:
             place = self.functions.index(error.function)
             raise error.of(f"{_PROGRAM_OF}.functions[{place}]") from None
@@ -153,11 +153,6 @@ def _step_text(step: Step, full: bool) -> str:
         f"  because {step.reason}\n"
         f"  to remove it: register one with graphc.pytensor.convert_op.register"
     )
-
-
-def as_pytensor(error: CallError) -> Exception:
-    """Convert an error of a call to the class that PyTensor's own modes raise."""
-    return ERRORS.get(error.kind, ValueError)(str(error))
 
 
 def _owned_array(value: object) -> object:

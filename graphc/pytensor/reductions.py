@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import BOOL, INT64
+from graphc.pytensor.elemwise import truth
 from graphc.pytensor.registry import NotConverted, as_stated, rule
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ LOGICAL: dict[str, Callable[..., Any]] = {  # of bools
 @rule("CAReduce")
 def _(op: "Op", node: "Apply", x: Value) -> Value:
     name, axes = type(op.scalar_op).__name__, axes_of(op, x)
-    if name in LOGICAL and x.dtype.name == "bool":
+    if name in LOGICAL and x.dtype == BOOL:
         return LOGICAL[name](x, axes) if axes else x
     if getattr(op, "initial", False):  # of Max and Min, newer than the others
         reduce = gt.max if type(op).__name__ == "Max" else gt.min
@@ -64,9 +65,8 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
 
 @rule("All", "Any")
 def _(op: "Op", node: "Apply", x: Value) -> Value:
-    test = x if x.dtype.name == "bool" else x != 0
     reduce = gt.all if type(op).__name__ == "All" else gt.any
-    return reduce(test, axis=axes_of(op, x))
+    return reduce(truth(x), axis=axes_of(op, x))
 
 
 @rule("Argmax")

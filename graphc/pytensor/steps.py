@@ -16,7 +16,7 @@ from pytensor.tensor.type_other import SliceType
 
 from graphc.errors import CallError, ForkError, GraphError
 from graphc.ir.forks import call_in_forked_children
-from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray
 from graphc.pytensor.convert import Conversion, Values, input_value, is_array
 from graphc.pytensor.forked_process import numpy_options
@@ -117,7 +117,8 @@ class Performed:
         """Compute the outputs from what is stored, and store them."""
         for v in self.node.inputs:
             if not isinstance(v, Constant):
-                self.cells[v][0] = on_host(v, stored[v])
+                value = stored[v]
+                self.cells[v][0] = np.asarray(value) if is_array(v.type) else value
         for v in self.node.outputs:
             self.cells[v][0] = None
         self.thunk()
@@ -126,11 +127,6 @@ class Performed:
 
 
 Step = Compiled | Performed
-
-
-def on_host(v: Variable, value: object) -> object:
-    """A value as PyTensor's own Ops take it."""
-    return np.asarray(value) if is_array(v.type) else value
 
 
 def plan(fgraph: Any, options: dict[str, object]) -> list[Step]:
@@ -219,7 +215,9 @@ def _compile_nodes(
     results = [
         as_stated(values[v], v.type.dtype) if v in typed else values[v] for v in outputs
     ]
-    graph = _graph([values[v] for v in inputs], results)
+    input_values = tuple(values[v] for v in inputs)
+    names = tuple(v.name for v in input_values), ("",) * len(results)
+    graph = Graph(input_values, tuple(results), *names)
     return Compiled.of(inputs, outputs, graph, options, has_choices(nodes))
 
 
@@ -228,11 +226,6 @@ def _read_by_type(fgraph: "FunctionGraph", members: set[Apply]) -> set[Variable]
     later = (node for node in fgraph.apply_nodes if node not in members)
     updates = (fgraph.outputs[i] for i in fgraph.update_mapping or ())
     return {*updates, *(v for node in later for v in node.inputs)}
-
-
-def _graph(inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:
-    names = tuple(v.name for v in inputs), ("",) * len(outputs)
-    return Graph(tuple(inputs), tuple(outputs), *names)
 
 
 def shared_function(
