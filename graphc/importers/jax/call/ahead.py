@@ -19,6 +19,7 @@ from graphc.importers.jax.sizes.pattern import SizePattern, can_have_values, sha
 from graphc.importers.jax.sizes.programs import ManySizes
 from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.choices import NAMING_HINT
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.runtime.driver.stance import Refused
 from graphc.runtime.ranges import Ways, ranges_in, vary_freely, ways_of
@@ -86,7 +87,7 @@ class CallsAhead:
                 f"{name} is not a size of the arguments",
                 op="compile",
                 got=f"sizes={shortened(repr(dict(self.others)))}",
-                hint='shapes="n _" names axes: one word for each axis of each array',
+                hint=NAMING_HINT,
             )
 
 

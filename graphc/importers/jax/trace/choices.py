@@ -25,7 +25,7 @@ from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import mesh_of
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_NAMES = 'shapes="n _" names axes: one word for each axis of each array'
+NAMING_HINT = 'shapes="n _" names axes: one word for each axis of each array'
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ def check_choices(options: Options, shapes: object, counts: bool) -> None:
             "sizes are sharded by their names, and no axis has a name",
             op="jit",
             got=f"dims={shortened(repr(list(options.dims)))}",
-            hint=_NAMES,
+            hint=NAMING_HINT,
         )
     policies = options.dims if isinstance(options.dims, Mapping) else {}
     for key, policy in policies.items():
         if not isinstance(key, str):
-            raise _unknown_name_error(key, "the name of a size, as text", _NAMES)
+            raise _unknown_name_error(key, "the name of a size, as text")
         if isinstance(NAMED.get(policy, policy), Bound) and not counts:
             problem = f"Bound() is for sizes that depend on data, not {key}"
             raise graph_error(problem, op="jit", hint="use Pad()")
@@ -130,7 +130,7 @@ def names_in_shapes(shapes: object) -> list[str]:
             "`shapes` must be text, or a structure of texts like the arguments",
             op="jit",
             got=f"shapes={shortened(repr(shapes))}",
-            hint=_NAMES,
+            hint=NAMING_HINT,
         )
     words = [name for leaf in leaves for name in _NAME.findall(leaf)]
     return [name for name in dict.fromkeys(words) if name != "_"]
@@ -149,15 +149,9 @@ def require_known_names(dims: object, axes: Mapping[str, str]) -> None:
     names = dims.sizes if isinstance(dims, Budget) else dims
     for key in names if isinstance(names, Mapping) else ():
         if key.removesuffix(CAPACITY) not in axes:
-            axes_and_places = [
-                f"{n}, which is {at}" if at else n for n, at in axes.items()
-            ]
-            expected = (
-                f"one of {', '.join(axes_and_places)}" if axes_and_places else "no name"
-            )
-            raise _unknown_name_error(
-                key, expected, _NAMES, misspelled(key, list(axes))
-            )
+            known = [f"{n}, which is {at}" if at else n for n, at in axes.items()]
+            expected = f"one of {', '.join(known)}" if known else "no name"
+            raise _unknown_name_error(key, expected, misspelled(key, list(axes)))
 
 
 def dims_of(dims: object, names: Container[str]) -> object:
@@ -170,13 +164,11 @@ def dims_of(dims: object, names: Container[str]) -> object:
     return {k: p for k, p in dims.items() if k.removesuffix(CAPACITY) in names}
 
 
-def _unknown_name_error(
-    key: object, expected: str, hint: str, meant: str = ""
-) -> GraphError:
+def _unknown_name_error(key: object, expected: str, meant: str = "") -> GraphError:
     return graph_error(
         f"`dims` names a size that the function does not have{meant}",
         op="jit",
         got=shortened(repr(key)),
         expected=shortened(expected),
-        hint=hint,
+        hint=NAMING_HINT,
     )
