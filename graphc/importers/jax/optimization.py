@@ -27,7 +27,7 @@ class OptimizedFunction(Decorated):
         check_function(function, "optimize")
         update_wrapper(self, function)
         self._function = function
-        self._arguments = Arguments(function, None, None)
+        self._arguments = Arguments(function)
         self._options = options
         self._known: dict[Hashable, Exact] = {}
 

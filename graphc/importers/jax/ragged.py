@@ -98,7 +98,7 @@ class RaggedFunction(Decorated):
         self._function = function
         self._shared = shared
         self._options = dict(options)
-        self._arguments = Arguments(function, None, None)
+        self._arguments = Arguments(function)
         self._families: dict[Hashable, RaggedFamily] = {}
         self._alone: Jitted[..., Any] = jit(function, rewrites=options["rewrites"])
         self._calls = 0

@@ -164,9 +164,9 @@ def numbers_of(positions: Positional) -> StaticNumbers | None:
 
 def texts_of(names: StaticNames) -> Texts | None:
     """The names that an option lists."""
-    return (
-        (names,) if isinstance(names, str) else names if names is None else tuple(names)
-    )
+    if names is None or isinstance(names, str):
+        return None if names is None else (names,)
+    return tuple(names)
 
 
 class Arguments:
@@ -181,36 +181,22 @@ class Arguments:
     def __init__(
         self,
         function: Callable[..., object],
-        numbers: Positional,
-        names: StaticNames,
+        numbers: StaticNumbers | None = None,
+        names: Texts | None = None,
         ordered: bool = False,
     ) -> None:
-        self._ordered = [p.name for p in _signature(function)] if ordered else None
-        positions_of_statics, texts = numbers_of(numbers), texts_of(names)
-        positions = (
-            _positions_by_name(function)
-            if (positions_of_statics is None) != (texts is None)
-            else {}
-        )
-        if positions_of_statics is None:
-            positions_of_statics = tuple(
-                positions[n] for n in texts or () if n in positions
-            )
-        elif texts is None:
-            count = len(_signature(function))
-            both = {
-                *positions_of_statics,
-                *(
-                    count + n
-                    for n in positions_of_statics
-                    if n < 0 and _counts_parameters()
-                ),
-            }
-            texts = tuple(n for n, i in positions.items() if i in both)
-        self._numbers, self._names = (
-            _without_negative(function, positions_of_statics),
-            texts or (),
-        )
+        parameters = _signature(function)
+        self._ordered = [p.name for p in parameters] if ordered else None
+        if numbers is None and names is not None:
+            positions = _positions_by_name(function)
+            numbers = tuple(positions[n] for n in names if n in positions)
+        elif numbers is not None and names is None:
+            below = [n for n in numbers if n < 0 and _counts_parameters()]
+            static = {*numbers, *(len(parameters) + n for n in below)}
+            positions = _positions_by_name(function)
+            names = tuple(n for n, i in positions.items() if i in static)
+        self._numbers = _without_negative(function, numbers or ())
+        self._names = names or ()
 
     def _static_at(self, count: int) -> list[int]:
         """The static positions in a call with `count` positional arguments."""
