@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from math import gcd
 from typing import Any
 
@@ -95,7 +95,7 @@ def _candidates(
     for name in names:  # triangular numbers
         for sign in (1, -1):
             base = Formula(0, (((name, name), 1), ((name,), sign)), 2)
-            yield Formula(0, base.parts, 2, False, first - base.at(sizes))
+            yield replace(base, after=first - base.at(sizes))
     yield from _quotients(column, samples, names)
     yield from _quotients_of_sums(column, samples, names)
 
@@ -115,13 +115,10 @@ def _multiples_of_blocks(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
     """Multiples of the number of blocks in a size."""
-    for blocks_of_size in (
-        blocks_of_size for name in names for blocks_of_size in _block_formulas(name)
-    ):
-        if blocks_of_size.blocks == 1 and not blocks_of_size.modulo:
-            yield from (
-                f for f in _multiples_of(blocks_of_size, column, samples) if not f.after
-            )
+    for count in chain.from_iterable(map(_block_formulas, names)):
+        if count.blocks == 1 and not count.modulo:
+            multiples = _multiples_of(count, column, samples)
+            yield from (multiple for multiple in multiples if not multiple.after)
 
 
 def _quotients(
