@@ -80,7 +80,7 @@ def trace_function(
     the user knows them. Raises GraphError, at the user's line, where the function does
     what values cannot do.
     """
-    symbols = {name: Symbol(name, lower=pattern.least) for name in pattern.names}
+    symbols = pattern.new_symbols()
     answers = None if sizes is None else Answers(symbols, sizes, words)
     inputs = inputs_of(pattern, symbols, specs, names)
     args, named = call.arguments(list(map(array_of_argument, inputs)))

@@ -404,7 +404,7 @@ def read_for_pattern(
         trace = subject.read(pattern.specs(specs), max(pattern.least, 1), recorder)
     except Exception as error:  # whatever Python code raises for a symbol
         raise _untraceable(pattern, error) from error
-    symbols = _symbols(pattern)
+    symbols = pattern.new_symbols()
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     try:
         # Reading calls the rules of derivatives.
@@ -420,10 +420,6 @@ def read_for_pattern(
 def _untraceable(pattern: SizePattern, error: Exception) -> Unsupported:
     reason = f"it cannot be traced at sizes {pattern}: {text_of_error(error)}"
     return Unsupported(reason, users_place(error) if str(error) else None)
-
-
-def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
-    return {name: Symbol(name, lower=pattern.least) for name in pattern.names}
 
 
 def _bounded_symbol(name: str, template: Template, least: int) -> Symbol:

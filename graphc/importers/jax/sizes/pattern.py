@@ -7,6 +7,7 @@ from itertools import groupby
 
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
+from graphc.ir.sizes.polynomials import Symbol
 
 LEAST = 2  # JAX traces axes of one element or none differently from longer ones
 MOST_SHOWN = 4  # arrays up to which every shape is listed, varying or not
@@ -31,6 +32,10 @@ class SizePattern:
         """The names of the sizes that vary."""
         texts = (n for shape in self.shapes for n in shape if isinstance(n, str))
         return list(dict.fromkeys(name for text in texts for name in names_in(text)))
+
+    def new_symbols(self) -> dict[str, Symbol]:
+        """A new symbol of graphc for each size that varies, by name."""
+        return {name: Symbol(name, lower=self.least) for name in self.names}
 
     def sizes(self, shapes_of_call: ShapesOfCall) -> dict[str, int]:
         """The sizes that the names have in a call; {} if its shapes do not fit."""
