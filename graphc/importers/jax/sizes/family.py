@@ -119,12 +119,11 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """Whether a call of these sizes needs a program for many."""
         if sizes in self.exactly:
             return False
-        if self.shapes is not None and not self.seen and not self._has_decisions(sizes):
-            self.seen.append(sizes)
         first = not self.seen and not self._has_decisions(sizes)
-        chosen = not (first or self.refused or self._is_small(sizes))
         if first:
             self.seen.append(sizes)
+        is_open = first and self.shapes is None  # nothing tells yet what varies
+        chosen = not (is_open or self.refused or self._is_small(sizes))
         if not chosen:
             self.exactly.add(sizes)
         return chosen
