@@ -155,13 +155,13 @@ def compile_exactly(
 ) -> Exact:
     """Compile a call with arguments of these types."""
     trace = trace_function(subject.flat, specs)
-    here = subject.differentiated is not None
-    replaced = here or may_abort(trace.inner) or wraps_around(trace.inner)
+    is_derivative = subject.differentiated is not None  # which graphc takes
+    replaced = is_derivative or may_abort(trace.inner) or wraps_around(trace.inner)
     if not (replaced or _may_gain(trace.inner) or may_be_miscompiled(trace.inner)):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)
-        read = subject.read(specs) if here else trace
+        read = subject.read(specs) if is_derivative else trace
         with reading():
             source = subject.graph(read, {}, inputs)
         rewritten = _function_of(source.graph, options.rewrites)

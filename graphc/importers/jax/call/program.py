@@ -444,8 +444,9 @@ def program_of_samples(
     that asks for the number of a size, if known.
     """
     named_specs = pattern.specs(specs)
-    again = retracer_of(partial(sample_at, subject), named_specs)
-    trace = TracedFunction(template.jaxpr, first.trace.tree, again, True, template.fed)
+    retrace = retracer_of(partial(sample_at, subject), named_specs)
+    tree = first.trace.tree
+    trace = TracedFunction(template.jaxpr, tree, retrace, True, template.fed)
     known = {
         name: _bounded_symbol(name, template, pattern.least) for name in pattern.names
     }

@@ -100,15 +100,14 @@ class _Pulled(_Derivative):
         inputs = list(arrays[: len(self.needed)])
         at = [i for i, w in enumerate(self.needed) if w]
 
-        def own(*chosen: Any) -> list[object]:
+        def float_results(*chosen: Any) -> list[object]:
             for i, x in zip(at, chosen, strict=True):
                 inputs[i] = x
-            pairs = zip(
-                self.function.run(sizes, inputs), self.function.dtypes, strict=True
-            )
+            results = self.function.run(sizes, inputs)
+            pairs = zip(results, self.function.dtypes, strict=True)
             return [x for x, dtype in pairs if is_inexact(dtype)]
 
-        _, pull = jax.vjp(own, *[inputs[i] for i in at])
+        _, pull = jax.vjp(float_results, *[inputs[i] for i in at])
         return list(pull(list(arrays[len(self.needed) :])))
 
 

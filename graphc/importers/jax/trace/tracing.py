@@ -90,15 +90,15 @@ def is_array(leaf: object) -> bool:
 class TracedFunction:
     """A function as JAX traced it; `tree` is the structure of its results.
 
-    `again` traces the function at numbers, given by the names of its symbols. If it was
-    `sampled`, it was combined from several traces; the constants and literals in `fed`
-    are then inputs after the arguments, with these types. `pulled` holds the traces of
-    derivative rules of its equations.
+    `retrace` traces the function at numbers, given by the names of its symbols. If it
+    was `sampled`, it was combined from several traces; the constants and literals in
+    `fed` are then inputs after the arguments, with these types. `pulled` holds the
+    traces of derivative rules of its equations.
     """
 
     jaxpr: Any
     tree: Any
-    again: Callable[[Mapping[str, int]], Any]
+    retrace: Callable[[Mapping[str, int]], Any]
     sampled: bool = False
     fed: Sequence[tuple[Any, Any]] = ()
     pulled: PulledRules = field(default_factory=dict, compare=False)
@@ -145,8 +145,8 @@ def trace_function(
 
     with watch:
         jaxpr = without_references(jax.make_jaxpr(recorded)(*types))
-    again = retracer_of(partial(trace_function, function), specs)
-    return TracedFunction(jaxpr, trees[-1], again)
+    retrace = retracer_of(partial(trace_function, function), specs)
+    return TracedFunction(jaxpr, trees[-1], retrace)
 
 
 def retracer_of(
@@ -155,11 +155,11 @@ def retracer_of(
     """Return a function that gives the jaxpr at numbers, under the current settings."""
     wide = is_wide()
 
-    def again(numbers: Mapping[str, int]) -> object:
+    def retrace(numbers: Mapping[str, int]) -> object:
         with jax.enable_x64(wide), for_many_sizes():
             return trace([s.at(numbers) for s in specs]).jaxpr
 
-    return again
+    return retrace
 
 
 def _type_at(spec: Spec, symbols: Mapping[str, object]) -> object:
@@ -218,7 +218,7 @@ def import_traced(
     if acts and (differentiates or keeps_rules or not may_act):
         effects = ", ".join(sorted(map(str, function.inner.effects)))
         raise Unsupported(f"it has side effects: {effects}")
-    origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
+    origin = Origin(function.jaxpr, tuple(sizes), function.retrace, function.sampled)
     jax_sizes = JaxSizes(sizes)
     reader = Reader(jax_sizes, differentiates, origin, keeps_rules, function.pulled)
     for i, (item, aval) in enumerate(function.fed):
