@@ -2,13 +2,15 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import chain, count
 from typing import Any
 
 import jax
 import jax.export
 
 from graphc.errors import check_function, graph_error
+from graphc.importers.jax.read.sizes import names_in
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.trace.recorder import NoNumbers, Undecided
 from graphc.importers.jax.trace.tracing import (
@@ -109,7 +111,9 @@ class _Symbols:
 
     def _name(self, symbol: Symbol) -> str:
         if symbol not in self._names:
-            name = next(n for n in _with_number(symbol.name) if n not in self.sizes)
+            numbered = (f"{symbol.name}_{i}" for i in count(1))
+            candidates = chain([symbol.name], numbered)
+            name = next(n for n in candidates if n not in self.sizes)
             self._names[symbol] = name
             self.sizes[name] = symbol_dim(symbol)
         return self._names[symbol]
@@ -117,22 +121,10 @@ class _Symbols:
     def of_jax(self, size: Any) -> int | str:
         """Return a size of JAX, and add an axis for each of its symbols."""
         if jax.export.is_symbolic_dim(size):
-            for name in str(size).replace("(", " ").replace(")", " ").split():
-                if name.isidentifier() and name not in _FUNCTIONS:
-                    self.sizes.setdefault(name, axis(name))
+            for name in names_in(str(size)):
+                self.sizes.setdefault(name, axis(name))
             return str(size)
         return int(size)
-
-
-_FUNCTIONS = ("floordiv", "mod", "max", "min")
-
-
-def _with_number(name: str) -> Iterator[str]:
-    yield name
-    number = 1
-    while True:
-        yield f"{name}_{number}"
-        number += 1
 
 
 def _spec(leaf: object, symbols: _Symbols) -> Spec:

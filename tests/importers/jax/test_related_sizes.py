@@ -2,6 +2,8 @@
 
 import warnings
 
+import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -144,6 +146,15 @@ def test_the_sizes_of_names_follow_from_formulas():
     assert pattern.sizes(((9,), (7,))) == {"n": 3, "m": 6}
     assert pattern.sizes_if_fit(((9,), (8,))) is None
     assert pattern.fixed("n", 3).shapes == (("3 + m",), (7,))
+
+
+@pytest.mark.parametrize("formula", ["2*n", "floordiv(n, 2)", "n + 1"])
+def test_names_of_a_type_may_stand_in_a_formula_alone(formula):
+    size = jax.export.symbolic_shape(formula)
+    graph = graphc.from_jax(lambda x: 2 * x, jax.ShapeDtypeStruct(size, "float32"))
+    (n,) = graph.inputs[0].type.shape
+    assert [s.name for s in n.symbols] == ["n"]
+    assert graph.outputs[0].type.shape == (n,)
 
 
 WRONG = {
