@@ -97,6 +97,15 @@ def test_integers_beside_a_size_are_padded_where_it_cannot_be_alone():
     ]
 
 
+def test_integers_computed_from_a_size_are_padded_with_it():
+    x = gt.vector("x", shape=("n",))
+    k = gt.floor(gt.sqrt(x.shape[0] * 1.0)).astype("int64")
+    f = graphc.function([x], gt.sum(x[:k]))
+    for n in (50, 51, 60, 49, 36):
+        assert f(np.ones(n, "float32")) == int(n**0.5)
+    assert len(f.stats().compilations) == 2
+
+
 def test_segments_that_padding_makes_one_change_at_the_second_size():
     outputs = [gt.repeat(x, k), gt.arange(x.shape[0] * k)]
     f = graphc.function([x, k], outputs, dims="auto")

@@ -7,8 +7,9 @@ from functools import partial
 from graphc.analysis.cost import DeviceCosts
 from graphc.backends.program import Source
 from graphc.errors import GraphError
-from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.build import INPUT, SIZE_OP
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim, symbols_in
 from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
@@ -215,12 +216,16 @@ class Adapter:
 
         The program may have at most `most` segments. Where these sizes cannot be padded
         alone, the integers of the program are padded with them: an array of `k * n`
-        elements has a capacity where both `k` and `n` have one.
+        elements has a capacity where both `k` and `n` have one. Integers that are
+        computed from these sizes vary with them, and are padded at once.
         """
         tries = [symbols, *([s] for s in symbols)] if len(symbols) > 1 else [symbols]
         beside = [s for s in self._integers if s not in {*self._policies, *symbols}]
         if beside:
             tries.insert(1, [*symbols, *beside])
+        following = [s for s in beside if _is_computed_from(s, symbols)]
+        if following:
+            tries.insert(0, [*symbols, *following])
         if most > 1:  # a size that is read varies with those of its data
             taken = {*self._policies, *symbols}
             known = dict.fromkeys([*self._seen.sizes, *self._read_sizes()])
@@ -336,6 +341,17 @@ def _free_range(free: Symbol, symbol: Symbol) -> SizeRange:
     """Return the range of a size: its own number, or anything for `free`."""
     size = symbol_dim(symbol)
     return UNKNOWN if symbol is free else SizeRange(size, size)
+
+
+def _is_computed_from(symbol: Symbol, sizes: Container[Symbol]) -> bool:
+    """Whether an integer is computed from these sizes, and from no argument."""
+    if not isinstance(symbol.origin, Value):
+        return False
+    nodes = ancestors([symbol.origin])
+    if any(node.primitive is INPUT for node in nodes):
+        return False
+    read = [n.params["size"] for n in nodes if n.primitive is SIZE_OP]
+    return any(s in sizes for size in read for s in symbols_in(size))
 
 
 def _is_count(symbol: Symbol) -> bool:
