@@ -24,14 +24,7 @@ from graphc.ir.graph.op import Array, Cotangents, Primitive, Printing, op, requi
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import (
-    DType,
-    NDArray,
-    TensorType,
-    dtype_of,
-    is_float,
-    is_inexact,
-)
+from graphc.ir.types import DType, NDArray, TensorType, dtype_of, is_float, is_inexact
 from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.broadcasting import as_inexact
 from graphc.ops.common.conditions import BOUNDS, BoundsRule

@@ -6,12 +6,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, SizeLike
-from graphc.ir.graph.build import (
-    as_size,
-    as_strong_value,
-    cast,
-    normal_axis,
-)
+from graphc.ir.graph.build import as_size, as_strong_value, cast, normal_axis
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
     Array,

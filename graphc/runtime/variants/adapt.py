@@ -221,9 +221,9 @@ class Adapter:
         """
         tries = [symbols, *([s] for s in symbols)] if len(symbols) > 1 else [symbols]
         beside = [s for s in self._integers if s not in {*self._policies, *symbols}]
-        if beside:
-            tries.insert(1, [*symbols, *beside])
         following = [s for s in beside if _is_computed_from(s, symbols)]
+        if len(beside) > len(following):
+            tries.insert(1, [*symbols, *beside])
         if following:
             tries.insert(0, [*symbols, *following])
         if most > 1:  # a size that is read varies with those of its data

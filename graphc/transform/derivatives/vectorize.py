@@ -10,11 +10,7 @@ from typing import Any
 
 from graphc.control.pytree import flatten, indexed_items, unflatten
 from graphc.errors import GraphError, check_function, graph_error, standing_at
-from graphc.ir.graph.build import (
-    as_strong_value,
-    normal_axis,
-    variable,
-)
+from graphc.ir.graph.build import as_strong_value, normal_axis, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import BATCHING, Shared
 from graphc.ir.graph.replay import params_with_sizes, rebuild_with, substituted

@@ -12,13 +12,7 @@ from graphc.control.pytree import Compound
 from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike, SizeLike
-from graphc.ir.graph.build import (
-    as_size,
-    as_strong_value,
-    as_value,
-    cast,
-    size_value,
-)
+from graphc.ir.graph.build import as_size, as_strong_value, as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size

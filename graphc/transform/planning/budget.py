@@ -12,13 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from graphc.control.print_loops import room_for
-from graphc.errors import (
-    GraphError,
-    SourceLocation,
-    graph_error,
-    in_number,
-    shortened,
-)
+from graphc.errors import GraphError, SourceLocation, graph_error, in_number, shortened
 from graphc.ir.graph.bodies import sized_inner_nodes
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value

@@ -7,13 +7,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Protocol
 
-from graphc.errors import (
-    ErrorKind,
-    SourceLocation,
-    graph_error,
-    in_number,
-    shortened,
-)
+from graphc.errors import ErrorKind, SourceLocation, graph_error, in_number, shortened
 from graphc.ir.called_first import NotCalled
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Node, Value

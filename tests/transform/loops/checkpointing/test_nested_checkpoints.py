@@ -46,8 +46,8 @@ def test_a_second_gradient_is_padded_over_lengths():
     plain = compiled(None, 2, False)
     padded = graphc.function(*slopes_of("sqrt", 2), dims="pad")
     for n in (9, 16, 3, 0, 11):
-        given = np.array([0.7, -0.2]), np.cos(np.arange(n * 2.0)).reshape(n, 2)
-        for a, b in zip(padded(*given), plain(*given), strict=True):
+        args = np.array([0.7, -0.2]), np.cos(np.arange(n * 2.0)).reshape(n, 2)
+        for a, b in zip(padded(*args), plain(*args), strict=True):
             np.testing.assert_allclose(a, b, 1e-9, 1e-12)
     assert len(padded.stats().compilations) == 1
 
