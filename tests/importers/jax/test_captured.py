@@ -266,6 +266,19 @@ def test_what_is_compared():
         assert found.is_current() == (made.size == 0)
 
 
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_read_only_views_change_with_their_base(frontend):
+    base = np.ones(4)
+    shown = base.view()
+    shown.flags.writeable = False
+    for view in (shown[1:], np.broadcast_to(base, (2, 4))):
+        base[:] = 1
+        ours = graphc.jit(closed(view), frontend=frontend)
+        assert [ours(np.ones(n)) - n for n in (2, 3, 4)] == [view.size] * 3
+        base[:] = 2
+        assert ours(np.ones(5)) == 2 * view.size + 5
+
+
 def test_donation_is_told_once_where_sizes_vary():
     def step(x, y):
         return x + y

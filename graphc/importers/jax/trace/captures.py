@@ -54,7 +54,7 @@ class Snapshot:
         """Record the current state of everything that these roots name."""
         parts = reachable_objects(*roots)
         named = [a for a in parts if isinstance(a, np.ndarray) and a.dtype != object]
-        arrays = tuple([a for a in named if a.flags.writeable])
+        arrays = tuple(filter(_may_change, named))
         copies = tuple([a.copy() for a in arrays])
         return cls(roots, arrays, copies, _marks_of_names(*roots))
 
@@ -73,6 +73,14 @@ class Snapshot:
         rest.
         """
         return replace(self, marks=_marks_of_names(*self.roots))
+
+
+def _may_change(array: NDArray) -> bool:
+    """Whether an array, or one of which it is a read-only view, can be written."""
+    base: object = array
+    while isinstance(base, np.ndarray) and not base.flags.writeable:
+        base = base.base
+    return isinstance(base, (np.ndarray, *_BUFFERS))
 
 
 def _same_contents(array: NDArray, copy: NDArray) -> bool:
