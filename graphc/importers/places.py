@@ -215,5 +215,6 @@ def _globals_of(item: object) -> dict[Any, object] | None:
     """The globals of a user's function or class; None for those of libraries."""
     if isinstance(item, FunctionType):
         return item.__globals__ if is_user_file(item.__code__.co_filename) else None
-    module = (item if isinstance(item, type) else type(item)).__module__
-    return vars(sys.modules[module]) if is_user_module(module) else None
+    name = (item if isinstance(item, type) else type(item)).__module__
+    module = sys.modules.get(name)
+    return vars(module) if module is not None and is_user_module(name) else None

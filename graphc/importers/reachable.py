@@ -125,10 +125,15 @@ def _attributes_of_class(item: type) -> Iterator[object]:
                 yield attribute
 
 
-def is_user_module(module: str) -> bool:
-    """Whether a module belongs to the user, and not to graphc or a library."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return is_user_file(file) if file else module == "__main__"
+def is_user_module(name: str) -> bool:
+    """Whether a module belongs to the user, and not to graphc or a library.
+
+    Python lists the modules of libraries; a user may load a file without listing it.
+    """
+    root = str(name).partition(".")[0]
+    module = sys.modules.get(name) or sys.modules.get(root)
+    file = getattr(module, "__file__", None)
+    return is_user_file(file) if file else module is None or name == "__main__"
 
 
 def _values_named_by(function: FunctionType) -> Iterator[object]:

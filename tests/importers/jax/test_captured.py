@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from collections import deque
 from contextvars import ContextVar
+from types import ModuleType
 from typing import NamedTuple
 
 import jax
@@ -277,6 +278,17 @@ def test_read_only_views_change_with_their_base(frontend):
         assert [ours(np.ones(n)) - n for n in (2, 3, 4)] == [view.size] * 3
         base[:] = 2
         assert ours(np.ones(5)) == 2 * view.size + 5
+
+
+def test_a_module_that_python_does_not_list():
+    settings = ModuleType("settings_of_a_user")
+    text = "BY = 1\nclass Scaled:\n    def __call__(self, x): return x * BY"
+    exec(text, vars(settings))
+    scaled = settings.Scaled()
+    ours = graphc.jit(lambda x: scaled(x).sum() * settings.BY)
+    assert [ours(np.ones(n)) for n in (2, 3, 4)] == [2, 3, 4]
+    settings.BY = 2
+    assert ours(np.ones(5)) == 20
 
 
 def test_donation_is_told_once_where_sizes_vary():
