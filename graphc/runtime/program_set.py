@@ -175,7 +175,10 @@ class ProgramSet:
         loaded = self.newest.loaded
         if stance.forbidding_limit(loaded.announced) is not None:
             return None  # nothing changes where nothing may be compiled
-        sizes = self.newest.sizes(args)
+        try:
+            sizes = self.newest.sizes(args)
+        except TypeError:  # JAX traces at sizes that are symbols
+            return None
         self._foresee(sizes)
         if self.newest.loaded is loaded:
             return None

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from numbers import Integral
 from weakref import WeakMethod
 
 from graphc.errors import in_number
@@ -93,8 +94,11 @@ class Announcements:
         self._line: ProgressLine | None = None
 
     def compiling(self, segment: int, **sizes: int) -> None:
-        """Note that a segment is being traced for these sizes."""
-        if not self.traces():
+        """Note that a segment is being traced for these sizes, unless it is by symbols.
+
+        Nothing is compiled where another function is traced for sizes that are symbols.
+        """
+        if not (self.traces() and all(isinstance(n, Integral) for n in sizes.values())):
             return
         note_compilation(self, segment, sizes)
         now = time.perf_counter()

@@ -331,9 +331,10 @@ def capacities(plan: Plan) -> dict[Symbol, Pad]:
 
 
 def _size(i: int, axis: int, pad: Pad | None) -> PartRunner:
+    """Return a function that gives the size; it raises TypeError for a symbol."""
     if pad is None:
-        return lambda args: args[i].shape[axis]
-    return lambda args: pad.capacity(args[i].shape[axis])
+        return lambda args: index(args[i].shape[axis])
+    return lambda args: pad.capacity(index(args[i].shape[axis]))
 
 
 def _number(i: int, pad: Pad | None) -> PartRunner:

@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 import graphc
+import graphc.tensor as gt
 
 
 def some(n):
@@ -102,6 +103,19 @@ def test_it_is_traced_with_symbols():
         exported = jax.export.export(ours)(x)
         close(exported.call(some(n)), jax.jit(cost)(some(n)))
         close(ours(some(n)), jax.jit(cost)(some(n)))
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+def test_a_function_of_a_graph_runs_as_before_after_traces_with_symbols(dims):
+    y = gt.tensor("y", "float32", ("n",))
+    of_graph = graphc.function([y], gt.cumsum(y) / gt.sum(y), dims=dims)
+    ours = graphc.jit(lambda x: of_graph(x) + 1)
+    for sizes in ((3, 4, 5), (20, 6)):
+        compared(ours, lambda x: jnp.cumsum(x) / jnp.sum(x) + 1, sizes)
+        compared(of_graph, lambda x: jnp.cumsum(x) / jnp.sum(x), sizes)
+    assert ours.stats().fallbacks == []
+    compiled_for = [c.sizes for c in of_graph.stats().compilations]
+    assert all(type(n) is int for sizes in compiled_for for n in sizes.values())
 
 
 def scaled(x):
