@@ -227,10 +227,12 @@ class JitFunction(SizedFunction[JaxFamily]):
         """Run a new call, by a program for many sizes if there is one."""
         try:
             call = self._arguments.call(args, named)
+            if any(isinstance(x, jax.ShapeDtypeStruct) for x in call.leaves):
+                raise TypeError("the type of an array is no array")
             specs = call.specs()
             family = self._family(call, specs, shapes_of(specs))
         except TypeError:  # an argument is no array: JAX says which
-            return self._miss(*args, **named)
+            return self._miss_plainly(*args, **named)
         mesh = self._options.mesh
         left = next(filter(None, [why_left_to_jax(x, mesh) for x in call.leaves]), "")
         if left:

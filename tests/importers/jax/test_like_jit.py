@@ -246,6 +246,24 @@ def test_a_parameter_may_have_any_name():
         assert ours.eval_shape(**own).shape == ours.trace(**own).out_info.shape == (n,)
 
 
+class Shaped:
+    """An object with the attributes of an array, which it is not."""
+
+    shape, dtype = (5,), np.dtype("float32")
+
+
+@pytest.mark.parametrize(
+    "wrong", [Shaped(), jax.ShapeDtypeStruct((5,), "float32"), object()]
+)
+def test_what_is_no_array_is_told_as_by_jax(wrong):
+    ours, theirs = graphc.jit(lambda x: x * 2), jax.jit(lambda x: x * 2)
+    for n in SIZES:
+        ours(column(n))
+        for function in (ours, theirs):
+            with pytest.raises(TypeError, match="valid JAX type|as an abstract array"):
+                function(wrong)
+
+
 @jax.tree_util.register_pytree_node_class
 class Strict:
     """A structure that accepts only arrays."""
