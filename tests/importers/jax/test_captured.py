@@ -280,6 +280,17 @@ def test_read_only_views_change_with_their_base(frontend):
         assert ours(np.ones(5)) == 2 * view.size + 5
 
 
+@pytest.mark.parametrize("count", [3, 300])
+@pytest.mark.parametrize("root", [lambda n: 1.0, lambda n: np.sqrt(float(n))])
+def test_captured_arrays_may_be_donated_elsewhere(count, root):
+    step = jax.jit(lambda w: w + 1, donate_argnums=0)
+    weights = [jnp.ones(count)]
+    ours = graphc.jit(lambda x: x.sum() * weights[0].sum() * root(x.shape[0]))
+    for new, n in enumerate((4, 9, 16, 25, 36, 49), 1):
+        np.testing.assert_allclose(ours(np.ones(n)), n * count * new * root(n))
+        weights[0] = step(weights[0])
+
+
 def test_a_module_that_python_does_not_list():
     settings = ModuleType("settings_of_a_user")
     text = "BY = 1\nclass Scaled:\n    def __call__(self, x): return x * BY"

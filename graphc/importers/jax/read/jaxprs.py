@@ -78,6 +78,14 @@ def words_of(array: Any) -> Any:
     return jax.random.key_data(array) if is_key(array.dtype) else array
 
 
+def is_gone(array: object) -> bool:
+    """Whether this is an array of JAX that was deleted, as one is that was donated."""
+    if not isinstance(array, jax.Array) or isinstance(array, jax.core.Tracer):
+        return False
+    concrete: Any = array
+    return bool(concrete.is_deleted())
+
+
 def array_of(words: Any, aval: Any) -> Any:
     """Turn words into keys if `aval` is of keys; other arrays stay as they are."""
     return jax.random.wrap_key_data(words) if is_key(aval.dtype) else words

@@ -15,6 +15,7 @@ from graphc.errors import NOWHERE, OWN_FILES, SourceLocation, standing_at, user_
 from graphc.importers.jax.read.foreign import Origin
 from graphc.importers.jax.read.jaxprs import (
     is_array_type,
+    is_gone,
     is_key,
     open_jaxpr,
     words_of,
@@ -311,6 +312,8 @@ class Equation:
 
 def constant_of(array: ConcreteArray) -> Value:
     """Turn an array or a key of JAX into a constant."""
+    if is_gone(array):
+        raise Unsupported("it captures an array that has been deleted")
     if is_key(getattr(array, "dtype", np.dtype("bool"))):
         _require_default_keys(array.dtype)
         array = words_of(array)

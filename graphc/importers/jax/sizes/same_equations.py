@@ -15,7 +15,12 @@ import jax.dtypes
 import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-from graphc.importers.jax.read.jaxprs import is_array_type, open_jaxpr, words_of
+from graphc.importers.jax.read.jaxprs import (
+    is_array_type,
+    is_gone,
+    open_jaxpr,
+    words_of,
+)
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -164,9 +169,14 @@ class _TraceComparison:
 
 
 def same_array(a: object, b: object) -> bool:
-    """Whether two arrays, which may be keys, have the same type and the same bytes."""
+    """Whether two arrays, which may be keys, have the same type and the same bytes.
+
+    An array that was deleted is the same as no other one.
+    """
     if a is b:
         return True
+    if is_gone(a) or is_gone(b):
+        return False
     x, y = np.asarray(words_of(a)), np.asarray(words_of(b))
     same_type = x.dtype == y.dtype and x.shape == y.shape
     return same_type and x.tobytes() == y.tobytes()

@@ -20,7 +20,12 @@ import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
 from graphc.importers.jax.read.callbacks import FunctionsByTrace, whole_identity
-from graphc.importers.jax.read.jaxprs import is_array_type, open_jaxpr, words_of
+from graphc.importers.jax.read.jaxprs import (
+    is_array_type,
+    is_gone,
+    open_jaxpr,
+    words_of,
+)
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.formulas import Formula, fit_formula
@@ -279,6 +284,8 @@ def _differ(a: ConcreteArray, b: ConcreteArray) -> bool:
     if _is_host_content(a):
         identity = whole_identity(a)
         return identity is None or identity != whole_identity(b)
+    if is_gone(a) or is_gone(b):
+        return True
     a, b = _array(a), _array(b)
     return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 differs from -0.0
 
