@@ -1,13 +1,13 @@
 """Values, graphs, plans and programs as text."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
 from graphc.backends.names import Hints
 from graphc.errors import graph_error
 from graphc.ir.graph.build import INPUT
-from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.text.printer import Writer, to_text
 from graphc.transform.planning.plan import (
@@ -15,6 +15,7 @@ from graphc.transform.planning.plan import (
     HostNode,
     Plan,
     PlanStep,
+    PythonLoop,
     Read,
     Segment,
 )
@@ -74,21 +75,43 @@ def _hints(graph: Graph) -> Hints:
 
 
 def _plan(plan: Plan) -> Iterator[str]:
-    graph = plan.graph
-    checked = tuple(s.condition for s in plan.glue if isinstance(s, Check))
-    whole = Graph(
-        graph.inputs,
-        graph.outputs + checked,
-        graph.input_names,
-        graph.output_names + ("",) * len(checked),
-    )
-    writer = Writer(whole, _hints(whole).hint, comments=True)
+    writer = _PlanWriter(plan)
     yield from writer.head("plan")
     for step in plan.steps:
         yield from _step(writer, step)
-    results = (writer.name(plan.resolve(v)) for v in graph.outputs)
+    results = (writer.name(v) for v in plan.graph.outputs)
     yield f"  return {', '.join(results)}"
     yield "}"
+
+
+class _PlanWriter(Writer):
+    """The names of what a plan computes: its graph, and nodes that its steps add."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        graph = plan.graph
+        values = [v for step in plan.steps for n in _nodes(step) for v in n.outputs]
+        values += [s.condition for s in plan.glue if isinstance(s, Check)]
+        whole = Graph(
+            graph.inputs,
+            (*graph.outputs, *values),
+            graph.input_names,
+            graph.output_names + ("",) * len(values),
+        )
+        super().__init__(whole, _hints(whole).hint, comments=True)
+
+    def name(self, value: Value) -> str:
+        """The name of a value, or of the equal one that the plan computes for it."""
+        return super().name(self._plan.resolve(value))
+
+
+def _nodes(step: PlanStep) -> Iterable[Node]:
+    match step:
+        case Segment():
+            return step.nodes
+        case HostNode() | PythonLoop():
+            return [step.node]
+    return []
 
 
 def _step(writer: Writer, step: PlanStep) -> Iterator[str]:
@@ -106,6 +129,11 @@ def _step(writer: Writer, step: PlanStep) -> Iterator[str]:
             *parts, line = writer.lines_of(step.node)
             yield from parts
             yield f"  host {line.strip()}"
+        case PythonLoop():
+            *parts, line = writer.lines_of(step.node)
+            yield from parts
+            yield f"  loop {line.strip()}"
+            yield from (f"  {line}" for line in _plan(step.body))
         case Check():
             yield f"  check {writer.name(step.condition)}, {json.dumps(step.message)}"
 

@@ -73,6 +73,41 @@ def test_a_plan_with_host_steps_and_checks():
     assert "  host greater: bool[] = greater(k, constant)  # test_dump.py:" in text
 
 
+def test_a_plan_with_capacities():
+    """The params that say which capacities there are can be read back."""
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sort(x[x > 0]), dims={"count": "pad"})
+    bucket = "bucket(count_nonzero; capacities=(2.0, 16, (), 0, False, 1))"
+    assert f"host bucket: int64[] = {bucket}" in graphc.dump(f.plan)
+    text = to_text(f.plan.graph)
+    assert "bucket(" in text and to_text(parse_graph(text)) == text
+
+
+def test_a_plan_with_guessed_rows():
+    """Its steps compute other values than the loop of the graph, and need them."""
+    k, start = gt.tensor("k", "int64", ()), gt.zeros((), "int64")
+    step = lambda c: (c + 1, c * 2)
+    _, rows = gt.while_loop(lambda c: c < k, step, start, collect=True)
+    text = graphc.dump(graphc.function([k], rows, dims="pad").plan)
+    assert "growing" not in text
+    steps = re.search(r"= bucket\((\w+);", text)[1]
+    assert f" {steps}," in text.split("= scan(")[0]
+
+
+@pytest.mark.parametrize("dims", ["specialize", "pad"])
+def test_a_plan_with_a_loop_that_python_runs(dims):
+    x = gt.tensor("x", "float32", ("n",))
+    few = lambda v: gt.sum(gt.sort(x)[gt.arange(gt.sum(v >= x))])
+    _, sums = gt.scan(lambda c, v: (c, few(v)), gt.zeros(()), x)
+    f = graphc.function([x], sums, dims=dims)
+    (loop,) = f.plan.loops
+    lines = uncommented(graphc.dump(f.plan))
+    at = [line.startswith("  loop scan, scan_1: ") for line in lines].index(True)
+    assert lines[at + 1].startswith("  plan(")
+    segments = [line for line in lines[at:] if line.startswith("    segment ")]
+    assert len(segments) == len(loop.body.segments) == 2
+
+
 def test_a_function_is_its_source():
     x, y = model()
     for backend in ("jax", "numpy"):

@@ -235,7 +235,7 @@ def _data_class_kind(cls: type) -> ParamKind:
     def allows(x: object) -> bool:
         return type(x) is cls and all(check(getattr(x, n)) for n, check in parts)
 
-    return ParamKind(f"a {cls.__name__}", allows)
+    return ParamKind(f"a {cls.__name__}", allows, cls)
 
 
 class ParamKinds:

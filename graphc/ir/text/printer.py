@@ -25,6 +25,7 @@ Gradient rules and functions only have names here, as `opaque("rule")`.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Any
 
@@ -273,8 +274,14 @@ class Writer:
             case Opaque():
                 return self._opaque(param.name, param.content)
             case _:
-                kind = type(param).__name__
-                raise graph_error(f"a param of type {kind} has no text", op="to_text")
+                return self._record(param)
+
+    def _record(self, param: object) -> str:
+        """A data class as the tuple of its fields, as named tuples are written."""
+        if not is_dataclass(param):
+            kind = type(param).__name__
+            raise graph_error(f"a param of type {kind} has no text", op="to_text")
+        return self._param(tuple([getattr(param, f.name) for f in fields(param)]))
 
     def _opaque(self, name: str, content: object) -> str:
         """A body or a node of this graph by its name; for other objects, their name."""
