@@ -85,3 +85,4 @@ import graphc.ops.reductions.unstretched
 import graphc.ops.sorting.partition
 import graphc.ops.sorting.sets
 import graphc.ops.sorting.sort_search
+import graphc.ops.arrays.integer_ranges  # after the ops that its rules name

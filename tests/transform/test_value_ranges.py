@@ -10,6 +10,7 @@ import graphc.tensor as gt
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, evaluate, symbol_dim
 from graphc.ir.sizes.ranges import SizeRange
+from graphc.ops.arrays.integer_ranges import upper_bound
 from graphc.rewrites import none
 from graphc.transform.padding.value_ranges import ValueRanges
 
@@ -64,11 +65,18 @@ RANGES = {
     "negative": (-steps, "1 - n", "0"),
     "remainder": (i % 7, "0", "6"),
     "remainder of a size": (i % (steps + 1)[0], "0", "n - 1"),
-    "remainder by 0": (i % steps[0], None, None),
-    "remainder by less": (i % -3, None, None),
+    "remainder by 0": (i % steps[0], "0", "max(0, n - 2)"),
+    "remainder by less": (i % -3, "-2", "0"),
     "remainder by any": (steps % i[0], None, None),
     "remainder by its axis": (gt.astype(x, "int64") % n, "0", "max(1, n) - 1"),
-    "remainder by less than its axis": (gt.astype(x, "int64") % (n // 2), None, None),
+    "remainder by less than its axis": (
+        gt.astype(x, "int64") % (n // 2),
+        *("0", "max(0, n//2 - 1)"),
+    ),
+    "bools": (gt.astype(x > 0, "int32"), "0", "1"),
+    "bits": (gt.bitwise_and(i, 7), "0", "7"),
+    "bits of a negative": (gt.bitwise_and(i, -8), None, None),
+    "place among sorted": (gt.searchsorted(x, x), "0", "n"),
     "by 3": (counted(lambda t, c: c + 3), "0", "3*n"),
     "back by 3": (counted(lambda t, c: c - 3), "-3*n", "0"),
     "both": (counted(lambda t, c: 1 + c - 3), "-2*n", "0"),
@@ -124,3 +132,66 @@ def test_no_value_is_beyond_its_range(recipe, size):
         low, high = (number(end, 4) for end in ends)
         assert np.all(low is None or array >= low), (value, ends)
         assert np.all(high is None or array <= high), (value, ends)
+
+
+DTYPES = ("int8", "uint8", "int32", "uint32", "int64")
+ONES = (
+    *(lambda a: gt.clip(a, 0, 4), lambda a: a % 5, lambda a: gt.bitwise_and(a, 6)),
+    *(lambda a: -a, lambda a: a - 5, lambda a: 100 - a, lambda a: a * 90),
+    *(lambda a: a // 7, lambda a: gt.maximum(a, 3), lambda a: gt.cumsum(a)),
+    *(lambda a, t=t: gt.astype(a, t) for t in DTYPES),
+    *(lambda a: a + a[::-1], lambda a: a * a, lambda a: gt.where(a > 2, a, 9)),
+    *(lambda a: a % gt.maximum(a, 3), lambda a: a // (a % 3 + 1)),
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from(ONES), max_size=6), st.sampled_from(DTYPES))
+def test_no_value_is_above_its_upper_bound(chain, dtype):
+    """Also not where it wraps around: sizes of results rely on it."""
+    y = value = gt.tensor("y", dtype, ("n",))
+    values = [value := one(value) for one in chain] or [value + 0]
+    limits = np.iinfo(dtype)
+    numbers = np.array([limits.min, limits.max, 0, 1, 5, 100, limits.max - 2], dtype)
+    for result, of in zip(
+        graphc.function([y], values, backend="numpy", rewrites=none)(numbers),
+        values,
+        strict=True,
+    ):
+        most = upper_bound(of)
+        if most is not None:
+            assert result.max() <= number(most, len(numbers))
+
+
+def counts_of(numbers, length):
+    return gt.bincount(numbers, minlength=length)
+
+
+rows, k = gt.tensor("rows", "float32", ("n", "m")), gt.iscalar("k")
+pixels = gt.tensor("pixels", "uint8", ("n",))
+COUNTS = {
+    "clipped": (i, counts_of(gt.clip(i, 0, 4), 5), "5"),
+    "of few bits": (pixels, counts_of(pixels, 256), "256"),
+    "one too few": (pixels, counts_of(pixels, 255), "max + 1"),
+    "nearest": (rows, counts_of(gt.argmin(rows, axis=1), rows.shape[1]), "m"),
+    "wrapped": (pixels, counts_of(gt.clip(pixels, 0, 4) - 5, 5), "max + 1"),
+    "remainders": (i, counts_of(i % 3, 4), "4"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_bounds_tell_how_many_numbers_are_counted(name):
+    argument, counts, length = COUNTS[name]
+    assert str(counts.type.shape[0]) == length
+    f = graphc.function([argument], counts, dims="pad")
+    assert (f.plan.reads == 0) == ("max" not in length)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_numbers_below_an_argument_are_counted(backend):
+    """For k = 0, all remainders are 0, and there is one count where there is one."""
+    f = graphc.function([i, k], counts_of(i % k, k), backend=backend, dims="pad")
+    assert f.plan.reads == 0
+    numbers = np.array([5, -1, 2, 7])
+    for below, right in [(3, [0, 1, 3]), (9, [0, 0, 1, 0, 0, 1, 0, 1, 1]), (0, [4])]:
+        np.testing.assert_array_equal(f(numbers, below), right)

@@ -19,7 +19,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import BATCHING, Array, Printing, op, require_equal, type_error
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.params.kinds import AxisParam
-from graphc.ir.sizes.dims import Size, less_equal
+from graphc.ir.sizes.dims import Size, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, FLOAT64, INT64, NDArray, TensorType, product
 from graphc.ops.common.axes import on_axis, row_places
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
@@ -380,8 +380,9 @@ def bincount(
 ) -> Value:
     """How often each of 0, 1, ... occurs, or the sum of its weights (as float64).
 
-    The length is the largest number plus one: one host read where it is data. No number
-    may be negative: the caller sees to it, or `check=True` checks it.
+    The length is the largest number plus one: one host read where it is data, unless
+    bounds of the numbers, as in `gt.clip(x, 0, 4)`, show that it is `minlength`. No
+    number may be negative: the caller sees to it, or `check=True` checks it.
     """
     numbers = as_strong_value(x)
     if numbers.type.rank != 1 or numbers.dtype.kind not in "biu":
@@ -394,7 +395,23 @@ def bincount(
         share = cast(_weight_vector(as_value(weights)), FLOAT64)
     least = integer_like(minlength, "the least length")
     reason = "the least length must not be negative"
-    numbers = F._at_most(0, as_size(least), reason, numbers, "bincount")
-    floor = F.asarray(least, "int64") - 1
-    largest = F.maximum(F.max(numbers, initial=floor), floor)  # never below `floor`
-    return _bincount(numbers, share, length=as_size(largest + 1))
+    checked = F._at_most(0, as_size(least), reason, numbers, "bincount")
+    length = _length_by_bounds(numbers, as_size(least))
+    if length is None:
+        floor = F.asarray(least, "int64") - 1
+        largest = F.maximum(F.max(checked, initial=floor), floor)  # never below it
+        length = as_size(largest + 1)
+    return _bincount(checked, share, length=length)
+
+
+def _length_by_bounds(numbers: Value, least: Size) -> Size | None:
+    """The number of counts where no number is as large as `least`; else None.
+
+    If that is 0, all numbers may still be 0: `x % k` for a k of 0.
+    """
+    most = F._upper_bound(numbers)
+    if most is None or less_equal(most, maximum(least - 1, 0)) is not True:
+        return None
+    if less_equal(most, least - 1) is True:
+        return least
+    return maximum(least, minimum(1, numbers.type.shape[0]))

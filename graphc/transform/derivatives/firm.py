@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc.analysis.elements import sources_of
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.primitives import OP
 from graphc.ir.types import NDArray, is_float, is_inexact
+from graphc.ops.arrays.elements import sources_of
 
 _MOST_VALUES = 64  # looked at; what is not shown by then counts as false
 Holds = Callable[["Interval", "Interval"], bool]

@@ -5,43 +5,41 @@ known. So each integer gets a range, in terms of sizes that are known outside of
 bodies. Arithmetic on integers with bounds is assumed not to wrap around.
 """
 
-from collections.abc import Callable, Sequence
-
-from graphc.analysis.elements import JOINING, MOVING
 from graphc.control.scan import SCAN, scan_inputs
 from graphc.control.tiled_loop import BLOCKS
 from graphc.control.trip_count import STEPS
 from graphc.ir.graph.bodies import BodyCall
-from graphc.ir.graph.build import INPUT, SIZE_OP, literal_of
+from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.rules import RuleTable
-from graphc.ir.sizes.dims import Size, Symbol, less_equal, maximum
+from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ir.sizes.polynomials import Call, polynomial
 from graphc.ir.sizes.ranges import (
     RANGES,
     UNKNOWN,
     SizeRange,
-    range_between,
     range_of_sum,
     range_over,
 )
 from graphc.ir.types import is_integer, same_size
+from graphc.ops.arrays.integer_ranges import (
+    INTEGER_RANGES,
+    IntegerRanges,
+    RangeOf,
+    Ranges,
+    range_of_joined,
+    range_of_moved,
+)
 
-Ranges = list[SizeRange]
-RangeOf = Callable[[Symbol], SizeRange]
-INTEGER_RANGES: "RuleTable[RangeRule]" = RuleTable("ranges of integers")
+INTEGER_RANGES.define(STEPS, range_of_moved)
+INTEGER_RANGES.define(BLOCKS, range_of_joined)
 
 
-class ValueRanges:
-    """The ranges of the values of a graph, noted node by node in topological order.
-
-    `around` gives the range of a size that is known outside of all bodies.
-    """
+class ValueRanges(IntegerRanges):
+    """The ranges of the values of a graph and of the bodies in it."""
 
     def __init__(self, around: RangeOf) -> None:
-        self._range_outside = around
-        self._ranges: dict[Value, SizeRange] = {}
+        super().__init__(around)
         self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
         self._inner: set[Node] = set()
         self._counters: dict[Value, SizeRange] = {}  # in steps that run
@@ -58,24 +56,15 @@ class ValueRanges:
             return UNKNOWN
         return self._counters.get(value) or self.of(value)
 
-    def of(self, value: Value) -> SizeRange:
-        """The range of all elements of a value, if integers do not wrap around."""
-        return self._ranges.get(value, UNKNOWN)
-
-    def of_size(self, size: Size) -> SizeRange:
-        """The range of a formula of sizes."""
-        return range_between(size, self._range_of_symbol)
-
     def _range_of_symbol(self, symbol: Symbol) -> SizeRange:
         if symbol in self._sizes:
             return self._sizes[symbol]
+        between = super()._range_of_symbol(symbol)
         origin = symbol.origin
-        if isinstance(origin, Value):
-            if origin in self._ranges:
-                return self._ranges[origin]
-            if origin.node in self._inner:
-                return SizeRange(symbol.lower, symbol.upper)
-        return self._range_outside(symbol)
+        if not isinstance(origin, Value) or origin.node not in self._inner:
+            return between
+        known = origin in self._ranges
+        return between if known else SizeRange(symbol.lower, symbol.upper)
 
     def observe(self, node: Node) -> None:
         """Find the ranges of a node's outputs, and of the values in its bodies."""
@@ -84,14 +73,8 @@ class ValueRanges:
             self._observe_body(node, call)
             sources.update(call.body.outputs)
         narrow = not sources.isdisjoint(self._narrow)
-        for value in node.outputs:
-            if narrow or _has_few_bits(value):
-                self._narrow.add(value)
-            range_of_output = (
-                self._find_range(value) if is_integer(value.dtype) else UNKNOWN
-            )
-            if range_of_output is not UNKNOWN:
-                self._ranges[value] = range_of_output
+        self._narrow.update(v for v in node.outputs if narrow or _has_few_bits(v))
+        super().observe(node)
 
     def _observe_body(self, node: Node, call: BodyCall) -> None:
         body = call.body
@@ -139,32 +122,10 @@ class ValueRanges:
         limits += [] if parts.limit is None else [self.of(parts.limit)]
         return SizeRange(0, RANGES["min"](limits).high)
 
-    def _find_range(self, value: Value) -> SizeRange:
-        followed = self._range_of_formulas(value)
-        if None not in followed:
-            return followed
-        low, high = self._range_of_result(value)
-        return SizeRange(
-            low if followed.low is None else followed.low,
-            high if followed.high is None else followed.high,
-        )
-
-    def _range_of_formulas(self, value: Value) -> SizeRange:
-        """The range of integers that are known as formulas of sizes."""
-        if value.sizes is None or not value.sizes.size:
-            return UNKNOWN
-        return range_over([self.of_size(n) for n in value.sizes.flat])
-
     def _range_of_result(self, value: Value) -> SizeRange:
-        node = value.node
-        if node.primitive is SIZE_OP:
-            return self.of_size(node.params["size"])
-        literal = literal_of(value)
-        if literal is not None and literal.size:
-            return SizeRange(int(literal.min()), int(literal.max()))
-        if node.primitive is SCAN:
-            return self._range_after_loop(node, value.index)
-        return self._range_by_rule(node)
+        if value.node.primitive is SCAN:
+            return self._range_after_loop(value.node, value.index)
+        return super()._range_of_result(value)
 
     def _range_after_loop(self, node: Node, index: int) -> SizeRange:
         params, (call,) = node.params, node.primitive.body_calls(node)
@@ -180,69 +141,9 @@ class ValueRanges:
             self.of(node.inputs[index]), by, self._range_of_steps(node).high
         )
 
-    def _range_by_rule(self, node: Node) -> SizeRange:
-        rule = INTEGER_RANGES.find(node.primitive)
-        if rule is not None:
-            return rule(self, node)
-        if node.primitive.range is None or node.primitive is INPUT:
-            return UNKNOWN
-        _, low, high = node.primitive.range(node)
-        return SizeRange(low, None if high is None else self.of_size(high).high)
-
 
 def _has_few_bits(value: Value) -> bool:
     return is_integer(value.dtype) and value.dtype.itemsize < 4
-
-
-RangeRule = Callable[[ValueRanges, Node], SizeRange]
-
-
-@INTEGER_RANGES.of(*MOVING, OP.barrier, OP.convert, STEPS)
-def _of_moved(known: ValueRanges, node: Node) -> SizeRange:
-    """The elements of the result are elements of the first input."""
-    return known.of(node.inputs[0])
-
-
-@INTEGER_RANGES.of(*JOINING, BLOCKS)
-def _of_joined(known: ValueRanges, node: Node) -> SizeRange:
-    return range_over([known.of(v) for v in node.inputs])
-
-
-@INTEGER_RANGES.of(OP.where)
-def _of_chosen(known: ValueRanges, node: Node) -> SizeRange:
-    return range_over([known.of(v) for v in node.inputs[1:]])
-
-
-@INTEGER_RANGES.of(OP.argmax, OP.argmin, OP.argsort, OP.argpartition, OP.nonzero)
-def _of_position(known: ValueRanges, node: Node) -> SizeRange:
-    """A position is below the size of its axis, or of all axes: there is an element."""
-    x, axis = node.inputs[0].type, node.params.get("axis")
-    size = x.size if axis is None else x.shape[axis]
-    return SizeRange(0, known.of_size(size - 1).high)
-
-
-@INTEGER_RANGES.of(OP.remainder)
-def _of_remainder(known: ValueRanges, node: Node) -> SizeRange:
-    """The remainder by a size that is positive, at least where there are elements."""
-    low, high = known.of(node.inputs[1])
-    if low is None:
-        return UNKNOWN
-    if less_equal(1, low) is not True:
-        axes = [known.of_size(n).high for n in node.outputs[0].type.shape]
-        if not any(n is not None and less_equal(n, low) is True for n in axes):
-            return UNKNOWN
-        high = None if high is None else maximum(high, 1)
-    return SizeRange(0, None if high is None else high - 1)
-
-
-@INTEGER_RANGES.of(OP.iota)
-def _of_iota(known: ValueRanges, node: Node) -> SizeRange:
-    start, step = node.params["start"], node.params["step"]
-    if not isinstance(step, int):
-        return UNKNOWN
-    ends = start, start + step * (node.params["length"] - 1)
-    low, high = ends if step >= 0 else ends[::-1]
-    return SizeRange(known.of_size(low).low, known.of_size(high).high)
 
 
 def _constant_difference(before: Value, after: Value) -> int | None:
@@ -283,23 +184,3 @@ def _range_of_counter(
     most = None if times is None else by * times
     low, high = (0, most) if by > 0 else (most, 0)
     return range_of_sum(first, SizeRange(low, high))
-
-
-def _range_of_difference(parts: Sequence[SizeRange]) -> SizeRange:
-    return range_of_sum(parts[0], parts[1], -1)
-
-
-def _of_operands(rule: Callable[[Ranges], SizeRange]) -> RangeRule:
-    return lambda known, node: rule([known.of(v) for v in node.inputs])
-
-
-for _primitive, _rule in {
-    OP.add: lambda parts: range_of_sum(parts[0], parts[1]),
-    OP.subtract: _range_of_difference,
-    OP.multiply: RANGES["*"],
-    OP.floor_divide: RANGES["//"],
-    OP.maximum: RANGES["max"],
-    OP.minimum: RANGES["min"],
-    OP.negative: lambda parts: range_of_sum(SizeRange(0, 0), parts[0], -1),
-}.items():
-    INTEGER_RANGES.define(_primitive, _of_operands(_rule))
