@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 CLIP, PROMISED = GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS
 DROPPED = GatherScatterMode.FILL_OR_DROP
+OfElements = Callable[..., Sequence[JaxArray]]
 
 
 @dataclass(frozen=True)
@@ -378,34 +380,57 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
 def _with_applied(eqn: Equation, x: Value, indices: Value, like: Value) -> Value:
     """Apply a function to the elements of `x` at the windows that `indices` start.
 
-    Raises Unsupported if windows may overlap; `like` has the shape of all windows.
+    It is applied as often as an element is named. `like` has the shape of all windows.
     """
     params = eqn.params
-    if not (params["unique_indices"] or _is_each_named_once(eqn, x, indices)):
-        problem = "it applies a function to elements that may be repeated"
-        raise Unsupported(f"scatter: {problem}, without unique_indices=True")
+    once = params["unique_indices"] or _is_each_named_once(eqn, x, indices)
     inner, consts = open_jaxpr(params["update_jaxpr"])
-    to = params["dimension_numbers"]
+    function = partial(jax.core.eval_jaxpr, inner, consts or params["update_consts"])
+    by = _applied_once if once else _applied_often
+    structs = [struct_of(atom.aval) for atom in eqn.eqn.invars]
+    program = jax.make_jaxpr(partial(by, eqn, function))(*structs)
+    return eqn.body(program, [x, indices, like])[0]
+
+
+def _applied_once(
+    eqn: Equation, function: OfElements, x: JaxArray, indices: JaxArray, v: JaxArray
+) -> JaxArray:
+    """Apply a function to elements in separate windows, which are shaped as `v`."""
+    to, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
     numbers = lax.GatherDimensionNumbers(
         *(to.update_window_dims, to.inserted_window_dims),
         *(to.scatter_dims_to_operand_dims, to.operand_batching_dims),
         to.scatter_indices_batching_dims,
     )
     dropped = {*to.inserted_window_dims, *to.operand_batching_dims}
-    consts = consts or list(params["update_consts"])
+    windows = iter(v.shape[axis] for axis in to.update_window_dims)
+    sizes = [1 if axis in dropped else next(windows) for axis in range(x.ndim)]
+    old = lax.gather(x, indices, numbers, sizes, mode=mode)
+    new = _of_each(function, v.ndim)(old, v)[0]
+    return lax.scatter(x, indices, new, to, unique_indices=True, mode=mode)
 
-    def applied(x: JaxArray, indices: JaxArray, like: JaxArray) -> JaxArray:
-        windows = iter(like.shape[axis] for axis in to.update_window_dims)
-        sizes = [1 if axis in dropped else next(windows) for axis in range(x.ndim)]
-        each: Any = partial(jax.core.eval_jaxpr, inner, consts)
-        for _ in range(like.ndim):
-            each = jax.vmap(each)
-        old = lax.gather(x, indices, numbers, sizes, mode=params["mode"])
-        how: Any = {"unique_indices": True, "mode": params["mode"]}
-        return lax.scatter(x, indices, each(old, like)[0], to, **how)
 
-    structs = [struct_of(atom.aval) for atom in eqn.eqn.invars]
-    return eqn.body(jax.make_jaxpr(applied)(*structs), [x, indices, like])[0]
+def _applied_often(
+    eqn: Equation, function: OfElements, x: JaxArray, indices: JaxArray, v: JaxArray
+) -> JaxArray:
+    """Apply a function to each element as often as windows, shaped as `v`, name it."""
+    none, ones = jnp.zeros(x.shape, "int32"), jnp.ones(v.shape, "int32")
+    to, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
+    times = lax.scatter_add(none, indices, ones, to, mode=mode)
+    each = _of_each(function, x.ndim)
+
+    def step(state: list[JaxArray]) -> list[JaxArray]:
+        done, y = state
+        return [done + 1, jnp.where(done < times, each(y, y)[0], y)]
+
+    most = jnp.max(times, initial=0)
+    return lax.while_loop(lambda state: state[0] < most, step, [jnp.int32(0), x])[1]
+
+
+def _of_each(function: OfElements, rank: int) -> OfElements:
+    for _ in range(rank):
+        function = jax.vmap(function)
+    return function
 
 
 def _is_each_named_once(eqn: Equation, x: Value, indices: Value) -> bool:
