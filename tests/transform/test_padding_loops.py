@@ -204,6 +204,30 @@ def test_a_loop_that_never_has_a_step_needs_no_size(backend):
     assert [f(np.ones((0, k))) for k in (0, 3, 0)] == [7, 7, 7]
 
 
+ROWS = gt.tensor("rows", "float64", ("m", "n"))
+NEEDED = {
+    "an element": lambda row: row[20],
+    "a place": lambda row: gt.sum(row.at[20].set(2.0)),
+    "several": lambda row: gt.sum(gt.take(row, gt.asarray([1, 20]))),
+    "a slice": lambda row: gt.sum(row.at[15:20].set(gt.ones(5))),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", NEEDED)
+def test_what_steps_need_is_needed_where_there_is_a_step(name, backend):
+    """Capacities have room for as many elements as steps need."""
+    step = lambda c, row: (c + NEEDED[name](row), c)
+    last, _ = gt.scan(step, gt.asarray(np.float64(7)), ROWS)
+    f = graphc.function([ROWS], last, backend=backend, dims="pad")
+    exact = graphc.function([ROWS], last, backend="numpy", dims="specialize")
+    for m, n in [(0, 3), (2, 26), (0, 0), (3, 30), (0, 3)]:
+        rows = np.arange(m * n).reshape(m, n) / 7
+        np.testing.assert_allclose(f(rows), exact(rows), rtol=1e-6)
+    with pytest.raises(graphc.CallError, match="needs"):
+        f(np.ones((1, 3)))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_size_outside_of_a_loop_is_not_stored_at_one_of_its_body(backend):
     """Both are equal, as is the size of a result of a branch, which links them."""

@@ -9,7 +9,7 @@ from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.nodes import Guard, Node, divisors_of
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Size, Symbol, substitute, symbols_in
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbols_in
 
 
 class _BodyNode(NamedTuple):
@@ -40,12 +40,19 @@ def guards_of(
         for inner, sizes, steps in [start, *_inside(start)]:
             for guard in (*inner.guards, *map(guard_of_divisor, divisors_of(inner))):
                 here = guard_of_sizes(guard, sizes)
-                # Sizes that must be equal share a capacity.
-                if here.relation == "<=" and inner not in firm:
+                is_firm = here.relation == "<=" and inner in firm
+                if not (is_firm or _share_a_capacity(here)):
                     here = replace(here, steps=_product(here.steps, steps))
                 if dims.equal(here.steps, 0) is not True:
                     first_needs.setdefault(here, inner)
     return list(first_needs.items())
+
+
+def _share_a_capacity(guard: Guard) -> bool:
+    """Whether sizes must be equal that are stored alike: two sizes, or an axis."""
+    sizes = [n for n in guard.sides if isinstance(n, Dim)]
+    is_of_axis = any(n.is_symbol for n in sizes)
+    return guard.relation == "==" and (is_of_axis or len(sizes) > 1)
 
 
 def _inside(start: _BodyNode) -> Iterator[_BodyNode]:

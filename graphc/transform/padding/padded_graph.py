@@ -6,7 +6,7 @@ from functools import cached_property
 from graphc.errors import SourceLocation
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.sizes.dims import Symbol, symbol_dim
+from graphc.ir.sizes.dims import Size, Symbol, maximum, symbol_dim
 from graphc.transform.padding.inner_sizes import InnerSize
 from graphc.transform.padding.storage import is_of_integers
 from graphc.transform.policies import Pad, Policy
@@ -77,9 +77,11 @@ class PaddedGraph:
     def rounded(self) -> list[RoundedSize]:
         """The sizes whose capacities are chosen when a call begins; none is a bound."""
         axes = [(s, c, self.policies[s]) for s, c in self.capacities.items()]
-        pads = [(s, c, p.capacities) for s, c, p in axes if isinstance(p, Pad)]
+        pads = [(s, c, p) for s, c, p in axes if isinstance(p, Pad)]
         assert len(pads) == len(axes)
-        rounded = [RoundedSize(symbol_dim(s), c, rooms) for s, c, rooms in pads]
+        rounded = [
+            RoundedSize(_with_room(s, c, p), c, p.capacities) for s, c, p in pads
+        ]
         return rounded + [one.rounded(self.capacities) for one in self.inner]
 
     def guards_by(self, integers: bool) -> list[tuple[Guard, Node]]:
@@ -103,3 +105,13 @@ class PaddedGraph:
         lengths = tuple([one for one in remaining_numbers if isinstance(one, Symbol)])
         inner = tuple([one for one in remaining_numbers if isinstance(one, InnerSize)])
         return replace(self, graph=graph, lengths=lengths, inner=inner)
+
+
+def _with_room(axis: Symbol, capacity: Symbol, policy: Pad) -> Size:
+    """The size to round up: that of an axis, or more where its capacity is known to be.
+
+    Such a capacity has room for the elements that steps of loops need.
+    """
+    size, least = symbol_dim(axis), capacity.lower or 0
+    has_more = least > max(policy.capacity(0), axis.lower or 0)
+    return maximum(size, least) if has_more else size

@@ -59,6 +59,7 @@ class Storage:
         self._limits: dict[Symbol, SizeRange] = {}  # for symbols of the padded graph
         self._groups: dict[Dim, list[Dim]] = {}  # sizes that a guard needs equal
         self._of_steps: set[Symbol] = set()  # the sizes of bodies with such guards
+        self._least: dict[Symbol, int] = {}  # elements that steps of loops need
         self._join_equal_sizes(nodes)
         same = self._equal_sizes(nodes)
         for symbol, policy in list(policies.items()):
@@ -82,6 +83,7 @@ class Storage:
             axes = axis_symbol(guard.left), axis_symbol(guard.right)
             together = dict.fromkeys(s for s in axes if s is not None)
             if guard.relation != "==":
+                self._note_least(guard)
                 continue
             if isinstance(guard.left, int) or isinstance(guard.right, int):
                 fixed |= dict.fromkeys(together, node)
@@ -90,6 +92,7 @@ class Storage:
                 joined = sorted(either, key=attrgetter("serial"))
                 groups.update(dict.fromkeys(joined, joined))
         for symbol, joined in groups.items():
+            self._least[symbol] = max(self._least.get(s, 0) for s in joined)
             policies = [self.policies[s] for s in joined if s in self.policies]
             if policies:
                 self.policies.setdefault(symbol, policies[0])
@@ -102,6 +105,20 @@ class Storage:
         for symbol, node in fixed.items():
             refuse_one_number(symbol, self.policies.pop(symbol, None), node)
         return {symbol: joined[0] for symbol, joined in groups.items()}
+
+    def _note_least(self, guard: Guard) -> None:
+        """Note how many elements of an axis the steps of a loop need, if any run.
+
+        The capacity has room for as many also where no step runs, as in `row[20]` for
+        a matrix without rows: so the body fits, and the axis may be shorter.
+        """
+        symbol, least = axis_symbol(guard.right), guard.left
+        if (
+            symbol is not None
+            and isinstance(least, int)
+            and isinstance(guard.steps, Dim)
+        ):
+            self._least[symbol] = max(self._least.get(symbol, 0), least)
 
     def _join_equal_sizes(self, nodes: Iterable[Node]) -> None:
         """Group the sizes that guards need equal, where at least one is not an axis.
@@ -127,8 +144,8 @@ class Storage:
 
     def _pad_axis(self, symbol: Symbol, policy: Policy, place: SourceLocation) -> None:
         self.policies[symbol] = policy
-        least = policy.capacity(0) if isinstance(policy, Pad) else 1
-        least = max(least, symbol.lower or 0)
+        room = least_capacity(policy, self._least.get(symbol, 0))
+        least = max(room, symbol.lower or 0)
         capacity = Symbol(f"{shown_name(symbol)}{CAPACITY}", lower=least)
         with standing_at(place):
             length = variable(symbol.name, TensorType(INT32, ()))
@@ -459,3 +476,11 @@ def axis_symbol(size: Size) -> Symbol | None:
     if isinstance(size, Dim) and size.is_symbol and size.symbols[0].origin is None:
         return size.symbols[0]
     return None
+
+
+def least_capacity(policy: Policy, size: int = 0) -> int:
+    """The least capacity with room for `size`, or the least at all if none has."""
+    try:
+        return policy.capacity(size) if isinstance(policy, Pad) else 1
+    except ValueError:
+        return least_capacity(policy)
