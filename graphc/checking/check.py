@@ -24,7 +24,7 @@ from graphc.checking.counterexample import Counterexample, array_text, expressio
 from graphc.checking.graphs import DeclaredShapes, SampleGraph, build_sample, make_match
 from graphc.checking.watched_rules import with_type_check
 from graphc.errors import GraphError, describe, graph_error
-from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.verify import verify
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
@@ -170,13 +170,8 @@ class _Source:
         if self.build is None:
             return make_match(c, rule.pattern)
         sample = build_sample(c, self.build, self.shapes)
-        (value,) = rewritten(_graph_of(sample), self.first).graph.outputs
+        (value,) = rewritten(sample.graph, self.first).graph.outputs
         return SampleGraph(value, sample.wants)
-
-
-def _graph_of(sample: SampleGraph) -> Graph:
-    names = tuple(x.name for x in sample.inputs)
-    return Graph(sample.inputs, (sample.value,), names, ("",))
 
 
 @dataclass(frozen=True)
@@ -256,9 +251,8 @@ class _Search:
 
     def _rewritten(self, sample: SampleGraph) -> Value | None:
         """The rewritten output of a graph; None where the rule does not fire."""
-        graph = _graph_of(sample)
         try:
-            result = rewritten(graph, Rules((with_type_check(self.rule),)))
+            result = rewritten(sample.graph, Rules((with_type_check(self.rule),)))
             verify(result.graph)
         except Counterexample:
             raise

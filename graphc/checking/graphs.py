@@ -12,7 +12,7 @@ from graphc.checking.chance import Chance, Misfit
 from graphc.checking.plans import PLANS, SamplePlan, Want, any_of, elementwise
 from graphc.errors import GraphError
 from graphc.ir.graph.build import as_value, cast, constant, variable
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.op import PRIMITIVES, Primitive
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, axis
@@ -46,6 +46,11 @@ class SampleGraph:
     def inputs(self) -> tuple[Value, ...]:
         """The variables."""
         return tuple(self.wants)
+
+    @property
+    def graph(self) -> Graph:
+        """The program of the value."""
+        return Graph.of(self.inputs, [self.value])
 
 
 def make_match(c: Chance, pattern: Pattern | Traced) -> SampleGraph:

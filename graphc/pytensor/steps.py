@@ -215,9 +215,7 @@ def _compile_nodes(
     results = [
         as_stated(values[v], v.type.dtype) if v in typed else values[v] for v in outputs
     ]
-    input_values = tuple(values[v] for v in inputs)
-    names = tuple(v.name for v in input_values), ("",) * len(results)
-    graph = Graph(input_values, tuple(results), *names)
+    graph = Graph.of([values[v] for v in inputs], results)
     return Compiled.of(inputs, outputs, graph, options, has_choices(nodes))
 
 

@@ -57,7 +57,7 @@ from graphc.importers.places import replacing
 from graphc.importers.reachable import reachable_objects
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
-from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.build import as_strong_value
 from graphc.ir.graph.dispatch import check_options, name_of, pass_by_position
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
@@ -399,7 +399,7 @@ def _numbers_as_arrays(items: object, dtype: DType | None) -> object:
     number = content_of(items)
     if dtype is not None:
         number = cast_python_integers(number, dtype)
-    return strong(as_value(number))
+    return as_strong_value(number)
 
 
 def _nditer(*args: Any, **options: Any) -> object:

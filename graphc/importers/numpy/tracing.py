@@ -25,7 +25,7 @@ from graphc.importers.numpy.traced.draws import defined_at, no_draws
 from graphc.importers.numpy.traced.long_integers import require_64_bits
 from graphc.importers.numpy.traced.memory import require_python_fits, values_computed
 from graphc.importers.numpy.traced.refusals import needing_numbers
-from graphc.ir.graph.build import as_value, strong, variable
+from graphc.ir.graph.build import as_strong_value, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import symbol_dim
@@ -104,9 +104,7 @@ def trace_function(
             wrt = [inputs[i] for i in wrt_leaves(call, how)]
             outputs = derivatives_in_order(how, outputs, wrt)
             tree = jax.tree.structure(in_order(_derivatives(how, tree, args)))
-    graph_inputs = tuple(inputs)
-    unnamed = ("",) * len(outputs)
-    graph = Graph(graph_inputs, tuple(outputs), tuple(names), unnamed)
+    graph = Graph.of(inputs, outputs)
     decisions = Decisions(symbols) if answers is None else answers.decisions
     return NumpyTrace(graph, tree, find_unread_nodes(graph, values), decisions)
 
@@ -116,7 +114,7 @@ def _output_of_leaf(leaf: object) -> Value:
         problem = "the function returns text, but results must be arrays or numbers"
         hint = "return it without the text, or print with gt.debug_print"
         raise graph_error(problem, op="jit", got=repr(leaf), hint=hint)
-    return strong(as_value(leaf))
+    return as_strong_value(leaf)
 
 
 def inputs_of(

@@ -43,8 +43,7 @@ class Body:
     @property
     def graph(self) -> Graph:
         """The body as a program whose outputs have no names."""
-        names = tuple([v.name for v in self.inputs]), ("",) * len(self.outputs)
-        return Graph(self.inputs, self.outputs, *names)
+        return Graph.of(self.inputs, self.outputs)
 
     @cached_property
     def nodes(self) -> list[Node]:

@@ -445,6 +445,13 @@ class Graph:
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
 
+    @classmethod
+    def of(cls, inputs: Iterable[Value], outputs: Iterable[Value]) -> "Graph":
+        """A program whose inputs have the names of the values, and outputs no names."""
+        inputs, outputs = tuple(inputs), tuple(outputs)
+        names = tuple([v.name for v in inputs])
+        return cls(inputs, outputs, names, ("",) * len(outputs))
+
     @property
     def signature(self) -> str:
         """The types of the inputs and of the outputs as text."""

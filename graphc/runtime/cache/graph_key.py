@@ -131,8 +131,7 @@ class _KeyText:
         raise graph_error(f"a {type(content).__name__} has no text", op="key")
 
     def _body(self, body: Body) -> str:
-        names = ("",) * len(body.inputs), ("",) * len(body.outputs)
-        inner = _KeyText(Graph(body.inputs, body.outputs, *names), self._places)
+        inner = _KeyText(body.graph, self._places)
         params = [inner._symbols.get(s, "unused") for s in body.size_params]
         return repr((inner.lines, params))
 

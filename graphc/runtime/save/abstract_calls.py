@@ -288,10 +288,9 @@ def _jitted_node(node: Node) -> object:
         variable(f"x{i}", v.type) if literal_of(v) is None else v
         for i, v in enumerate(node.inputs)
     ]
-    inputs = tuple([v for v in taken if literal_of(v) is None])
+    inputs = [v for v in taken if literal_of(v) is None]
     outputs = rebuild(node, tuple(taken), node.params).outputs
-    names = tuple([v.name for v in inputs]), ("",) * len(outputs)
-    plan = partition(Graph(inputs, outputs, *names), UNDIVIDED)
+    plan = partition(Graph.of(inputs, outputs), UNDIVIDED)
     return load_segments(plan)[0].segment_0
 
 

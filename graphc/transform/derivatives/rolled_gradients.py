@@ -127,9 +127,7 @@ def _gradients_of_loops(
     outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
 ) -> Gradients | None:
     """Return the cotangents of `wrt` through loops; None if no chain is worth one."""
-    names = ("",) * (len(outputs) + len(wrt))
-    graph = Graph((), (*outputs, *wrt), (), names)
-    chains = roll_chains(graph, for_gradients=True)
+    chains = roll_chains(Graph.of((), (*outputs, *wrt)), for_gradients=True)
     if chains is None:
         return None
     rolled, others = chains.graph.outputs[: len(outputs)], chains.graph.outputs

@@ -232,9 +232,8 @@ def with_constant_captures(source: ImportedGraph, result_count: int) -> Graph:
     graph, count = source.graph, len(source.graph.inputs) - len(source.captured)
     arrays = [constant(np.asarray(words_of(a))) for a in source.captured]
     new = dict(zip(graph.inputs[count:], arrays, strict=True))
-    outputs = tuple(substituted(graph.outputs[:result_count], new, {}))
-    names, unnamed = graph.input_names[:count], ("",) * result_count
-    return Graph(graph.inputs[:count], outputs, names, unnamed)
+    outputs = substituted(graph.outputs[:result_count], new, {})
+    return Graph.of(graph.inputs[:count], outputs)
 
 
 def compile_for_export(graph: Graph, how: Options) -> Function:

@@ -106,9 +106,7 @@ class Subject:
         if not all(is_inexact(v.dtype) for v in wrt):
             raise Unsupported("derivatives are taken with respect to floats")
         outputs = derivatives_in_order(how, primal.outputs, wrt)
-        unnamed = ("",) * len(outputs)
-        graph = Graph(primal.inputs, tuple(outputs), primal.input_names, unnamed)
-        return replace(source, graph=graph)
+        return replace(source, graph=Graph.of(primal.inputs, outputs))
 
 
 def wrt_leaves(call: JaxCall, how: Differentiated) -> list[int]:

@@ -241,8 +241,6 @@ def import_traced(
     elif acts:
         outputs = [*outputs[:-1], F._barrier(outputs[-1], reader.token)]
     all_inputs = (*inputs, *variables, *reader.fed.values())
-    names = tuple(v.name for v in all_inputs)
-    unnamed = ("",) * len(outputs)
-    graph = Graph(all_inputs, tuple(outputs), names, unnamed)
+    graph = Graph.of(all_inputs, outputs)
     foreign = tuple(dict.fromkeys(reader.foreign))
     return ImportedGraph(graph, tuple(arrays), foreign, acts)
