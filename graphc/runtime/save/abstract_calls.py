@@ -24,7 +24,7 @@ from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program, ProgramCallError
 from graphc.runtime.save.file_driver import FileDriver
-from graphc.transform.planning.forecast import SizesGiven, named_sizes
+from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
@@ -72,8 +72,8 @@ class Stages(ABC):
 
     def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list["AbstractCall"]:
         """Return the calls that `sizes` list, those of the same sizes once."""
-        reads = self.reads(sizes)
-        named = named_sizes(self.plan.called, reads, sizes, op)
+        symbols = self.plan.called.argument_symbols
+        named = sizes_of_calls([*symbols, *self.reads(sizes)], sizes, op)
         unlike = {tuple(sorted(call.items())): call for call in named}
         return [AbstractCall(self, call) for call in unlike.values()]
 

@@ -114,20 +114,12 @@ def _largest_value(size: Size, calls: Sequence[SizeValues]) -> int | None:
     return max((evaluate(size, call) for call in calls), default=0)
 
 
-def named_sizes(
-    called: Graph, more: Sequence[str], sizes: Mapping[str, SizesGiven], op: str
-) -> list[dict[str, int]]:
-    """The sizes of each call, by name; `more` must be given too."""
-    symbols = [*called.argument_symbols, *map(Symbol, more)]
-    calls = _calls_of(symbols, sizes, op)
-    return [{symbol.name: n for symbol, n in call.items()} for call in calls]
-
-
 def sizes_of_calls(
-    names: Iterable[str], sizes: Mapping[str, SizesGiven], op: str
+    known: Iterable[Symbol | str], sizes: Mapping[str, SizesGiven], op: str
 ) -> list[dict[str, int]]:
-    """The sizes of each call, by name, for sizes with these `names`."""
-    calls = _calls_of(map(Symbol, names), sizes, op)
+    """The sizes of each call, by name, for `known` sizes: symbols, or only names."""
+    symbols = [Symbol(s) if isinstance(s, str) else s for s in known]
+    calls = _calls_of(symbols, sizes, op)
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
 
 
