@@ -29,7 +29,8 @@ def summary(plan: Plan, backend: str) -> str:
     if backend == "numpy":
         return "\n".join([*lines, "  one straight program: nothing is compiled"])
     lines += _segments(plan)
-    lines += dict.fromkeys([*_true_size_lines(plan), *_driver_lines(plan)])
+    remarks = () if plan.padded is None else plan.padded.remarks
+    lines += dict.fromkeys([*(f"  {one}" for one in remarks), *_driver_lines(plan)])
     return "\n".join([*lines, "explain(full=True) has each step, with your lines"])
 
 
@@ -102,16 +103,6 @@ def _axis_name(plan: Plan, symbol: Symbol) -> str:
     origin = symbol.origin
     static = isinstance(origin, Value) and origin.node.primitive is INPUT
     return shown_name(symbol) + " (static)" * static
-
-
-def _true_size_lines(plan: Plan) -> Iterable[str]:
-    """Yield a line for each op computed at true sizes, or padded at a price."""
-    for cut in () if plan.padded is None else plan.padded.cuts:
-        name = cut.node.reported
-        yield f"  {name} at {cut.place} needs true sizes: {cut.reason}"
-    for price in () if plan.padded is None else plan.padded.prices:
-        name = price.node.reported
-        yield f"  {name} at {price.place} is padded at a price: {price.reason}"
 
 
 def _driver_lines(plan: Plan) -> Iterable[str]:

@@ -160,14 +160,7 @@ class _Collector:
         padded, plan = self._plan.padded, self._plan
         notes = [plan.budget] * bool(plan.budget)
         if padded is not None:
-            notes += [
-                f"{remark.node.reported} at {remark.place} {how}: {remark.reason}"
-                for remarks, how in (
-                    (padded.cuts, "needs true sizes"),
-                    (padded.prices, "is padded at a price"),
-                )
-                for remark in remarks
-            ]
+            notes += map(str, padded.remarks)
         if left_out:
             notes.append(f"{left_out} more applications of rules are not recorded here")
         return list(dict.fromkeys(notes))

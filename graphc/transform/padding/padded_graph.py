@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 from graphc.errors import SourceLocation
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
@@ -19,6 +20,10 @@ class Remark:
 
     node: Node
     reason: str
+    verb: ClassVar[str]
+
+    def __str__(self) -> str:
+        return f"{self.node.reported} at {self.place} {self.verb}: {self.reason}"
 
     @property
     def place(self) -> SourceLocation:
@@ -29,9 +34,13 @@ class Remark:
 class Cut(Remark):
     """A fallback: a node computed at true sizes, and the reason."""
 
+    verb = "needs true sizes"
+
 
 class Price(Remark):
     """A node whose mask rule does much more work than its op at true sizes."""
+
+    verb = "is padded at a price"
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,11 @@ class PaddedGraph:
     branch_guards: tuple[tuple[Guard, Node], ...]
     originals: dict[Symbol, Symbol]
     stored_as: dict[Symbol, Symbol]
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """The fallbacks, then the prices."""
+        return self.cuts + self.prices
 
     @property
     def padded_inputs(self) -> frozenset[int]:

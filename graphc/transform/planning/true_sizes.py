@@ -34,9 +34,5 @@ def price_of_sizes(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> f
 def line_of_report(plan: Plan, sizes: Collection[Symbol]) -> str:
     """The line in reports about sizes left unpadded, from the plan that padded them."""
     assert plan.padded is not None
-    cut = plan.padded.cuts[0]
     names = ", ".join(sorted(map(shown_name, sizes)))
-    return (
-        f"{names}: not padded, as {cut.node.reported} at {cut.place} needs true sizes: "
-        f"{cut.reason}"
-    )
+    return f"{names}: not padded, as {plan.padded.cuts[0]}"
