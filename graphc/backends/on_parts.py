@@ -33,7 +33,7 @@ from graphc.ops.common.spread import extreme, finds_nan_by_sum
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combining import EXTREMES, Combined, combination
-from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.layout import MeshLayout, whole_axes
 from graphc.transform.sharding.messages import Follower
 from graphc.transform.sharding.neighbours import shift_of, written_slice
 from graphc.transform.sharding.sent import Messages
@@ -68,7 +68,7 @@ def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
     """
     moves, masks = follower.find_moves(node), follower.masks_of_whole(node)
     operands = {v: axes for v, axes in moves.items() if not follower.is_made(v)}
-    operands |= {v: (None,) * v.type.rank for v in masks}
+    operands |= {v: whole_axes(v) for v in masks}
     if not _print_on_parts(body, follower, node, operands):
         body.node(node)
     follower.follow(node, Messages())

@@ -23,6 +23,7 @@ argument, it is made on the host.
 from collections import Counter
 from collections.abc import Sequence
 
+from graphc.ir.graph.build import Shape
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.graph.walk import operands
@@ -46,7 +47,6 @@ from graphc.rewriting.match.sizes import (
 )
 from graphc.rewriting.rules.selection import index_operand, items_of_axes
 
-Shape = tuple[Size, ...]
 EXACT = ("max", "min", "any", "all", "max_from", "min_from")
 ROUNDING = ("sum", "prod")
 SHAPING = ("reshape", "squeeze", "expand_dims")

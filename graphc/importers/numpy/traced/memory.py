@@ -18,15 +18,14 @@ from graphc.errors import ErrorKind, graph_error, standing_at
 from graphc.importers.asking import is_asked_in_user_file
 from graphc.importers.lookups import looks_up, may_ask
 from graphc.importers.numpy.traced.refusals import is_number, number_class
-from graphc.ir.graph.build import SIZE_OP, as_value, cast, shape_text
+from graphc.ir.graph.build import SIZE_OP, Shape, as_value, cast, shape_text
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.sizes.dims import equal
 from graphc.ir.types import FLOAT64, DType, NDArray, is_integer
 from graphc.ops.effects.assertions import all_of
 from graphc.ops.elementwise.declare import CONVERT
 
-Shape = tuple[Size, ...]
 Content = Any  # a Value, or an array of NumPy
 Rearrangement = Callable[[Content], Content]
 COPY = "write to a copy: y = x.copy()"
