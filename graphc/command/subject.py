@@ -15,7 +15,7 @@ from graphc.command.sizes import ArraySpec, random_array
 from graphc.command.target import user_code
 from graphc.errors import GraphError
 from graphc.explain.program_text import ProgramText
-from graphc.importers.decorated import Decorated
+from graphc.importers.decorated_function import DecoratedFunction
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Dim, Size, evaluate, symbol_dim
 from graphc.runtime.function import Function
@@ -97,7 +97,7 @@ def subject_of(
         raise CommandError(f"{name} is of type {kind}, not a function")
     function = cast("Callable[..., Any]", target)
     compiled: Any = function
-    if isinstance(target, Decorated):
+    if isinstance(target, DecoratedFunction):
         _refuse_options(name, options, ())
     else:
         try:

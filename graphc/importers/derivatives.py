@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Literal, TypeVar, overload
 
-from graphc.importers.decorated import Decorated
+from graphc.importers.decorated_function import DecoratedFunction
 from graphc.ir.graph.nodes import Value
 from graphc.ir.tracebacks import hide_own_frames
 from graphc.transform.derivatives import gradients
@@ -17,7 +17,7 @@ Derivative = Literal["grad", "value_and_grad", "jacobian", "hessian"]
 _NAMES_IN_JAX = {"jacobian": "jacrev"}  # names that differ there
 
 
-class Differentiated(Decorated):
+class Differentiated(DecoratedFunction):
     """A derivative of a function written for JAX, with respect to some arguments.
 
     Under `graphc.jit` the graph of the function is differentiated; called by itself, it

@@ -22,7 +22,7 @@ from weakref import ref
 import numpy as np
 
 from graphc.errors import is_library, is_user_file
-from graphc.importers.decorated import Decorated
+from graphc.importers.decorated_function import DecoratedFunction
 
 MOST_WITHIN = 8  # nesting of structures and of functions that call others
 MOST_PARTS = 10_000  # objects that are looked at in each level
@@ -64,7 +64,7 @@ def _parts(item: object) -> Iterable[object]:
         return (item.__func__, item.__self__)
     if isinstance(item, partial):
         return (item.func, *item.args, *item.keywords.values())
-    if isinstance(item, Decorated):  # not by its fields: these count calls too
+    if isinstance(item, DecoratedFunction):  # not by its fields: these count calls too
         function, more = item._parts()
         return (function, *more)
     if isinstance(item, type):

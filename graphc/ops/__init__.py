@@ -81,7 +81,7 @@ import graphc.ops.reductions.quantiles
 import graphc.ops.reductions.reduce
 import graphc.ops.reductions.segments
 import graphc.ops.reductions.statistics
-import graphc.ops.reductions.unstretched
+import graphc.ops.reductions.stretched_axes
 import graphc.ops.sorting.partition
 import graphc.ops.sorting.sets
 import graphc.ops.sorting.sort_search

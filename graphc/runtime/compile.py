@@ -29,8 +29,8 @@ from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.shards import is_among, mesh_for, with_mesh
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.structured_function import ArrangedFunction
-from graphc.runtime.variants.decided import inputs_of
 from graphc.runtime.variants.decisions import SavedDecisions, decisions_of
+from graphc.runtime.variants.program_decisions import inputs_of
 from graphc.transform.derivatives.rolled_gradients import with_gradients_of_loops
 from graphc.transform.padding.stretching import (
     ResolvedGraph,

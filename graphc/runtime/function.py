@@ -51,8 +51,8 @@ from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
 from graphc.runtime.ready_program import ReadyProgram
 from graphc.runtime.save.remedies import remedy
-from graphc.runtime.variants.decided import collect_decisions
 from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.runtime.variants.program_decisions import collect_decisions
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
 

@@ -8,7 +8,7 @@ from functools import partial
 from graphc.errors import in_number, shortened
 from graphc.explain.summary import summary
 from graphc.ir.sizes.names import naming_sizes
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
@@ -28,7 +28,7 @@ class Pictured(Showing):
     backend: Backend
     _pipeline: Pipeline
     _programs: ProgramSet
-    _drawn: tuple[Prepared, Plan] | None = None
+    _drawn: tuple[PreparedProgram, Plan] | None = None
 
     @property
     def plan(self) -> Plan:

@@ -38,7 +38,7 @@ from graphc.rewriting.rules.cleanup import CLEANUP
 from graphc.rewriting.rules.masks import integers_as_traced
 from graphc.runtime.cache import program_cache
 from graphc.runtime.cache.graph_key import key_of
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.variants.adapt import Adapter, Compile, LeftToCalls
@@ -330,14 +330,14 @@ class Pipeline:
         """The rules that were applied, and where."""
         return self.first.log
 
-    def prepared(self) -> Prepared:
+    def prepared(self) -> PreparedProgram:
         """Return the program to start with, from the cache if it is there."""
         key = self._key()
         directory = config.cache_dir if key else None
         facts = None if directory is None else program_cache.read(directory, key)
         if facts is not None:
-            return Prepared(facts, self.written.inputs, self._plan_and_source)
-        prepared = Prepared.of(*self._plan_and_source())
+            return PreparedProgram(facts, self.written.inputs, self._plan_and_source)
+        prepared = PreparedProgram.of(*self._plan_and_source())
         if directory is not None and not prepared.foreigns:  # which have no text
             program_cache.write(directory, key, prepared.facts)
         return prepared

@@ -12,7 +12,7 @@ which program is compiled next.
 from collections.abc import Callable, Mapping
 
 from graphc.ir.sizes.dims import Symbol
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.call.dispatch import Run
 from graphc.runtime.driver import stance
 from graphc.runtime.driver.log import Compilation
@@ -61,7 +61,7 @@ class ProgramSet:
         self.adapts: bool = pipeline.adapts and self.tiers is None
         self._install(prepared)
 
-    def _install(self, prepared: Prepared, why: str = "") -> None:
+    def _install(self, prepared: PreparedProgram, why: str = "") -> None:
         """Make this the newest program; `why` tells which sizes were seen to vary."""
         newest = make_ready(prepared, self._pipeline, self._defaults, self._load, why)
         self.newest, run = newest, newest.run
@@ -167,7 +167,9 @@ class ProgramSet:
         elif done:
             self.older.append(self.newest)
         self.changes.append(why)
-        self._install(Prepared.of(plan, source), why.partition(", from now on")[0])
+        self._install(
+            PreparedProgram.of(plan, source), why.partition(", from now on")[0]
+        )
         self._changed()
 
     def run_for_new_sizes(self, args: tuple[object, ...]) -> Run | None:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from graphc.backends.program import function_name
 from graphc.ir.sizes.dims import symbols_in
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import ArgumentValues, Signature
 from graphc.runtime.call.call_counts import ServedCalls
@@ -43,7 +43,7 @@ class ReadyProgram:
     them, since JAX runs none by itself.
     """
 
-    prepared: Prepared
+    prepared: PreparedProgram
     loaded: LoadedProgram
     log: Log
     signature: Signature
@@ -197,7 +197,7 @@ class ReadyProgram:
 
 
 def make_ready(
-    prepared: Prepared,
+    prepared: PreparedProgram,
     pipeline: Pipeline,
     defaults: Mapping[int, object],
     load: Load,
@@ -240,7 +240,7 @@ def _name_segments(module: ModuleType, function: str) -> None:
 
 def _run_of(
     loaded: LoadedProgram,
-    prepared: Prepared,
+    prepared: PreparedProgram,
     segment: OnlySegment | None,
     target: Target,
 ) -> Run:

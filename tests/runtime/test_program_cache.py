@@ -406,7 +406,7 @@ import sys
 from graphc.ir.graph.build import config
 from graphc.runtime.cache import cache_room, program_cache
 from graphc.runtime.cache.jax_cache import Executables
-from graphc.runtime.cache.prepared import ProgramFacts
+from graphc.runtime.cache.prepared_program import ProgramFacts
 
 directory, name = sys.argv[1:]
 config.cache_bytes, cache_room.PAUSE = 40_000, -1.0

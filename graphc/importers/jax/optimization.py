@@ -8,7 +8,7 @@ import jax.export
 import jax.numpy as jnp
 
 from graphc.errors import check_function
-from graphc.importers.decorated import Decorated
+from graphc.importers.decorated_function import DecoratedFunction
 from graphc.importers.jax.call.exact import Exact, compile_exactly
 from graphc.importers.jax.sizes.pattern import shapes_of
 from graphc.importers.jax.trace.arguments import Arguments
@@ -20,7 +20,7 @@ from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.compile import check_options
 
 
-class OptimizedFunction(Decorated):
+class OptimizedFunction(DecoratedFunction):
     """A JAX function that is rewritten when it is called; see `optimize`."""
 
     def __init__(self, function: Callable[..., object], options: Options) -> None:

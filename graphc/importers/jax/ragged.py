@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, graph_error
-from graphc.importers.decorated import Decorated
+from graphc.importers.decorated_function import DecoratedFunction
 from graphc.importers.jax.call.decorated_types import Jitted
 from graphc.importers.jax.call.program import FunctionRead, read_for_pattern, results_of
 from graphc.importers.jax.call.report import JitCompilation, JitStats
@@ -85,7 +85,7 @@ class RaggedFamily:
     program: RaggedProgram | None = None
 
 
-class RaggedFunction(Decorated):
+class RaggedFunction(DecoratedFunction):
     """A function of one example, compiled for lists of examples; see `ragged`."""
 
     def __init__(

@@ -123,7 +123,7 @@ def shown_count(mask: Value) -> Value | None:
     *others, last = mask.type.shape or (1,)
     if not all(map(is_one, others)) or is_one(last):
         return None
-    node = _unstretched(mask).node
+    node = _without_leading_ones(mask).node
     if node.primitive is not OP.less or not _is_position(node.inputs[0], 1):
         return None
     count = node.inputs[1]
@@ -172,9 +172,9 @@ def is_causal(mask: Value, shows: bool) -> bool:
     The mask `shows` keys by True or by False. Queries are along the axis before the
     last.
     """
-    mask = _unstretched(mask)
+    mask = _without_leading_ones(mask)
     while (condition := _condition(mask)) is not None:
-        mask = _unstretched(condition)
+        mask = _without_leading_ones(condition)
     shown, at = {
         OP.greater_equal: (True, 0),
         OP.less_equal: (True, 1),
@@ -207,7 +207,7 @@ def _condition(mask: Value) -> Value | None:
     )
 
 
-def _unstretched(value: Value) -> Value:
+def _without_leading_ones(value: Value) -> Value:
     """Return a value before axes of size 1 were put in front."""
     while value.node.primitive is OP.expand_dims:
         axes = value.node.params["axes"]

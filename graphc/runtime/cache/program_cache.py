@@ -18,7 +18,7 @@ from pathlib import Path
 
 from graphc.errors import user_level
 from graphc.runtime.cache import cache_room
-from graphc.runtime.cache.prepared import ProgramFacts
+from graphc.runtime.cache.prepared_program import ProgramFacts
 from graphc.runtime.cache.whole_files import write_whole
 from graphc.warning_kinds import CacheWarning
 

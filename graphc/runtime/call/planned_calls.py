@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.ir.types import DType, JaxArray
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.dispatch import Run
 from graphc.runtime.call.key import kind_of
@@ -24,7 +24,7 @@ class PlannedCalls:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedProgram,
         dtypes: Sequence[DType],
         outputs: Outputs,
         site: CallSite,

@@ -15,7 +15,7 @@ from graphc.backends.program import function_name
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.types import NDArray
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.call.dispatch import Run
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
@@ -49,7 +49,7 @@ class SegmentCalls:
     """
 
     loaded: LoadedProgram
-    prepared: Prepared
+    prepared: PreparedProgram
     segment: OnlySegment | None
     target: Target
 
@@ -125,7 +125,7 @@ def _by_places(
     return places, tuple([x for x, place in pairs if place is None])
 
 
-def _computes_of_sizes_alone(prepared: Prepared) -> bool:
+def _computes_of_sizes_alone(prepared: PreparedProgram) -> bool:
     """Whether a driver ends with its segment and, before it, computes only of sizes."""
     plan, padded = prepared.plan, prepared.plan.padded
     if not plan.steps or padded is None or padded.branch_guards or prepared.foreigns:

@@ -11,7 +11,7 @@ from weakref import WeakMethod
 
 from graphc.errors import in_number
 from graphc.runtime.cache.jax_cache import Executables
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.driver.progress import ProgressLine, logger, show_progress
 from graphc.runtime.driver.stance import SEGMENT, note_compilation
 from graphc.runtime.driver.xla import Event
@@ -139,7 +139,7 @@ class Log:
 
     def __init__(
         self,
-        prepared: Prepared,
+        prepared: PreparedProgram,
         names: Mapping[object, str],
         announced: Announcements,
         since: str = "",

@@ -6,7 +6,7 @@ from typing import SupportsIndex
 
 from graphc.errors import GraphError
 from graphc.ir.sizes.dims import Symbol, named_axes
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.driver.stance import Refused, Remedy
 from graphc.runtime.save.lowering import steps_without_checks
 from graphc.transform.planning.plan import Plan
@@ -30,7 +30,9 @@ def sizes_of_call(plan: Plan, args: Sequence[object]) -> dict[str, int]:
     return {s.name: sizes[s] for s in plan.called.argument_symbols if s in sizes}
 
 
-def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Remedy:
+def remedy(
+    prepared: PreparedProgram, args: Sequence[object], refused: Refused
+) -> Remedy:
     """Return the remedy for a call with these arguments.
 
     It has no code where the call needs a compilation for how its arguments are placed.

@@ -26,7 +26,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.call.arguments import ArgumentValues, Signature
 from graphc.runtime.call.dispatch import Run
 from graphc.runtime.driver.failure import Program
@@ -147,7 +147,10 @@ class Tiers:
         self.calls: int = 0  # on NumPy
 
     def around(
-        self, prepared: Prepared, jax: Callable[..., object], announced: Announcements
+        self,
+        prepared: PreparedProgram,
+        jax: Callable[..., object],
+        announced: Announcements,
     ) -> Callable[..., object]:
         """Return a function that chooses between NumPy and the prepared program, `jax`.
 
@@ -232,7 +235,7 @@ def owned_arrays(
     return parts if outputs.kind == "list" else tuple(parts)
 
 
-def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
+def parts_of(prepared: PreparedProgram) -> list[tuple[str, PartRunner]]:
     """Return named functions that take the parts of a program's key from arguments."""
     facts = prepared.facts
     rounded = capacities(prepared.plan) if facts.padded else {}
@@ -258,7 +261,7 @@ def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
     return [*parts.values(), *others]
 
 
-def shapes_and_numbers(prepared: Prepared) -> PartRunner:
+def shapes_and_numbers(prepared: PreparedProgram) -> PartRunner:
     """Return a function that tells arguments of different keys apart at less cost."""
     kind = _kind_text(prepared, [f"args[{i}]" for i in range(len(prepared.inputs))])
     key_of_arguments: PartRunner = eval(f"lambda args: {kind}", _KIND_SCOPE)
@@ -266,7 +269,7 @@ def shapes_and_numbers(prepared: Prepared) -> PartRunner:
 
 
 def looking_up(
-    prepared: Prepared,
+    prepared: PreparedProgram,
     known: Mapping[tuple[Hashable, ...], Callable[[], Run]],
     otherwise: Run,
     failed: Callable[..., None],
@@ -303,7 +306,7 @@ def look_up({row}):
 """
 
 
-def _kind_text(prepared: Prepared, names: Sequence[str]) -> str:
+def _kind_text(prepared: PreparedProgram, names: Sequence[str]) -> str:
     """Print the shapes and numbers of arguments of these names as an expression."""
     inputs, statics = prepared.inputs, prepared.facts.statics
     parts = [

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from graphc.ir.sizes.dims import Symbol
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.adapt import Adapter, Change
 from graphc.runtime.variants.advice import Advisor, Overseer
@@ -39,7 +39,7 @@ class Watching:
             self._held_sizes.append(dict(sizes))
 
     def notice(
-        self, new: Sequence[Compilation], prepared: Prepared, calls: int
+        self, new: Sequence[Compilation], prepared: PreparedProgram, calls: int
     ) -> Change | None:
         """Return the program to go on with, and why; None where nothing changes."""
         self._held_compilations += new
@@ -48,7 +48,7 @@ class Watching:
         return self._ask_watcher(self._get_watcher(), prepared, calls)
 
     def foresee(
-        self, sizes: Mapping[str, int], prepared: Prepared, calls: int
+        self, sizes: Mapping[str, int], prepared: PreparedProgram, calls: int
     ) -> Change | None:
         """Return the program to run in place of compiling for these sizes, and why.
 
@@ -64,7 +64,7 @@ class Watching:
         return change or watcher.foresee(sizes, calls, prepared.plan)
 
     def vary(
-        self, sizes: Sequence[Mapping[str, int]], prepared: Prepared, calls: int
+        self, sizes: Sequence[Mapping[str, int]], prepared: PreparedProgram, calls: int
     ) -> Change | None:
         """Return the program to go on with where all of these sizes are to come."""
         watcher = self._get_watcher()
@@ -75,7 +75,7 @@ class Watching:
         return change or watcher.vary(sizes, calls, prepared.plan)
 
     def _ask_watcher(
-        self, watcher: Watcher, prepared: Prepared, calls: int
+        self, watcher: Watcher, prepared: PreparedProgram, calls: int
     ) -> Change | None:
         """Tell a watcher what was held back, and return its answer."""
         held, self._held_compilations = self._held_compilations, []

@@ -23,7 +23,7 @@ from jax.export import default_export_platform
 from graphc.backends.sharding.agreement import withdraw_from
 from graphc.errors import GraphError, NoCompileError, graph_error
 from graphc.explain.program_text import ProgramText
-from graphc.importers.decorated import Decorated
+from graphc.importers.decorated_function import DecoratedFunction
 from graphc.importers.jax.call.ahead import (
     CallsAhead,
     NamedSizes,
@@ -94,7 +94,7 @@ def _hint_on_sizes(args: tuple[object, ...]) -> Generator[None]:
         raise
 
 
-class SizedFunction(Decorated, Showing, Generic[FamilyT]):
+class SizedFunction(DecoratedFunction, Showing, Generic[FamilyT]):
     """A function that is compiled when it is called.
 
     Calls that differ only in sizes form one family, and may share a program.

@@ -17,8 +17,8 @@ from graphc.runtime.call.arguments import Backend
 from graphc.runtime.compile import check_options, function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
-from graphc.runtime.variants.decided import starting_decisions
 from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.runtime.variants.program_decisions import starting_decisions
 from graphc.transform.planning.budget import Budget
 from graphc.transform.policies import NAMED, Bound, Policy
 from graphc.transform.sharding.meshes import DeviceMesh

@@ -27,7 +27,7 @@ def global_name(decorated: object) -> str:
     return "" if by_value else name
 
 
-class Decorated(ABC):
+class DecoratedFunction(ABC):
     """A function that is called in place of another.
 
     A copy is made of the same parts, and shares nothing that was compiled.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.sizes.names import shown_name
-from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.prepared_program import PreparedProgram
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.decisions import (
     DecidedInput,
@@ -43,7 +43,7 @@ def starting_decisions(
 def collect_decisions(
     graph: Graph,
     policies: Mapping[Symbol, Policy],
-    programs: Iterable[tuple[Prepared, Sequence[Compilation]]],
+    programs: Iterable[tuple[PreparedProgram, Sequence[Compilation]]],
 ) -> DecidedProgram:
     """Collect the decisions about a graph's sizes, and what its programs compiled."""
     names = names_of(graph)
@@ -60,7 +60,7 @@ def collect_decisions(
 
 
 def _sizes(
-    prepared: Prepared, one: Compilation, names: Mapping[object, str]
+    prepared: PreparedProgram, one: Compilation, names: Mapping[object, str]
 ) -> Iterable[tuple[str, DecidedSize]]:
     """Yield the sizes and capacities of a compilation, by their names in the graph."""
     plan = prepared.plan

@@ -27,7 +27,7 @@ class ProgramFacts:
     statics: tuple[int, ...]  # positions of static inputs
 
 
-class Prepared:
+class PreparedProgram:
     """The facts of a program, and its plan, which `make` computes on demand."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Prepared:
         self._program: tuple[Plan, Source] | None = None
 
     @classmethod
-    def of(cls, plan: Plan, source: Source) -> "Prepared":
+    def of(cls, plan: Plan, source: Source) -> "PreparedProgram":
         """Return the program of a plan that has been made."""
         pad = plan.padded
         facts = ProgramFacts(
