@@ -167,7 +167,7 @@ def _written_text(p: Printing) -> str:
     axis, start, length = written
     merge, stop = _MERGES[p.node.params["how"]], p.code(start + length)
     options = f"{', '.join(p.inputs)}, {start}, {stop}, {axis}, {merge}"
-    return f"{p.helper(rows_written)}(jnp, {options})"
+    return p.call(rows_written, "jnp", options)
 
 
 def _print_gathered(body: PrintedBody, follower: Follower, needs: Gathered) -> None:
@@ -244,7 +244,7 @@ def _print_as_part(
 
 @COMBINING.of(*_JOINS)
 def _running_text(p: Printing, combines: Combined) -> str:
-    join = f"{p.helper(joined_by)}({_JOINS[p.node.primitive]})"
+    join = p.call(joined_by, _JOINS[p.node.primitive])
     return f"{_text_after_parts(p, combines, _part_text(p), join)}[0]"
 
 
@@ -284,7 +284,7 @@ def _text_after_parts(p: Printing, combines: Combined, parts: str, join: str) ->
 def _top_k_text(p: Printing, combines: Combined) -> str:
     k, axis = p.code(p.node.params["k"]), p.node.params["axis"]
     options = f"{k}, {axis}, {combines.names[0]!r}"
-    return f"{p.helper(top_of_parts)}(jax, {p.inputs[0]}, {options})"
+    return p.call(top_of_parts, "jax", p.inputs[0], options)
 
 
 @COMBINING.of(OP.argmax, OP.argmin)
@@ -292,7 +292,7 @@ def _extreme_text(p: Printing, combines: Combined) -> str:
     keepdims = p.node.params["keepdims"]
     options = f"{p.node.params['axis']}, {keepdims}, {combines.names[0]!r}"
     function = f"jnp.{p.node.primitive.name}"
-    return f"{p.helper(extreme_of_parts)}(jax, {function}, {p.inputs[0]}, {options})"
+    return p.call(extreme_of_parts, "jax", function, p.inputs[0], options)
 
 
 @COMBINING.of(OP.sort)
@@ -304,7 +304,7 @@ def _sorted_text(p: Printing, combines: Combined) -> str:
 @COMBINING.of(OP.argsort)
 def _order_text(p: Printing, combines: Combined) -> str:
     options = f"{p.node.params['axis']}, {combines.names[0]!r}"
-    return f"{p.helper(order_over_parts)}(jax, {p.inputs[0]}, {options})"
+    return p.call(order_over_parts, "jax", p.inputs[0], options)
 
 
 @COMBINING.of(OP.gather)
@@ -318,7 +318,7 @@ def _picked_text(p: Printing, combines: Combined) -> str:
     behind = x.type.rank - len(axes) - first
     options = f"{p.inputs[0]}.shape[{axes[at]}], {behind}, {combines.names[0]!r}"
     options = f"lambda i: {text}, {p.inputs[at + 1]}, {options}"
-    return f"{p.helper(picked_of_parts)}(jax, {options})"
+    return p.call(picked_of_parts, "jax", options)
 
 
 @COMBINING.of(OP.basic_index)
@@ -331,4 +331,4 @@ def _cut_text(p: Printing, combines: Combined) -> str:
     places += "" if start is None else f" + {p.code(start)}"
     pick = f"lambda i: jnp.take({p.inputs[0]}, i, axis={axis})"
     options = f"{p.inputs[0]}.shape[{axis}], {x.type.rank - axis - 1}, {name!r}"
-    return f"{p.helper(picked_of_parts)}(jax, {pick}, {places}, {options})"
+    return p.call(picked_of_parts, "jax", pick, places, options)

@@ -242,7 +242,7 @@ def print_growing(p: Printing) -> str:
     if p.xp == "jnp":
         return print_scan(p)
     body, carry, _, captures = _body_call(p)
-    return f"{p.helper(growing_numpy)}({body}, {carry}, {captures}, {_types(p)})"
+    return p.call(growing_numpy, body, carry, captures, _types(p))
 
 
 def print_scan(p: Printing) -> str:

@@ -225,7 +225,7 @@ class _CallPrinter:
         self._other_inputs = [*p.inputs[split:], *sizes[more:]]
         self._body = self._choose_body(body)
         length, *limits = (p.code(self._params[k]) for k in ("length", *_EXTENT))
-        self._size = f"{p.helper(rows_in_block)}({length}, {', '.join(limits)})"
+        self._size = p.call(rows_in_block, length, *limits)
         self._length = length
 
     def _choose_body(self, body: Body) -> str:
@@ -249,7 +249,7 @@ class _CallPrinter:
         stores, joined = self._params["stores"], self._params["joined"]
         body, p = self._body, self._p
         if stores:
-            body = f"{p.helper(without_last)}({body}, {stores})"
+            body = p.call(without_last, body, stores)
             outputs = self._call(body, [], joined[: len(joined) - stores])
             types = [v.type for v in p.node.outputs[-stores:]]
             none = [self._no_rows(t) for t in types]
@@ -258,7 +258,7 @@ class _CallPrinter:
         start = len(self._parts[0])
         numbers = f"{start}, {start + len(self._parts[1])}, {len(self._parts[3])}"
         captures = f"[{', '.join(self._other_inputs)}]"
-        body = f"{p.helper(with_own)}({body}, {again}, {numbers}, {captures})"
+        body = p.call(with_own, body, again, numbers, captures)
         return self._call(body, [], joined)
 
     def _no_rows(self, type: TensorType) -> str:

@@ -40,6 +40,10 @@ class Printing(NamedTuple):
     is_shift: bool = False  # of exponentials, whose sum is NaN if an element is
     wraps: bool = True  # arithmetic of 8 bits may stand beside it
 
+    def call(self, function: Callable[..., object], *arguments: object) -> str:
+        """Print `function` into the program, and return a call of it."""
+        return f"{self.helper(function)}({', '.join(map(str, arguments))})"
+
 
 Emit = Callable[[Printing], str]
 Cotangents = tuple[Value | None, ...]

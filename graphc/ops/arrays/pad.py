@@ -69,7 +69,7 @@ def _pad(x: Array, fill: Array, *, low: Shape, high: Shape) -> TensorType:
 def _print_pad(p: Printing) -> str:
     widths, (x, fill) = _print_widths(p), p.inputs
     if _may_crop(p.node.params["low"] + p.node.params["high"]):
-        return f"{p.helper(pad_or_crop)}({p.xp}, {x}, {widths}, {fill})"
+        return p.call(pad_or_crop, p.xp, x, widths, fill)
     return f"{p.xp}.pad({x}, {widths}, constant_values={fill})"
 
 

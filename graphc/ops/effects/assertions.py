@@ -216,7 +216,7 @@ def _print_debug(p: Printing) -> str:
         show = "lambda text, x: print(text.format(x))"
     elif not _has_places(text):  # then JAX refuses the value
         show = "lambda text, x: jax.debug.callback(lambda: print(text.format()))"
-    return f"{p.helper(shown)}({p.inputs[0]}, {p.code(text)}, {show})"
+    return p.call(shown, p.inputs[0], p.code(text), show)
 
 
 def _has_places(text: Text) -> bool:

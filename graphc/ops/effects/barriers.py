@@ -95,6 +95,6 @@ _pinned.views = views_of_inputs
 _pinned.vjp(lambda g, x: (g,))
 _pinned.sizes = lambda x: x
 _pinned.imports["jax"] = "jax.experimental.xla_metadata"
-_pinned.emit(numpy="{x}", jax=lambda p: f"{p.helper(pinned)}(jax, {p.inputs[0]})")
+_pinned.emit(numpy="{x}", jax=lambda p: p.call(pinned, "jax", p.inputs[0]))
 enroll(_pinned, "_pinned")
 PINNED = _pinned

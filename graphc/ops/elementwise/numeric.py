@@ -107,7 +107,7 @@ def complex_numpy(x: NDArray, y: NDArray) -> NDArray:
 
 _from_parts.rounding = "none"
 _from_parts.emit(
-    numpy=lambda p: f"{p.helper(complex_numpy)}({', '.join(p.inputs)})",
+    numpy=lambda p: p.call(complex_numpy, *p.inputs),
     jax="jax.lax.complex({x}, {y})",
 )
 _from_parts.elementwise = _from_parts.linear = True

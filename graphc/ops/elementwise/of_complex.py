@@ -32,7 +32,7 @@ def _extreme_printer(name: str) -> Emit:
         x, y = p.inputs
         if p.node.outputs[0].dtype.kind != "c":
             return f"jnp.{name}({x}, {y})"
-        return f"{p.helper(complex_extreme_jax)}(jnp, {name!r}, {x}, {y})"
+        return p.call(complex_extreme_jax, "jnp", repr(name), x, y)
 
     return printed
 
@@ -41,7 +41,7 @@ def _print_sign(p: Printing) -> str:
     (x,) = p.inputs
     if p.node.outputs[0].dtype.kind != "c":
         return f"jnp.sign({x})"
-    return f"{p.helper(complex_sign_jax)}(jax, {x})"
+    return p.call(complex_sign_jax, "jax", x)
 
 
 OF_COMPLEX: dict[str, Emit] = {

@@ -40,9 +40,9 @@ def print_in_jax(p: Printing) -> str:
     """Print a power for JAX programs."""
     dtype, exponent = p.node.outputs[0].dtype, literal_of(p.node.inputs[1])
     if dtype.kind == "c":
-        return f"{p.helper(power_jax)}(jnp, {', '.join(p.inputs)})"
+        return p.call(power_jax, "jnp", *p.inputs)
     if is_integer(dtype) and (exponent is None or (exponent >= 64).any()):
-        return f"{p.helper(integer_power_jax)}(jax, {', '.join(p.inputs)})"
+        return p.call(integer_power_jax, "jax", *p.inputs)
     return "{} ** {}".format(*p.inputs)
 
 

@@ -158,7 +158,7 @@ def _print_choose(p: Printing) -> str:
     (index, *choices), mode = p.inputs, p.code(p.node.params["mode"])
     arrays = f"{index}, [{', '.join(choices)}]"
     if p.on_mesh:
-        return f"{p.helper(chosen_by_comparing)}(jnp, {arrays}, {mode})"
+        return p.call(chosen_by_comparing, "jnp", arrays, mode)
     return f"{p.xp}.choose({arrays}, mode={mode})"
 
 

@@ -95,7 +95,7 @@ def _print_floor_divide(p: Printing) -> str:
     safe = divisor is not None and divisor.all()
     if safe or not is_integer(p.node.outputs[0].dtype):
         return "{} // {}".format(*p.inputs)
-    return f"{p.helper(floor_divide_jax)}(jnp, {', '.join(p.inputs)})"
+    return p.call(floor_divide_jax, "jnp", *p.inputs)
 
 
 def _print_reciprocal(p: Printing) -> str:
@@ -130,12 +130,12 @@ def lcm_jax(
 
 
 def _print_gcd(p: Printing) -> str:
-    return f"{p.helper(gcd_jax)}(jax, {', '.join(p.inputs)})"
+    return p.call(gcd_jax, "jax", *p.inputs)
 
 
 def _print_lcm(p: Printing) -> str:
     gcd = p.helper(gcd_jax)
-    return f"{p.helper(lcm_jax)}(jax, {gcd}, {', '.join(p.inputs)})"
+    return p.call(lcm_jax, "jax", gcd, *p.inputs)
 
 
 MOST_POWER = 8  # the largest power of a size that is written as a product

@@ -110,7 +110,7 @@ def _text(p: Printing, x: str, shape: Shape, axes: tuple[int, ...]) -> str:
     sizes, kind = params["sizes"], params["kind"]
     at_axis_sizes = all(map(same_size, sizes, _default_sizes(shape, axes, kind)))
     if p.xp == "np" and kind == "irfft" and not at_axis_sizes:
-        x = f"{p.helper(with_one_point)}({x}, {axes[-1]})"
+        x = p.call(with_one_point, x, axes[-1])
     texts = [x]
     if len(axes) == 1:
         texts += [] if at_axis_sizes else [f"n={p.code(sizes[0])}"]

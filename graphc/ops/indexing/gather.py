@@ -244,7 +244,7 @@ def clamped(p: Printing, first: int, beyond: bool = False) -> tuple[str, ...]:
         text, dtype = p.inputs[i], p.node.inputs[i].dtype
         if not within and (p.xp == "np" or not np.can_cast(dtype, INT32)):
             size = f"{x}.shape[{axis}]" + " + 1" * beyond
-            text = f"{p.helper(clamp)}({text}, {size})"
+            text = p.call(clamp, text, size)
         texts.append(text)
     return tuple(texts)
 
@@ -273,7 +273,7 @@ def _print_gather_jax(p: Printing) -> str:
     mode = "promise_in_bounds" if all(p.node.params["inside"]) else "clip"
     x, empty = p.inputs[0], axes_maybe_empty(p.node)
     if p.in_body and empty:
-        x = f"{p.helper(not_empty)}(jnp, {x}, {', '.join(map(str, empty))})"
+        x = p.call(not_empty, "jnp", x, *empty)
     return f'{x}.at[{advanced_items(p, clamped(p, 1))}].get(mode="{mode}")'
 
 

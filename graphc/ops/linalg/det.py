@@ -85,7 +85,7 @@ def cofactors(xp: ModuleType, x: ConcreteArray) -> ConcreteArray:
 
 _cofactors.emit(
     numpy=_nan_unless(lambda p: f"lambda a: {p.helper(cofactors)}(np, a)"),
-    jax=lambda p: f"{p.helper(cofactors)}(jnp, {p.inputs[0]})",
+    jax=lambda p: p.call(cofactors, "jnp", p.inputs[0]),
 )
 batch_last_axes(_cofactors)
 padding.pad_by_unit(_cofactors)

@@ -134,7 +134,7 @@ def schur_numpy(
 def _print_schur(p: Printing) -> str:
     x, dtype = p.inputs[0], p.code(p.node.outputs[0].dtype)
     if p.xp == "np":
-        return f"{p.helper(schur_numpy)}(scipy.linalg.schur, {x}, {dtype})"
+        return p.call(schur_numpy, "scipy.linalg.schur", x, dtype)
     return f"jax.scipy.linalg.schur({x}.astype({dtype}))"
 
 

@@ -81,8 +81,8 @@ def lstsq_jax(
 
 
 _lstsq.emit(
-    numpy=lambda p: f"{p.helper(lstsq_numpy)}({', '.join(p.inputs)})",
-    jax=lambda p: f"{p.helper(lstsq_jax)}(jnp.linalg.lstsq, {', '.join(p.inputs)})",
+    numpy=lambda p: p.call(lstsq_numpy, *p.inputs),
+    jax=lambda p: p.call(lstsq_jax, "jnp.linalg.lstsq", *p.inputs),
 )
 _lstsq.range = lambda node: ("rank", 0, dims.minimum(*node.inputs[0].type.shape))
 _require_convergence(_lstsq, output=3)

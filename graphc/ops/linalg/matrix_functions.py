@@ -144,7 +144,7 @@ def expm_slope_jax(
 
 def _print_helper_call(helper: Callable[..., object], *functions: str) -> Emit:
     """Print a call of the helper, with functions of libraries before the inputs."""
-    return lambda p: f"{p.helper(helper)}({', '.join([*functions, *p.inputs])})"
+    return lambda p: p.call(helper, *functions, *p.inputs)
 
 
 _expm_slope.emit(
@@ -204,8 +204,8 @@ def sqrtm_jax(
 def _print_sqrtm(p: Printing) -> str:
     x, dtype = p.inputs[0], p.code(p.node.outputs[0].dtype)
     if p.xp == "np":
-        return f"{p.helper(sqrtm_numpy)}(scipy.linalg.sqrtm, {x}, {dtype})"
-    return f"{p.helper(sqrtm_jax)}(jnp, jax.scipy.linalg.sqrtm, {x}, {dtype})"
+        return p.call(sqrtm_numpy, "scipy.linalg.sqrtm", x, dtype)
+    return p.call(sqrtm_jax, "jnp", "jax.scipy.linalg.sqrtm", x, dtype)
 
 
 _sqrtm.emit(_print_sqrtm)
@@ -327,8 +327,8 @@ def block_diag_jax(jnp: ModuleType, *blocks: JaxArray) -> JaxArray:
 
 
 _block_diag.emit(
-    numpy=lambda p: f"{p.helper(block_diag_numpy)}({', '.join(p.inputs)})",
-    jax=lambda p: f"{p.helper(block_diag_jax)}(jnp, {', '.join(p.inputs)})",
+    numpy=lambda p: p.call(block_diag_numpy, *p.inputs),
+    jax=lambda p: p.call(block_diag_jax, "jnp", *p.inputs),
 )
 _block_diag.linear = True
 _block_diag.padding(partial(padding.block_diag, _block_diag))
@@ -393,8 +393,8 @@ def toeplitz_jax(jnp: ModuleType, c: JaxArray, r: JaxArray) -> JaxArray:
 
 
 _toeplitz.emit(
-    numpy=lambda p: f"{p.helper(toeplitz_numpy)}({', '.join(p.inputs)})",
-    jax=lambda p: f"{p.helper(toeplitz_jax)}(jnp, {', '.join(p.inputs)})",
+    numpy=lambda p: p.call(toeplitz_numpy, *p.inputs),
+    jax=lambda p: p.call(toeplitz_jax, "jnp", *p.inputs),
 )
 _toeplitz.linear = True
 _toeplitz.padding(lambda pad, c, r: _toeplitz(c.value, r.value))

@@ -217,14 +217,14 @@ def declare(solved: Callable[..., object]) -> None:
 
     def print_numpy(p: Printing) -> str:
         arguments = [p.helper(solved), *p.inputs[:3], p.code(p.node.params["full"])]
-        return f"{p.helper(svd_within_numpy)}({', '.join(arguments)})"
+        return p.call(svd_within_numpy, *arguments)
 
     _svd_within.emit(numpy=print_numpy, jax=_print_jax)
 
 
 def _print_jax(p: Printing) -> str:
     options = [p.code(p.node.params[name]) for name in ("full", "known")]
-    return f"{p.helper(svd_within_jax)}(jax, {', '.join([*p.inputs, *options])})"
+    return p.call(svd_within_jax, "jax", *p.inputs, *options)
 
 
 _svd_within.no_gradient("gradients are taken before sizes are padded")

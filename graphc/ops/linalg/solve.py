@@ -84,11 +84,11 @@ def _inv(x: Array) -> TensorType:
 
 
 _solve.emit(
-    numpy=lambda p: f"{p.helper(solve_numpy)}(scipy.linalg, {', '.join(p.inputs)})",
+    numpy=lambda p: p.call(solve_numpy, "scipy.linalg", *p.inputs),
     jax="jnp.linalg.solve({a}, {b})",
 )
 _inv.emit(
-    numpy=lambda p: f"{p.helper(inv_numpy)}(scipy.linalg, {p.inputs[0]})",
+    numpy=lambda p: p.call(inv_numpy, "scipy.linalg", p.inputs[0]),
     jax="jnp.linalg.inv({x})",
 )
 for _primitive in (_solve, _inv):
@@ -320,7 +320,7 @@ def lu_factor_numpy(linalg: ModuleType, x: NDArray) -> tuple[NDArray, NDArray, N
 
 
 _lu_factor.emit(
-    numpy=lambda p: f"{p.helper(lu_factor_numpy)}(scipy.linalg, {p.inputs[0]})",
+    numpy=lambda p: p.call(lu_factor_numpy, "scipy.linalg", p.inputs[0]),
     jax="jax.lax.linalg.lu({x})",
 )
 _scipy(_lu_factor)

@@ -175,7 +175,7 @@ def _print_numpy(p: Printing) -> str:
     params = p.node.params
     more = [p.code(params[k]) for k in ("spread", "dilation", "groups")]
     arguments = [*p.inputs, p.code(params["stride"]), padding_text(p), *more]
-    return f"{p.helper(conv_numpy)}({', '.join(arguments)})"
+    return p.call(conv_numpy, *arguments)
 
 
 def _print_jax(p: Printing) -> str:

@@ -77,7 +77,7 @@ def _print_numpy(p: Printing) -> str:
     arguments = [*p.inputs[:3], repr(params["scale"]), _number_text(params["hidden"])]
     arguments += [f"{name}={text}" for name, text in _added(p).items()]
     arguments += ["causal=True"] * bool(params["causal"])
-    return f"{p.helper(attention_numpy)}({', '.join(arguments)})"
+    return p.call(attention_numpy, *arguments)
 
 
 def _print_jax(p: Printing) -> str:
@@ -95,7 +95,7 @@ def _print_jax(p: Printing) -> str:
     arguments += [added.get(name, "None") for name in _ADDED[: 4 if hides else 2]]
     if hides:
         arguments += [repr(params["causal"]), _number_text(params["hidden"])]
-    return f"{p.helper(function)}({', '.join(arguments)})"
+    return p.call(function, *arguments)
 
 
 FUSED_ATTENTION = _fused_attention

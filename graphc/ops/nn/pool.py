@@ -141,7 +141,7 @@ def _declare_pooling(name: str, how: str, ufunc: str) -> Primitive:
         fill = _fill(how, p.node.inputs[0].dtype)
         sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
         arguments = [p.inputs[0], f"np.{ufunc}", fill, *sizes, padding_text(p)]
-        return f"{p.helper(pool_numpy)}({', '.join(arguments)})"
+        return p.call(pool_numpy, *arguments)
 
     def jax(p: Printing) -> str:
         params, x = p.node.params, p.node.inputs[0]
@@ -156,7 +156,7 @@ def _declare_pooling(name: str, how: str, ufunc: str) -> Primitive:
                 f"window_dilation={p.code((1,) * batch + params['dilation'])}"
             )
         if is_choice:
-            return f"{p.helper(pool_jax)}(jax, {', '.join(arguments)})"
+            return p.call(pool_jax, "jax", *arguments)
         return f"jax.lax.reduce_window({', '.join(arguments)})"
 
     primitive = Primitive(name, _pooling_rule)
@@ -260,7 +260,7 @@ def _declare_positions(name: str, how: str, pool: Primitive) -> Primitive:
     def numpy(p: Printing) -> str:
         sizes = [p.code(p.node.params[k]) for k in ("window", "stride", "dilation")]
         arguments = [p.inputs[0], f"np.{larger}", *sizes, padding_text(p)]
-        return f"{p.helper(positions_numpy)}({', '.join(arguments)})"
+        return p.call(positions_numpy, *arguments)
 
     def jax(p: Printing) -> str:
         params, x = p.node.params, p.node.inputs[0]
@@ -270,7 +270,7 @@ def _declare_positions(name: str, how: str, pool: Primitive) -> Primitive:
         for key in ("window", "stride", "dilation"):
             arguments.append(p.code((1,) * batch + params[key]))
         arguments.append(padding_text(p, batch))
-        return f"{p.helper(positions_jax)}(jax, {', '.join(arguments)})"
+        return p.call(positions_jax, "jax", *arguments)
 
     primitive = Primitive(name, _position_rule)
     primitive.__doc__ = _position_rule.__doc__

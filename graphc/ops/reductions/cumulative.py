@@ -190,8 +190,8 @@ def recurrence_jax(
 def _print_recurrence(p: Printing) -> str:
     arguments = [*p.inputs, *map(p.code, p.node.params.values())]
     if p.xp == "np":
-        return f"{p.helper(recurrence_numpy)}({', '.join(arguments)})"
-    return f"{p.helper(recurrence_jax)}(jax, {', '.join(arguments)})"
+        return p.call(recurrence_numpy, *arguments)
+    return p.call(recurrence_jax, "jax", *arguments)
 
 
 _recurrence.emit(_print_recurrence)

@@ -195,7 +195,7 @@ def _print_segment(p: Printing) -> str:
     x, ids, start = p.inputs
     count, how = p.code(p.node.params["count"]), p.node.params["how"]
     if p.xp == "np":
-        return f"{p.helper(segment_numpy)}({x}, {ids}, {start}, {count}, {how!r})"
+        return p.call(segment_numpy, x, ids, start, count, repr(how))
     shape = f"({count}, *{x}.shape[1:])"
     empty = f"jnp.full({shape}, {start}, {x}.dtype)"
     inside = f"jnp.where({ids} < 0, {count}, {ids})"

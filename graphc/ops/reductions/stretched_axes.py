@@ -40,7 +40,7 @@ def unstretched(
 
 def _print(p: Printing) -> str:
     shape, how = (p.code(p.node.params[name]) for name in ("shape", "how"))
-    return f"{p.helper(unstretched)}({p.xp}, {p.inputs[0]}, {shape}, {how})"
+    return p.call(unstretched, p.xp, p.inputs[0], shape, how)
 
 
 _unstretched.emit(_print)

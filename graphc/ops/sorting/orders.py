@@ -61,7 +61,7 @@ def print_sorted(p: Printing) -> str:
     """Return the text of a sorted array."""
     axis, (x,) = p.node.params["axis"], p.inputs
     if _is_complex(p):
-        return f"{p.helper(complex_sorted_jax)}(jnp, {x}, {axis})"
+        return p.call(complex_sorted_jax, "jnp", x, axis)
     (key,) = _comparable_texts(p)
     back = f".astype({x}.dtype)" if key != x else ""
     # Complex numbers that tie may differ in a sign or a NaN; a stable sort is no
@@ -77,7 +77,7 @@ def print_order(p: Printing) -> str:
         return f'np.argsort({x}, axis={axis}, kind="stable")'
     call = f"jnp.argsort({x}, axis={axis}, stable=True)"
     if _is_complex(p):
-        call = f"{p.helper(complex_order_jax)}(jnp, {x}, {axis})"
+        call = p.call(complex_order_jax, "jnp", x, axis)
     return f'{call}.astype("int64")'
 
 
@@ -85,7 +85,7 @@ def print_search(p: Printing) -> str:
     """Return the text of a search for places in a sorted vector."""
     side, (table, x) = p.code(p.node.params["side"]), _comparable_texts(p)
     if _is_complex(p):
-        call = f"{p.helper(complex_searched_jax)}(jnp, {table}, {x}, {side})"
+        call = p.call(complex_searched_jax, "jnp", table, x, side)
     else:
         call = f"{p.xp}.searchsorted({table}, {x}, side={side})"
     return call if p.xp == "np" else f'{call}.astype("int64")'
@@ -120,5 +120,5 @@ def print_lexsort_rows(p: Printing) -> str:
         return f"np.lexsort({_comparable_texts(p)[0]})"
     (keys,) = p.inputs
     if _is_complex(p):
-        keys = f"{p.helper(row_keys_jax)}(jnp, {keys})"
+        keys = p.call(row_keys_jax, "jnp", keys)
     return f'jnp.lexsort({keys}).astype("int64")'

@@ -193,7 +193,7 @@ def top_k_numpy(x: NDArray, k: int, axis: int) -> tuple[NDArray, NDArray]:
 def _print_top_k(p: Printing) -> str:
     k, axis = p.code(p.node.params["k"]), p.node.params["axis"]
     if p.xp == "np":
-        return f"{p.helper(top_k_numpy)}({p.inputs[0]}, {k}, {axis})"
+        return p.call(top_k_numpy, p.inputs[0], k, axis)
     return f"jax.lax.top_k({p.inputs[0]}, {k}, axis={axis})"
 
 

@@ -228,9 +228,7 @@ def nonzero_numpy(x: NDArray, count: int) -> tuple[NDArray, ...]:
 
 _nonzero_within.several = True
 _nonzero_within.emit(
-    numpy=lambda p: (
-        f"{p.helper(nonzero_numpy)}({p.inputs[0]}, {p.code(p.node.params['count'])})"
-    ),
+    numpy=lambda p: p.call(nonzero_numpy, *p.inputs, p.code(p.node.params["count"])),
     jax="jnp.nonzero({x}, size={count})",
 )
 _nonzero_within.no_gradient("its results are integers")

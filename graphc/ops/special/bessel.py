@@ -28,7 +28,7 @@ def _declare_first_two(
     name: str, function: Callable[..., object], order: int, kind: str
 ) -> SpecialFunction:
     def printed(p: Printing) -> str:
-        return f"{p.helper(function)}({order}, {p.inputs[0]}, jnp)"
+        return p.call(function, order, p.inputs[0], "jnp")
 
     doc = f"The Bessel function of the {kind} kind of order {order}."
     return special(name, 1, doc, jax=printed)
@@ -40,10 +40,15 @@ y0: SpecialFunction = _declare_first_two("y0", series.bessel_y, 0, "second")
 y1: SpecialFunction = _declare_first_two("y1", series.bessel_y, 1, "second")
 
 
+def _call_bessel_k(p: Printing, order: int, scaled: bool) -> str:
+    return p.call(
+        series.bessel_k, order, scaled, p.inputs[0], "jnp", "jax.scipy.special"
+    )
+
+
 def _declare_modified(order: int, scaled: bool) -> SpecialFunction:
     def printed(p: Printing) -> str:
-        name, x = p.helper(series.bessel_k), p.inputs[0]
-        return f"{name}({order}, {scaled}, {x}, jnp, jax.scipy.special)"
+        return _call_bessel_k(p, order, scaled)
 
     factor = "exp(x) times the" if scaled else "The"
     doc = f"{factor} modified Bessel function of the second kind of order {order}."
@@ -75,21 +80,19 @@ def _kn(x: Array, *, n: int) -> TensorType:
 
 
 def _print_jn(p: Printing) -> str:
-    return f"{p.helper(series.bessel_jn)}({p.node.params['n']}, {p.inputs[0]}, jnp)"
+    return p.call(series.bessel_jn, p.node.params["n"], p.inputs[0], "jnp")
 
 
 def _print_yn(p: Printing) -> str:
-    name, x, n = p.helper(series.bessel_y), p.inputs[0], p.node.params["n"]
-    low, high = f"{name}(0, {x}, jnp)", f"{name}(1, {x}, jnp)"
-    up = p.helper(series.bessel_recurrence)
-    return f"{up}({n}, {low}, {high}, {x}, -1.0, jnp)"
+    n, x = p.node.params["n"], p.inputs[0]
+    low, high = (p.call(series.bessel_y, i, x, "jnp") for i in (0, 1))
+    return p.call(series.bessel_recurrence, n, low, high, x, -1.0, "jnp")
 
 
 def _print_kn(p: Printing) -> str:
-    name, x, n = p.helper(series.bessel_k), p.inputs[0], p.node.params["n"]
-    low, high = (f"{name}({i}, False, {x}, jnp, jax.scipy.special)" for i in (0, 1))
-    up = p.helper(series.bessel_recurrence)
-    return f"{up}({n}, {low}, {high}, {x}, 1.0, jnp)"
+    n, x = p.node.params["n"], p.inputs[0]
+    low, high = (_call_bessel_k(p, i, scaled=False) for i in (0, 1))
+    return p.call(series.bessel_recurrence, n, low, high, x, 1.0, "jnp")
 
 
 def _print_scipy(p: Printing) -> str:

@@ -199,16 +199,16 @@ erfcx: SpecialFunction = special(
     "erfcx",
     1,
     "exp(x^2) erfc(x): erfc without its underflow.",
-    jax=lambda p: f"{p.helper(erfcx_series)}({p.inputs[0]}, jnp)",
+    jax=lambda p: p.call(erfcx_series, p.inputs[0], "jnp"),
 )
 
 
 def _print_betaln(p: Printing) -> str:
-    return f"{p.helper(log_beta)}({', '.join(p.inputs)}, jnp, jax.scipy.special)"
+    return p.call(log_beta, *p.inputs, "jnp", "jax.scipy.special")
 
 
 def _print_beta(p: Printing) -> str:
-    sign = f"{p.helper(beta_sign)}({', '.join(p.inputs)}, jnp, jax.scipy.special)"
+    sign = p.call(beta_sign, *p.inputs, "jnp", "jax.scipy.special")
     return f"{sign} * jnp.exp({_print_betaln(p)})"
 
 
@@ -228,8 +228,7 @@ special(
 
 def _incomplete(name: str, doc: str, upper: bool) -> None:
     def printed(p: Printing) -> str:
-        function, inputs = p.helper(incomplete_gamma), ", ".join(p.inputs)
-        return f"{function}({inputs}, {upper}, jnp, jax.scipy.special)"
+        return p.call(incomplete_gamma, *p.inputs, upper, "jnp", "jax.scipy.special")
 
     special(name, 2, doc, jax=printed)
 
@@ -254,7 +253,7 @@ _riemann_zeta = declare(
     1,
     "Riemann's zeta function.",
     numpy="scipy.special.zeta({x})",
-    jax=lambda p: f"{p.helper(riemann_zeta)}({p.inputs[0]}, jnp, jax.scipy.special)",
+    jax=lambda p: p.call(riemann_zeta, p.inputs[0], "jnp", "jax.scipy.special"),
 )
 
 

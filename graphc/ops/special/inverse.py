@@ -15,8 +15,7 @@ def _gamma_inverse(upper: bool) -> None:
     side = "upper" if upper else "lower"
 
     def printed(p: Printing) -> str:
-        function = p.helper(series.inverse_incomplete_gamma)
-        return f"{function}({', '.join(p.inputs)}, {upper}, jax)"
+        return p.call(series.inverse_incomplete_gamma, *p.inputs, upper, "jax")
 
     doc = f"The x at which the {side} incomplete gamma function of (a, x) is y."
     special(name, 2, doc, jax=printed)
@@ -26,40 +25,26 @@ _gamma_inverse(upper=False)
 _gamma_inverse(upper=True)
 
 
-def _print_betaincinv(p: Printing) -> str:
-    function = p.helper(series.inverse_incomplete_beta)
-    return f"{function}({', '.join(p.inputs)}, jax)"
-
-
 special(
     "betaincinv",
     3,
     "The x at which the incomplete beta function I_x(a, b) is y.",
-    jax=_print_betaincinv,
+    jax=lambda p: p.call(series.inverse_incomplete_beta, *p.inputs, "jax"),
 )
-
-
-def _print_hyp2f1(p: Printing) -> str:
-    function = p.helper(series.hypergeometric)
-    return f"{function}({', '.join(p.inputs)}, jax, scipy)"
 
 
 special(
     "hyp2f1",
     4,
     "Gauss's hypergeometric function F(a, b; c; x) of real numbers.",
-    jax=_print_hyp2f1,
+    jax=lambda p: p.call(series.hypergeometric, *p.inputs, "jax", "scipy"),
 )
 PRIMITIVES["hyp2f1"].imports["jax"] = "scipy.special"  # on the host
-
-
-def _print_owens_t(p: Printing) -> str:
-    return f"{p.helper(series.owens_function)}({', '.join(p.inputs)}, jax)"
 
 
 special(
     "owens_t",
     2,
     "Owen's T: the chance of X > h and 0 < Y < a X, of two standard normal numbers.",
-    jax=_print_owens_t,
+    jax=lambda p: p.call(series.owens_function, *p.inputs, "jax"),
 )

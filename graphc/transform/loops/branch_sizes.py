@@ -82,7 +82,7 @@ def fitted(
 
 def _print_fitted(p: Printing) -> str:
     shape = p.code(p.node.params["shape"])
-    return f"{p.helper(fitted)}({p.xp}, {p.inputs[0]}, {shape})"
+    return p.call(fitted, p.xp, p.inputs[0], shape)
 
 
 _fitted.emit(_print_fitted)

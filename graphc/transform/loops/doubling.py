@@ -48,8 +48,8 @@ def _rows(x: Array, *, length: Size, joined: bool) -> TensorType:
 def _print_rows(p: Printing) -> str:
     arguments = f"{p.inputs[0]}, {p.code(p.node.params['length'])}"
     if p.node.params["joined"]:
-        return f"{p.helper(rows_on_device)}(jax, {arguments})"
-    return f"{p.helper(rows_of)}({arguments})"
+        return p.call(rows_on_device, "jax", arguments)
+    return p.call(rows_of, arguments)
 
 
 ROWS = _rows
