@@ -163,8 +163,7 @@ def _mapped_printer(plain: Emit, backend: str) -> Emit:
         if backend == "jax":
             return _print_vmap(draw, each, p.inputs)
         arguments = map(p.code, (each, result, p.node.outputs[0].dtype))
-        helper = p.helper(each_numpy)
-        return f"{helper}({', '.join([draw, *arguments, *p.inputs])})"
+        return p.call(each_numpy, draw, *arguments, *p.inputs)
 
     return printed
 

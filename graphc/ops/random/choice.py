@@ -28,6 +28,7 @@ from graphc.ops.random.sampler import (
     call_text,
     drawn_shape,
     drawn_type,
+    emit_draw,
     floating,
     int_dtype,
     require_key,
@@ -39,7 +40,12 @@ AxisOfSecond = Annotated[int, AxisOf(input=1)]
 
 @op()
 def _random_categorical(
-    key: Array, logits: Array, *, axis: AxisOfSecond, shape: Shape, replace: bool,
+    key: Array,
+    logits: Array,
+    *,
+    axis: AxisOfSecond,
+    shape: Shape,
+    replace: bool,
     dtype: DType,
 ) -> TensorType:
     """Positions along `axis`, drawn with probabilities softmax(logits)."""
@@ -64,10 +70,7 @@ def _print_categorical(p: Printing, function: str) -> str:
 
 
 _random_categorical.on_host = False
-_random_categorical.emit(
-    numpy=lambda p: _print_categorical(p, p.helper(helpers.categorical_numpy)),
-    jax=lambda p: _print_categorical(p, "jax.random.categorical"),
-)
+emit_draw(_random_categorical, helpers.categorical_numpy, printed=_print_categorical)
 _random_categorical.no_gradient(DISCRETE)
 declare_mapped(_random_categorical)
 
@@ -113,12 +116,7 @@ def _random_permutation(
     return x.type.like()
 
 
-_random_permutation.emit(
-    numpy=lambda p: call_text(
-        p, p.helper(helpers.permutation_numpy), *p.node.params.values()
-    ),
-    jax="jax.random.permutation({key}, {x}, {axis}, {independent})",
-)
+emit_draw(_random_permutation, helpers.permutation_numpy, ["axis", "independent"])
 _random_permutation.vjp(permutation_rule)
 declare_mapped(_random_permutation)
 

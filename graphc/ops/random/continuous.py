@@ -46,10 +46,10 @@ from graphc.ops.random.gradients import pathwise, uniform_slopes
 from graphc.ops.random.keys import split
 from graphc.ops.random.sampler import (
     as_key,
-    call_text,
     draw,
     drawn_shape,
     drawn_type,
+    emit_draw,
     float_dtype,
     real,
     require_key,
@@ -66,14 +66,7 @@ def _random_bits(key: Array, *, shape: Shape, dtype: DType) -> TensorType:
     return drawn_type(dtype, shape)
 
 
-def _shape_dtype(p: Printing) -> tuple[str, str]:
-    return p.node.params["shape"], p.node.params["dtype"]
-
-
-_random_bits.emit(
-    numpy=lambda p: call_text(p, p.helper(helpers.random_bits_numpy), *_shape_dtype(p)),
-    jax=lambda p: call_text(p, "jax.random.bits", *_shape_dtype(p)),
-)
+emit_draw(_random_bits, helpers.random_bits_numpy, ["shape", "dtype"])
 _random_bits.no_gradient("its results are integers")
 declare_mapped(_random_bits)
 
@@ -130,15 +123,12 @@ def _random_uniform(
 
 
 def _print_uniform(p: Printing, function: str) -> str:
-    shape, dtype = map(p.code, _shape_dtype(p))
+    shape, dtype = (p.code(p.node.params[name]) for name in ("shape", "dtype"))
     return f"{function}({', '.join([p.inputs[0], shape, dtype, *p.inputs[1:]])})"
 
 
 _random_uniform.on_host = False
-_random_uniform.emit(
-    numpy=lambda p: _print_uniform(p, p.helper(helpers.uniform_numpy)),
-    jax=lambda p: _print_uniform(p, "jax.random.uniform"),
-)
+emit_draw(_random_uniform, helpers.uniform_numpy, printed=_print_uniform)
 pathwise(_random_uniform, uniform_slopes)
 declare_mapped(_random_uniform)
 

@@ -1,6 +1,5 @@
 """Random integers: the discrete distributions of `gt.random`."""
 
-
 import numpy as np
 
 from graphc.errors import graph_error
@@ -26,6 +25,7 @@ from graphc.ops.random.sampler import (
     draw,
     drawn_shape,
     drawn_type,
+    emit_draw,
     float_dtype,
     floating,
     int_dtype,
@@ -53,10 +53,7 @@ def _print_randint(p: Printing, function: str) -> str:
     return f"{function}({key}, {shape}, {low}, {high}, {dtype})"
 
 
-_random_randint.emit(
-    numpy=lambda p: _print_randint(p, p.helper(helpers.randint_numpy)),
-    jax=lambda p: _print_randint(p, "jax.random.randint"),
-)
+emit_draw(_random_randint, helpers.randint_numpy, printed=_print_randint)
 _random_randint.no_gradient("its results are integers")
 declare_mapped(_random_randint)
 
@@ -73,8 +70,10 @@ def _bound(x: ArrayLike, dtype: DType) -> Value:
     drawn = dtype if dtype.itemsize >= 4 else INT32
     number = literal_of(value)
     limits = np.iinfo(drawn)
-    if value.type.weak and number is not None and not (
-        limits.min <= int(number) <= limits.max
+    if (
+        value.type.weak
+        and number is not None
+        and not (limits.min <= int(number) <= limits.max)
     ):
         raise graph_error(
             f"the bound {int(number)} does not fit {drawn.name}",

@@ -22,6 +22,7 @@ from graphc.ops.random.sampler import (
     as_key,
     call_text,
     drawn_type,
+    emit_draw,
     require_key,
     require_shape,
 )
@@ -125,10 +126,7 @@ def _random_fold_in(key: Array, data: Array) -> TensorType:
     return key.type.like()
 
 
-_random_fold_in.emit(
-    numpy=lambda p: call_text(p, p.helper(helpers.fold_in_numpy)),
-    jax="jax.random.fold_in({key}, {data})",
-)
+emit_draw(_random_fold_in, helpers.fold_in_numpy)
 _random_fold_in.no_gradient("keys are integers")
 declare_mapped(_random_fold_in)
 

@@ -166,6 +166,29 @@ def call_text(p: Printing, function: str, *more: Param) -> str:
     return f"{function}({', '.join([*p.inputs, *map(p.code, more)])})"
 
 
+def emit_draw(
+    primitive: Primitive,
+    helper: Callable[..., object],
+    params: Sequence[str] = (),
+    printed: Callable[[Printing, str], str] | None = None,
+) -> None:
+    """Print a draw as a call of `helper`, or of the function of `jax.random`.
+
+    `printed` prints the call of a function; by default, the function is called with the
+    inputs, then with these params.
+    """
+
+    def call(p: Printing, function: str) -> str:
+        return call_text(p, function, *(p.node.params[name] for name in params))
+
+    text = printed or call
+    name = primitive.name.removeprefix("random_")
+    primitive.emit(
+        numpy=lambda p: text(p, p.helper(helper)),
+        jax=lambda p: text(p, f"jax.random.{name}"),
+    )
+
+
 _SAMPLERS: dict[str, Primitive] = {}
 
 
@@ -195,15 +218,8 @@ def sampler(name: str, helper: Callable[..., object], *, dtype: bool = True) -> 
         require_shape(shape, *(p.type.shape for p in params))
         return drawn_type(dtype, shape)
 
-    def tail(p: Printing) -> tuple[Param, ...]:
-        params = p.node.params
-        return (params["shape"], params["dtype"]) if dtype else (params["shape"],)
-
     primitive = Primitive(f"random_{name}", infer, on_host=False)
-    primitive.emit(
-        jax=lambda p: call_text(p, f"jax.random.{name}", *tail(p)),
-        numpy=lambda p: call_text(p, p.helper(helper), *tail(p)),
-    )
+    emit_draw(primitive, helper, ["shape", "dtype"] if dtype else ["shape"])
     if name in gradients.REFUSED:
         primitive.no_gradient(gradients.REFUSED[name])
     if name in gradients.SLOPES:

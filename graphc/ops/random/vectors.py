@@ -17,6 +17,7 @@ from graphc.ops.random.sampler import (
     call_text,
     drawn_shape,
     drawn_type,
+    emit_draw,
     float_dtype,
     floating,
     real,
@@ -86,15 +87,8 @@ def _random_dirichlet(
     return drawn_type(dtype, (*shape, alpha.type.shape[-1]))
 
 
-def _print_drawn(p: Printing, function: str) -> str:
-    return call_text(p, function, p.node.params["shape"], p.node.params["dtype"])
-
-
 _random_dirichlet.on_host = False
-_random_dirichlet.emit(
-    numpy=lambda p: _print_drawn(p, p.helper(numpy_samplers.dirichlet_numpy)),
-    jax=lambda p: _print_drawn(p, "jax.random.dirichlet"),
-)
+emit_draw(_random_dirichlet, numpy_samplers.dirichlet_numpy, ["shape", "dtype"])
 _random_dirichlet.no_gradient(REJECTION)
 declare_mapped(_random_dirichlet)
 
@@ -137,17 +131,11 @@ def _random_multivariate_normal(
     return drawn_type(dtype, (*shape, m[-1]))
 
 
-def _print_vectors(p: Printing, function: str) -> str:
-    params = p.node.params
-    return call_text(p, function, params["shape"], params["dtype"], params["method"])
-
-
 _random_multivariate_normal.on_host = False
-_random_multivariate_normal.emit(
-    numpy=lambda p: _print_vectors(
-        p, p.helper(numpy_samplers.multivariate_normal_numpy)
-    ),
-    jax=lambda p: _print_vectors(p, "jax.random.multivariate_normal"),
+emit_draw(
+    _random_multivariate_normal,
+    numpy_samplers.multivariate_normal_numpy,
+    ["shape", "dtype", "method"],
 )
 _random_multivariate_normal.vjp(normal_vectors_rule)
 declare_mapped(_random_multivariate_normal)
