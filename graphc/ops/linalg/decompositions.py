@@ -10,7 +10,6 @@ matrix of the batch alone. A function compiled with `check=True` raises: finite 
 must give finite results.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
@@ -20,7 +19,15 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_strong_value, cast
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.op import Array, Cotangents, Primitive, Printing, op, require_equal
+from graphc.ir.graph.op import (
+    Array,
+    Cotangents,
+    Emit,
+    Primitive,
+    Printing,
+    op,
+    require_equal,
+)
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
@@ -79,13 +86,13 @@ def _as_single_or_double(x: ArrayLike, op_name: str) -> Value:
     return value
 
 
-def _square(x: Value) -> Size:
+def require_square(x: Value) -> Size:
     """Inside a type rule: the size of square matrices."""
     rows, columns = x.type.shape[-2:]
     return require_equal(rows, columns, "needs square matrices", kind="matrix")
 
 
-def _require_finite(primitive: Primitive, problem: str) -> None:
+def require_finite(primitive: Primitive, problem: str) -> None:
     """Under `check=True`, require that finite inputs give finite results."""
 
     def conditions(node: Node) -> Checks:
@@ -99,7 +106,7 @@ def _require_finite(primitive: Primitive, problem: str) -> None:
     BOUNDS.define(primitive, BoundsRule(conditions, "matrix"))
 
 
-def _require_convergence(primitive: Primitive, output: int = 0) -> None:
+def require_convergence(primitive: Primitive, output: int = 0) -> None:
     """Under `check=True`, require convergence; NaN has none, as in NumPy."""
 
     def conditions(node: Node) -> Checks:
@@ -132,7 +139,7 @@ def nan_unless_solved(function: Any, x: NDArray, triangular: bool = False) -> ob
     return parts if several else parts[0]
 
 
-def _nan_unless(call: Callable[[Printing], str]) -> Callable[[Printing], str]:
+def nan_if_unsolved(call: Emit) -> Emit:
     """Print a call as `nan_unless_solved(np.linalg.eigh, x)`."""
     return lambda p: f"{p.helper(nan_unless_solved)}({call(p)}, {p.inputs[0]})"
 
@@ -140,7 +147,7 @@ def _nan_unless(call: Callable[[Printing], str]) -> Callable[[Printing], str]:
 @op()
 def _cholesky(x: Array) -> TensorType:
     """The lower triangular L with x = L L^H; only the lower triangle is read."""
-    _square(x)
+    require_square(x)
     return x.type.like()
 
 
@@ -150,7 +157,7 @@ _cholesky.emit(
     f"{p.inputs[0]}, triangular=True)",
     jax="jnp.linalg.cholesky({x}, symmetrize_input=False)",
 )
-_require_finite(_cholesky, "the matrix is not positive definite")
+require_finite(_cholesky, "the matrix is not positive definite")
 _cholesky.vjp(lambda g, x: (rules.of_cholesky(_cholesky(x), g),))
 batch_last_axes(_cholesky)
 padding.pad_by_unit(_cholesky)
@@ -264,14 +271,14 @@ def _print_numpy_svd(p: Printing) -> str:
 
 
 _svd.emit(
-    numpy=_nan_unless(_print_numpy_svd),
+    numpy=nan_if_unsolved(_print_numpy_svd),
     jax="jnp.linalg.svd({x}, full_matrices={full_matrices})",
 )
 _svdvals.emit(
-    numpy=_nan_unless(lambda p: "np.linalg.svdvals"), jax="jnp.linalg.svdvals({x})"
+    numpy=nan_if_unsolved(lambda p: "np.linalg.svdvals"), jax="jnp.linalg.svdvals({x})"
 )
-_require_convergence(_svd, output=1)
-_require_convergence(_svdvals)
+require_convergence(_svd, output=1)
+require_convergence(_svdvals)
 batch_last_axes(_svd)
 batch_last_axes(_svdvals)
 _svd.padding(partial(padded_svd.svd, _svd))
@@ -354,14 +361,14 @@ class EigResult(NamedTuple):
 @op()
 def _eigh(x: Array, *, lower: bool) -> tuple[TensorType, ...]:
     """The eigenvalues and eigenvectors of Hermitian matrices; one triangle is read."""
-    _square(x)
+    require_square(x)
     return x.type.like(x.type.shape[:-1], real_dtype(x.dtype)), x.type.like()
 
 
 @op()
 def _eigvalsh(x: Array, *, lower: bool) -> TensorType:
     """The eigenvalues of Hermitian matrices; one triangle is read."""
-    _square(x)
+    require_square(x)
     return x.type.like(x.type.shape[:-1], real_dtype(x.dtype))
 
 
@@ -377,8 +384,8 @@ def _emit_hermitian(primitive: Primitive) -> None:
         part = "L" if p.node.params["lower"] else "U"
         return f'jnp.{name}({p.inputs[0]}, UPLO="{part}", symmetrize_input=False)'
 
-    primitive.emit(numpy=_nan_unless(in_numpy), jax=in_jax)
-    _require_convergence(primitive)
+    primitive.emit(numpy=nan_if_unsolved(in_numpy), jax=in_jax)
+    require_convergence(primitive)
 
 
 _emit_hermitian(_eigh)
@@ -406,7 +413,7 @@ def _(g: Value, x: Value, *, lower: bool) -> tuple[Value]:
 @op()
 def _eig(x: Array) -> tuple[TensorType, ...]:
     """The eigenvalues and eigenvectors, always complex."""
-    _square(x)
+    require_square(x)
     dtype = complex_dtype(x.dtype)
     return x.type.like(x.type.shape[:-1], dtype), x.type.like(dtype=dtype)
 
@@ -414,7 +421,7 @@ def _eig(x: Array) -> tuple[TensorType, ...]:
 @op()
 def _eigvals(x: Array) -> TensorType:
     """The eigenvalues, always complex."""
-    _square(x)
+    require_square(x)
     return x.type.like(x.type.shape[:-1], complex_dtype(x.dtype))
 
 
@@ -434,10 +441,12 @@ def _print_numpy_eigvals(p: Printing) -> str:
     return f"lambda a: np.linalg.eigvals(a).astype({dtype}, copy=False)"
 
 
-_eig.emit(numpy=_nan_unless(_print_numpy_eig), jax="jnp.linalg.eig({x})")
-_eigvals.emit(numpy=_nan_unless(_print_numpy_eigvals), jax="jnp.linalg.eigvals({x})")
-_require_convergence(_eig)
-_require_convergence(_eigvals)
+_eig.emit(numpy=nan_if_unsolved(_print_numpy_eig), jax="jnp.linalg.eig({x})")
+_eigvals.emit(
+    numpy=nan_if_unsolved(_print_numpy_eigvals), jax="jnp.linalg.eigvals({x})"
+)
+require_convergence(_eig)
+require_convergence(_eigvals)
 batch_last_axes(_eig)
 batch_last_axes(_eigvals)
 padding.pad_by_unit(_eig)

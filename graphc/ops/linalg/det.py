@@ -17,24 +17,24 @@ from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import (
-    _nan_unless,
-    _square,
     as_matrices,
+    nan_if_unsolved,
     real_dtype,
+    require_square,
 )
 
 
 @op()
 def _det(x: Array) -> TensorType:
     """The determinant."""
-    _square(x)
+    require_square(x)
     return x.type.like(x.type.shape[:-2])
 
 
 @op()
 def _slogdet(x: Array) -> tuple[TensorType, ...]:
     """The sign (or complex phase) of the determinant, and the log of its magnitude."""
-    _square(x)
+    require_square(x)
     batch = x.type.shape[:-2]
     return x.type.like(batch), x.type.like(batch, real_dtype(x.dtype))
 
@@ -67,7 +67,7 @@ def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
 @op()
 def _cofactors(x: Array) -> TensorType:
     """The derivative of the determinant with respect to each element."""
-    _square(x)
+    require_square(x)
     return x.type.like()
 
 
@@ -84,7 +84,7 @@ def cofactors(xp: ModuleType, x: ConcreteArray) -> ConcreteArray:
 
 
 _cofactors.emit(
-    numpy=_nan_unless(lambda p: f"lambda a: {p.helper(cofactors)}(np, a)"),
+    numpy=nan_if_unsolved(lambda p: f"lambda a: {p.helper(cofactors)}(np, a)"),
     jax=lambda p: p.call(cofactors, "jnp", p.inputs[0]),
 )
 batch_last_axes(_cofactors)

@@ -18,9 +18,9 @@ from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import (
     _eigh,
     _eigvalsh,
-    _square,
     as_matrices,
     complex_dtype,
+    require_square,
 )
 
 
@@ -113,7 +113,7 @@ class SchurResult(NamedTuple):
 @op()
 def _schur(x: Array, *, dtype: DType) -> tuple[TensorType, ...]:
     """The Schur form x = Z T Z^H of real or complex matrices."""
-    _square(x)
+    require_square(x)
     return x.type.like(dtype=dtype), x.type.like(dtype=dtype)
 
 

@@ -50,10 +50,7 @@ def by_rows(weights: Value, x: Value) -> Value:
 
 
 def _sum(terms: list[Value]) -> Value:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
+    return sum(terms[1:], terms[0])
 
 
 def _half(x: Value, lower: bool) -> Value:

@@ -22,9 +22,9 @@ from graphc.ops.common.batching import Batched, batch_last_axes, with_batch
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import (
-    _require_convergence,
     as_matrices,
     real_dtype,
+    require_convergence,
 )
 
 
@@ -85,7 +85,7 @@ _lstsq.emit(
     jax=lambda p: p.call(lstsq_jax, "jnp.linalg.lstsq", *p.inputs),
 )
 _lstsq.range = lambda node: ("rank", 0, dims.minimum(*node.inputs[0].type.shape))
-_require_convergence(_lstsq, output=3)
+require_convergence(_lstsq, output=3)
 
 
 _lstsq.padding(partial(padding.lstsq, _lstsq))

@@ -10,7 +10,7 @@ import numpy as np
 from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_strong_value
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import Array, Emit, Printing, op, require_equal, views_of_inputs
+from graphc.ir.graph.op import Array, Printing, op, require_equal, views_of_inputs
 from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
@@ -21,10 +21,10 @@ from graphc.ops.common.broadcasting import broadcast, promoted, summed_to
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import (
-    _square,
     as_matrices,
     complex_dtype,
     need_matrix,
+    require_square,
 )
 
 
@@ -80,7 +80,7 @@ def _power(base: Value, n: int) -> Value:
 @op()
 def _square_matrix(x: Array) -> TensorType:
     """The same matrices, which must be square."""
-    n = _square(x)
+    n = require_square(x)
     return x.type.like((*x.type.shape[:-2], n, n))
 
 
@@ -100,7 +100,7 @@ def _squares(x: Value) -> Value:
 @op()
 def _expm(x: Array) -> TensorType:
     """The matrix exponential."""
-    _square(x)
+    require_square(x)
     return x.type.like()
 
 
@@ -118,7 +118,7 @@ def _(g: Value, x: Value) -> tuple[Value]:
 @op()
 def _expm_slope(x: Array, direction: Array) -> TensorType:
     """The derivative of the matrix exponential in a direction."""
-    _square(x)
+    require_square(x)
     return x.type.like()
 
 
@@ -142,14 +142,9 @@ def expm_slope_jax(
     return jvp(function, (x,), (direction,))[1]
 
 
-def _print_helper_call(helper: Callable[..., object], *functions: str) -> Emit:
-    """Print a call of the helper, with functions of libraries before the inputs."""
-    return lambda p: p.call(helper, *functions, *p.inputs)
-
-
 _expm_slope.emit(
-    numpy=_print_helper_call(expm_slope_numpy, "scipy.linalg.expm_frechet"),
-    jax=_print_helper_call(expm_slope_jax, "jax.jvp", "jax.scipy.linalg.expm"),
+    numpy=lambda p: p.call(expm_slope_numpy, "scipy.linalg.expm_frechet", *p.inputs),
+    jax=lambda p: p.call(expm_slope_jax, "jax.jvp", "jax.scipy.linalg.expm", *p.inputs),
 )
 _expm_slope.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_last_axes(_expm_slope)
@@ -180,7 +175,7 @@ def expm(A: ArrayLike) -> Value:
 @op()
 def _sqrtm(x: Array) -> TensorType:
     """The principal square root, always complex."""
-    _square(x)
+    require_square(x)
     return x.type.like(dtype=complex_dtype(x.dtype))
 
 
@@ -223,8 +218,8 @@ def _(g: Value, x: Value) -> tuple[Value]:
 @op()
 def _sylvester(a: Array, b: Array, c: Array) -> TensorType:
     """The x with a @ x + x @ b == c."""
-    require_equal(_square(a), c.type.shape[-2], "a and c need as many rows")
-    require_equal(_square(b), c.type.shape[-1], "b and c need as many columns")
+    require_equal(require_square(a), c.type.shape[-2], "a and c need as many rows")
+    require_equal(require_square(b), c.type.shape[-1], "b and c need as many columns")
     return c.type.like()
 
 
@@ -246,8 +241,8 @@ def sylvester_jax(
 
 
 _sylvester.emit(
-    numpy=_print_helper_call(sylvester_numpy, "scipy.linalg.solve_sylvester"),
-    jax=_print_helper_call(sylvester_jax, "jax.scipy.linalg.solve_sylvester"),
+    numpy=lambda p: p.call(sylvester_numpy, "scipy.linalg.solve_sylvester", *p.inputs),
+    jax=lambda p: p.call(sylvester_jax, "jax.scipy.linalg.solve_sylvester", *p.inputs),
 )
 _sylvester.imports.update(numpy="scipy.linalg", jax="jax.scipy.linalg")
 batch_last_axes(_sylvester)

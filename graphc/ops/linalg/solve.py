@@ -24,10 +24,10 @@ from graphc.ops.common.broadcasting import broadcast, summed_to
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import (
-    _require_finite,
-    _square,
     as_matrices,
     real_dtype,
+    require_finite,
+    require_square,
 )
 
 SINGULAR = "the matrix is singular"
@@ -40,7 +40,7 @@ def _scipy(primitive: Primitive) -> None:
 @op()
 def _solve(a: Array, b: Array) -> TensorType:
     """The x with a @ x == b; `b` of rank 1 is one vector, else a batch of matrices."""
-    n = _square(a)
+    n = require_square(a)
     vector = b.type.rank == 1
     rows = b.type.shape[-1] if vector else b.type.shape[-2]
     require_equal(n, rows, "one right-hand side per row")
@@ -79,7 +79,7 @@ def inv_numpy(linalg: ModuleType, x: NDArray) -> NDArray:
 @op()
 def _inv(x: Array) -> TensorType:
     """The inverse."""
-    _square(x)
+    require_square(x)
     return x.type.like()
 
 
@@ -93,7 +93,7 @@ _inv.emit(
 )
 for _primitive in (_solve, _inv):
     _scipy(_primitive)
-    _require_finite(_primitive, SINGULAR)
+    require_finite(_primitive, SINGULAR)
 batch_last_axes(_inv)
 padding.pad_by_unit(_inv)
 _solve.padding(partial(padding.solve, _solve))
@@ -197,7 +197,7 @@ def _solve_triangular(
     a: Array, b: Array, *, lower: bool, trans: int, unit_diagonal: bool
 ) -> TensorType:
     """The x with op(a) @ x == b for triangular `a`; the other triangle is not read."""
-    require_equal(_square(a), b.type.shape[-2], "one right-hand side per row")
+    require_equal(require_square(a), b.type.shape[-2], "one right-hand side per row")
     return b.type.like()
 
 
@@ -244,7 +244,7 @@ _solve_triangular.emit(
     numpy=_print_solve_triangular_numpy, jax=_print_solve_triangular_jax
 )
 _scipy(_solve_triangular)
-_require_finite(_solve_triangular, SINGULAR)
+require_finite(_solve_triangular, SINGULAR)
 batch_last_axes(_solve_triangular)
 _solve_triangular.padding(partial(padding.solve, _solve_triangular))
 
@@ -368,7 +368,7 @@ def lu(
 @op()
 def _lu_solve(lu: Array, pivots: Array, b: Array, *, trans: int) -> TensorType:
     """The x with op(a) @ x == b, from the factors of a."""
-    n = _square(lu)
+    n = require_square(lu)
     require_equal(n, pivots.type.shape[-1], "one row exchange per row")
     require_equal(n, b.type.shape[-2], "one right-hand side per row")
     return b.type.like()

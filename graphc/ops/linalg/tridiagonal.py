@@ -11,7 +11,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.types import NDArray, TensorType
 from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.linalg.decompositions import _require_finite, as_matrices
+from graphc.ops.linalg.decompositions import as_matrices, require_finite
 from graphc.ops.linalg.padding import is_last, zero_padded
 
 
@@ -51,7 +51,7 @@ _solve_tridiagonal.emit(
     jax="jax.lax.linalg.tridiagonal_solve({lower}, {diagonal}, {upper}, {b})",
 )
 _solve_tridiagonal.imports["numpy"] = "scipy.linalg"
-_require_finite(_solve_tridiagonal, "the matrix is singular")
+require_finite(_solve_tridiagonal, "the matrix is singular")
 batch_last_axes(_solve_tridiagonal)
 
 
