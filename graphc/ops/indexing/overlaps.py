@@ -89,14 +89,9 @@ def _operands(node: Node) -> list[tuple[Value, bool]]:
     """The operands of a node, and whether their elements stay at their places."""
     if node.primitive is OP.slice_update:
         x, update = node.inputs
-        return [(x, True), (update, _is_of_all(node))]
+        return [(x, True), (update, not _items(node))]  # without items, to all of x
     stay = bool(node.primitive.elementwise)
     return [(operand, stay) for operand in node.inputs]
-
-
-def _is_of_all(node: Node) -> bool:
-    """Whether a write to a slice is to the whole array."""
-    return not _items(node)
 
 
 def _is_harmless(read: Node, write: Node, in_place: bool) -> bool:

@@ -192,7 +192,7 @@ def einsum(
     values = promoted(*arrays)
     if dtype is not None:
         values = [cast(v, dtype_of(dtype)) for v in values]
-    values, subscripts = _normalised(spec, values)
+    values, subscripts = _normalize(spec, values)
     return _einsum(*values, subscripts=subscripts, optimize=_order(optimize))
 
 
@@ -206,7 +206,7 @@ def einsum_path(
     Both come from `numpy.einsum_path`, with 64 for each size that is symbolic.
     """
     spec, arrays = _read(operands)
-    values, subscripts = _normalised(spec, promoted(*arrays))
+    values, subscripts = _normalize(spec, promoted(*arrays))
     nominal = [
         tuple(n if isinstance(n, int) else 64 for n in v.type.shape) for v in values
     ]
@@ -300,12 +300,14 @@ def _numbers(labels: object, text: str) -> list[Hashable]:
     return list(labels)
 
 
-def _normalised(spec: _Spec, values: list[Value]) -> tuple[list[Value], str]:
+def _normalize(spec: _Spec, values: list[Value]) -> tuple[list[Value], str]:
     """Return operands without stretched axes, and subscripts with a letter per axis."""
-    inputs = [_expanded(t, v, spec) for t, v in zip(spec.inputs, values, strict=True)]
+    inputs = [
+        _axis_labels(t, v, spec) for t, v in zip(spec.inputs, values, strict=True)
+    ]
     output = _output(spec, inputs)
-    values, inputs = _unstretched(values, inputs)
-    values = _stretched(values, inputs)
+    values, inputs = _drop_stretched_axes(values, inputs)
+    values = _stretch_axes(values, inputs)
     letters = _letters(label for term in inputs for label in term)
     terms = ["".join(letters[label] for label in term) for term in (*inputs, output)]
     return values, f"{','.join(terms[:-1])}->{terms[-1]}"
@@ -318,7 +320,7 @@ class _Dot:
     place: int
 
 
-def _expanded(term: list[Hashable], value: Value, spec: _Spec) -> list[Hashable]:
+def _axis_labels(term: list[Hashable], value: Value, spec: _Spec) -> list[Hashable]:
     """The labels of all axes of an operand, including those of its ellipsis."""
     ellipsis_rank = value.type.rank - len(term) + (... in term)
     if ellipsis_rank < 0 or (ellipsis_rank and ... not in term):
@@ -356,7 +358,9 @@ def _output(spec: _Spec, inputs: Terms) -> list[Hashable]:
     return [*labels[:at], *dots, *labels[at + 1 :]]
 
 
-def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms]:
+def _drop_stretched_axes(
+    values: list[Value], inputs: Terms
+) -> tuple[list[Value], Terms]:
     """Drop the axes of size 1 whose label has another size in another operand."""
     wide = {
         label
@@ -376,7 +380,7 @@ def _unstretched(values: list[Value], inputs: Terms) -> tuple[list[Value], Terms
     return kept_values, kept_terms
 
 
-def _stretched(values: list[Value], inputs: Terms) -> list[Value]:
+def _stretch_axes(values: list[Value], inputs: Terms) -> list[Value]:
     """Stretch axes that may be 1 to the size of the other axes with their label."""
     pairs = list(zip(values, inputs, strict=True))
     sizes: dict[Hashable, list[Size]] = {}
