@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from graphc_serving.kinds import DType, NDArray
+from graphc_serving.kinds import DType, NDArray, shortened
 
 SMALL = 2**14  # bytes, which the host may as well copy once more
 _ALIGNED = 64  # bytes, where XLA takes an array as it is
@@ -51,9 +51,7 @@ def _number(number: int, dtype: DType) -> object:
             return dtype.type(number)
         return float(number) if kind > _KINDS["i"] else number
     except OverflowError:
-        text = str(number)
-        shown = text if len(text) <= 100 else f"{text[:97]}..."
-        problem = f"is out of range: {shown} does not fit {dtype}"
+        problem = f"is out of range: {shortened(str(number))} does not fit {dtype}"
         raise Refusal(problem, "range", _WIDER) from None
 
 

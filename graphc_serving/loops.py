@@ -34,7 +34,7 @@ class Loop(NamedTuple):
     results: tuple[int, ...]
 
 
-class Given(NamedTuple):
+class LoopValues(NamedTuple):
     """The values that a loop is given in a call."""
 
     carries: list[Shaped]
@@ -46,7 +46,7 @@ class Given(NamedTuple):
     shapes: list[Shape]
 
 
-def given_to(loop: Loop, walk: Walk) -> Given:
+def values_for(loop: Loop, walk: Walk) -> LoopValues:
     """Collect the values for a loop."""
     flags = loop.counted, loop.going
     count, going = (None if i is None else walk.array(i) for i in flags)
@@ -55,10 +55,10 @@ def given_to(loop: Loop, walk: Walk) -> Given:
     length = None if loop.length is None else walk.formula(loop.length)
     shapes = [walk.formulas(sizes) for _, sizes in loop.stacked]
     carries, rows = (list(map(walk.array, part)) for part in (loop.carries, loop.rows))
-    return Given(carries, rows, captures, length, count, going, shapes)
+    return LoopValues(carries, rows, captures, length, count, going, shapes)
 
 
-def run(loop: Loop, values: Given, one: OneStep) -> list[Shaped]:
+def run(loop: Loop, values: LoopValues, one: OneStep) -> list[Shaped]:
     """Run the steps; return the final carries, a count of steps, and the stacked rows.
 
     There is a count only if the loop may stop early.
@@ -84,7 +84,7 @@ def run(loop: Loop, values: Given, one: OneStep) -> list[Shaped]:
     return [*carries, *[np.int32(done)] * stops, *ys]
 
 
-def _limit(values: Given) -> int | None:
+def _limit(values: LoopValues) -> int | None:
     """The most steps; raise StepError where rows are missing for them."""
     limit = values.length if values.counted is None else int(np.asarray(values.counted))
     rooms = [x.shape[0] for x in values.rows]
@@ -96,7 +96,7 @@ def _limit(values: Given) -> int | None:
 
 def _together(
     loop: Loop,
-    values: Given,
+    values: LoopValues,
     limit: int | None,
     rows: list[Shaped],
     dtype: str,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -200,14 +201,14 @@ def _read(path: str) -> tuple[Manifest, Tensors]:
         raise Malformed(f"{problem} {FORMAT}: export it again")
     if digest(stored, tensors) != stored.get("digest"):
         raise Malformed("it is damaged or was changed: its digest does not match")
-    return _checked(stored, tensors), tensors
+    return _manifest_of(stored, tensors), tensors
 
 
-def _checked(stored: Mapping[str, object], tensors: Tensors) -> Manifest:
+def _manifest_of(stored: Mapping[str, object], tensors: Tensors) -> Manifest:
     """Convert the manifest to records, checking that each part is of its kind."""
     try:
         if of(int, stored["format"]) < SERIALIZED:
-            stored = _in_new_words(stored)
+            stored = _in_todays_format(stored)
         names = stored["graph"]
         inputs = tuple(map(_input, list_of(stored["inputs"])))
         manifest = Manifest(
@@ -233,7 +234,7 @@ def _checked(stored: Mapping[str, object], tensors: Tensors) -> Manifest:
     return manifest
 
 
-def _in_new_words(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+def _in_todays_format(stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """Translate a manifest of an old format, which says less, to today's format."""
     inputs = [[name, dtype, ["_" for _ in n]] for name, dtype, n in stored["inputs"]]
     return {
@@ -301,14 +302,11 @@ def _kinds(arrays: Iterable[Array]) -> tuple[Kind, ...]:
     return tuple([Kind(v.dtype, len(v.shape)) for v in arrays])
 
 
-def _kinds_of_inputs(inputs: Iterable[Input]) -> tuple[Kind, ...]:
-    return tuple([Kind(v.dtype, len(v.axes)) for v in inputs])
-
-
 def _with_steps(manifest: Manifest, steps: object, results: object) -> Manifest:
     """Add steps, which must fit the programs; raise TypeError or ValueError if not."""
     constants = [manifest.known[name] for name in manifest.arguments]
-    kinds = (*_kinds_of_inputs(manifest.inputs), *_kinds(constants))
+    kinds = [Kind(v.dtype, len(v.axes)) for v in manifest.inputs]
+    kinds += _kinds(constants)
     reader = StepReader(kinds, _stages(manifest.programs))
     read_steps = tuple(map(reader.step, list_of(steps)))
     outputs = tuple(map(reader.array, list_of(results)))
@@ -323,15 +321,12 @@ def _stages(programs: Sequence[Exported]) -> list[Stage]:
     for i, program in enumerate(programs):
         if stages.setdefault(program.stage, program.kinds) != program.kinds:
             raise ValueError(f"program {i} has other arguments or outputs")
-        if any(k >= len(program.arguments) for k in _kept(program)):
+        taken = () if program.module is None else program.module.taken
+        if any(k >= len(program.arguments) for k in taken):
             raise ValueError(f"program {i} has fewer arguments")
     if stages.keys() != set(range(len(stages))):
         raise ValueError("a stage has no programs")
     return [stages[i] for i in range(len(stages))]
-
-
-def _kept(program: Exported) -> tuple[int, ...]:
-    return () if program.module is None else program.module.taken
 
 
 def _require_whole(manifest: Manifest, tensors: Tensors) -> None:
@@ -355,6 +350,4 @@ def _require_whole(manifest: Manifest, tensors: Tensors) -> None:
 
 def _bytes(array: Array) -> int:
     size = np.dtype(array.dtype).itemsize if array.dtype != "bfloat16" else 2
-    for n in array.shape:
-        size *= n
-    return size
+    return prod(array.shape, start=size)

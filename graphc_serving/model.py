@@ -135,10 +135,10 @@ class Model:
         """Run the programs for these sizes; raise ModelError where there are none."""
         if os.getpid() != self._process:
             raise ModelError(_FORKED)
-        bound = self._bound(args, named)
+        bound = self._bind(args, named)
         m, runner = self._manifest, self._runner
         triples = zip(m.inputs, self._dtypes, bound, strict=True)
-        arrays = [self._admitted(*triple) for triple in triples]
+        arrays = [self._admit(*triple) for triple in triples]
         if self._is_foreign:
             return self._by_graph(arrays)
         with runner.bits():
@@ -147,14 +147,14 @@ class Model:
                 outputs = follow(m.steps, values, m.results, Call(runner, arrays))
                 return structured(m.structure, map(runner.placed, outputs))
             except StepError as error:
-                raise self._refused_by(arrays, str(error)) from None
+                raise self._check_error(arrays, str(error)) from None
             except (NoProgram, Unreadable) as error:
                 problem = error
         if isinstance(problem, Unreadable):
-            return self._instead(arrays, problem)
-        return self._other(arrays, problem.sizes)
+            return self._by_graph_instead(arrays, problem)
+        return self._for_other_sizes(arrays, problem.sizes)
 
-    def _bound(
+    def _bind(
         self, args: Sequence[object], named: Mapping[str, object]
     ) -> Sequence[object]:
         """The arrays for the inputs, in order."""
@@ -164,7 +164,7 @@ class Model:
         if len(args) > len(names) or sorted(by_name) != sorted(named):
             count = f"{len(args)} argument{'s' * (len(args) != 1)}"
             problem = f"{count} and {', '.join(named) or 'no names'}"
-            raise self._refused(problem, f"inputs {', '.join(names) or 'none'}")
+            raise self._refusal(problem, f"inputs {', '.join(names) or 'none'}")
         values = [*args, *(named[name] for name in by_name)]
         if self._is_flat:
             return values
@@ -174,7 +174,7 @@ class Model:
         except Unlike as error:
             raise ModelError(f"the arguments do not fit the model: {error}") from None
 
-    def _admitted(self, v: Input, dtype: DType, argument: Any) -> Shaped:
+    def _admit(self, v: Input, dtype: DType, argument: Any) -> Shaped:
         """Convert an argument to an array for an input, or raise ModelError."""
         is_plain = type(argument) in self._plain and argument.dtype == dtype
         value = argument if is_plain else self._cast(v, dtype, argument)
@@ -220,17 +220,17 @@ class Model:
         text = f"input {v.name} {problem}\n  got: {got}\n  expected: {v}"
         return ModelError(text + (f"\n  hint: {hint}" if hint else ""))
 
-    def _refused(self, got: str, expected: str, hint: str = "") -> ModelError:
+    def _refusal(self, got: str, expected: str, hint: str = "") -> ModelError:
         lines = ["the arguments do not fit the model", f"  got: {got}"]
         lines += [f"  expected: {expected}", *([f"  hint: {hint}"] if hint else [])]
         return ModelError("\n".join(lines))
 
-    def _refused_by(self, arrays: Sequence[Shaped], problem: str) -> ModelError:
+    def _check_error(self, arrays: Sequence[Shaped], problem: str) -> ModelError:
         """The error of a check that the model makes."""
         got = f"shapes {tuple([array.shape for array in arrays])}"
         return ModelError(f"{shortened(problem, _LONGEST)}\n  got: {got}")
 
-    def _instead(self, arrays: Sequence[Shaped], error: Unreadable) -> object:
+    def _by_graph_instead(self, arrays: Sequence[Shaped], error: Unreadable) -> object:
         """Compute results by the graph, as JAX no longer reads a program."""
         if self._reopen is None:
             hint = "graphc.load(path, graph=True) compiles the graph in the file"
@@ -253,7 +253,9 @@ class Model:
             self._restored = self._reopen(self._manifest, self._tensors, self._device)
         return structured(self._manifest.structure, iter(self._restored(*arrays)))
 
-    def _other(self, arrays: Sequence[Shaped], sizes: Mapping[str, int]) -> object:
+    def _for_other_sizes(
+        self, arrays: Sequence[Shaped], sizes: Mapping[str, int]
+    ) -> object:
         """Compute results for sizes that the model was not exported for, if it can."""
         if self._reopen is not None:
             return self._by_graph(arrays)
@@ -266,15 +268,15 @@ class Model:
         pairs = zip(m.inputs, arrays, strict=True)
         integers = {v.name: int(np.asarray(a)) for v, a in pairs if v.name in known}
         served = ", ".join(
-            dict.fromkeys(_in_words(one) for one in m.served[:_MOST_LISTED])
+            dict.fromkeys(_call_text(one) for one in m.served[:_MOST_LISTED])
         )
         served += ", ..." * (len(m.served) > _MOST_LISTED)
         room = "shapes that fit into one of " if m.padded else "one of "
-        got = f"shapes {_in_words(Served(shapes, {**integers, **sizes}))}"
-        raise self._refused(got, f"{room}{served}", hint)
+        got = f"shapes {_call_text(Served(shapes, {**integers, **sizes}))}"
+        raise self._refusal(got, f"{room}{served}", hint)
 
 
-def _in_words(one: Served) -> str:
+def _call_text(one: Served) -> str:
     """The shapes of a call, and the sizes that they do not tell."""
     sizes = ", ".join(f"{shortened(k, 20)} = {n}" for k, n in one.sizes.items())
     return f"{one.shapes}{f' with {sizes}' * bool(sizes)}"

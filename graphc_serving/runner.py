@@ -176,7 +176,7 @@ class Call:
         def one(values: Sequence[StepValue]) -> list[Shaped]:
             return follow(loop.body, values, loop.results, self)
 
-        results = loops.run(loop, loops.given_to(loop, walk), one)
+        results = loops.run(loop, loops.values_for(loop, walk), one)
         if loop.going is not None:
             self._read[loop.name] = int(np.asarray(results[len(loop.carries)]))
         return results

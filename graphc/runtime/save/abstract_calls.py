@@ -30,7 +30,7 @@ from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
 from graphc.transform.tied_sizes import KnownRooms
 from graphc_serving.kinds import Shaped
-from graphc_serving.loops import Loop, given_to
+from graphc_serving.loops import Loop, values_for
 from graphc_serving.steps import Row, Step, StepError, StepValue, Walk, follow
 from graphc_serving.ufuncs import Computes, on_numbers
 
@@ -224,7 +224,7 @@ class AbstractCall:
 
     def loop(self, loop: Loop, walk: Walk) -> list[Shaped]:
         """Return the result types of a loop, by one step: all have the same types."""
-        operands = given_to(loop, walk)
+        operands = values_for(loop, walk)
         rows = [self._struct(x.shape[1:], x.dtype) for x in operands.rows]
         carries = [self._struct(x.shape, x.dtype) for x in operands.carries]
         follow(loop.body, [*carries, *rows, *operands.captures], loop.results, self)
