@@ -45,14 +45,8 @@ def sizes_of(shape: Value, count: int, total: SizeLike) -> list[Value]:
     return sizes
 
 
-@rule("Shape")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
-    return gt.array(list(x.shape), dtype="int64")
-
-
-@rule("Shape_i")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
-    return gt.asarray(x.shape[op.i])
+rule("Shape")(lambda op, node, x: gt.array(list(x.shape), dtype="int64"))
+rule("Shape_i")(lambda op, node, x: gt.asarray(x.shape[op.i]))
 
 
 @rule("SpecifyShape")
@@ -79,29 +73,13 @@ def _(op: "Op", node: "Apply", x: Value, shape: Value) -> Value:
     return gt.reshape(x, [*x.shape[: op.axis], *sizes, *x.shape[op.axis + 1 :]])
 
 
-@rule("Alloc")
-def _(op: "Op", node: "Apply", x: Value, *shape: Value) -> Value:
-    return gt.broadcast_to(x, list(shape))
-
-
-@rule("AllocEmpty")
-def _(op: "Op", node: "Apply", *shape: Value) -> Value:
-    return gt.zeros(list(shape), op.dtype)
-
-
-@rule("Eye")
-def _(op: "Op", node: "Apply", n: Value, m: Value, k: Value) -> Value:
-    return gt.eye(n, m, k=k, dtype=op.dtype)
-
-
-@rule("Tri")
-def _(op: "Op", node: "Apply", n: Value, m: Value, k: Value) -> Value:
-    return gt.tri(n, m, k=k, dtype=op.dtype)
-
-
-@rule("ARange")
-def _(op: "Op", node: "Apply", start: Value, stop: Value, step: Value) -> Value:
-    return gt.arange(start, stop, step, dtype=op.dtype)
+rule("Alloc")(lambda op, node, x, *shape: gt.broadcast_to(x, list(shape)))
+rule("AllocEmpty")(lambda op, node, *shape: gt.zeros(list(shape), op.dtype))
+rule("Eye")(lambda op, node, n, m, k: gt.eye(n, m, k=k, dtype=op.dtype))
+rule("Tri")(lambda op, node, n, m, k: gt.tri(n, m, k=k, dtype=op.dtype))
+rule("ARange")(
+    lambda op, node, start, stop, step: gt.arange(start, stop, step, dtype=op.dtype)
+)
 
 
 @rule("MakeVector")
@@ -146,19 +124,9 @@ def _(op: "Op", node: "Apply", x: Value, *operands: Value) -> list[Value]:
     return parts
 
 
-@rule("ExtractDiag")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
-    return gt.diagonal(x, op.offset, op.axis1, op.axis2)
-
-
-@rule("Nonzero")
-def _(op: "Op", node: "Apply", x: Value) -> list[Value]:
-    return list(gt.nonzero(x))
-
-
-@rule("Repeat")
-def _(op: "Op", node: "Apply", x: Value, repeats: Value) -> Value:
-    return gt.repeat(x, repeats, axis=op.axis)
+rule("ExtractDiag")(lambda op, node, x: gt.diagonal(x, op.offset, op.axis1, op.axis2))
+rule("Nonzero")(lambda op, node, x: gt.nonzero(x))
+rule("Repeat")(lambda op, node, x, repeats: gt.repeat(x, repeats, axis=op.axis))
 
 
 @rule("CumOp")
@@ -256,14 +224,8 @@ def _(op: "Op", node: "Apply", x: Value) -> list[Value]:
     return results
 
 
-@rule("Bartlett")
-def _(op: "Op", node: "Apply", n: Value) -> Value:
-    return gt.bartlett(n)
-
-
-@rule("FillDiagonal")
-def _(op: "Op", node: "Apply", x: Value, value: Value) -> Value:
-    return gt.fill_diagonal(x, value)
+rule("Bartlett")(lambda op, node, n: gt.bartlett(n))
+rule("FillDiagonal")(lambda op, node, x, value: gt.fill_diagonal(x, value))
 
 
 @rule("FillDiagonalOffset")

@@ -282,19 +282,9 @@ def _(op: "Op", node: "Apply", x: Value, y: Value) -> object:
     return F._from_parts(x * gt.cos(y), x * gt.sin(y))
 
 
-@rule("Real")
-def _(op: "Op", node: "Apply", x: Value) -> object:
-    return gt.real(x)
-
-
-@rule("Imag")
-def _(op: "Op", node: "Apply", x: Value) -> object:
-    return gt.imag(x)
-
-
-@rule("Angle")
-def _(op: "Op", node: "Apply", x: Value) -> object:
-    return gt.angle(x)
+rule("Real")(lambda op, node, x: gt.real(x))
+rule("Imag")(lambda op, node, x: gt.imag(x))
+rule("Angle")(lambda op, node, x: gt.angle(x))
 
 
 @rule("Composite")

@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 la = gt.linalg
 
 
-@rule("Cholesky")
-def _(op: "Op", node: "Apply", a: Value) -> Value:
-    return la.cholesky(a, upper=not op.lower)
+rule("Cholesky")(lambda op, node, a: la.cholesky(a, upper=not op.lower))
 
 
-def _completed(a: Value, lower: bool, hermitian: bool) -> Value:
+def _complete(a: Value, lower: bool, hermitian: bool) -> Value:
     """Complete a symmetric or Hermitian matrix of which one triangle is given."""
     triangle, strict = (
         (gt.tril(a), gt.tril(a, -1)) if lower else (gt.triu(a), gt.triu(a, 1))
@@ -33,7 +31,7 @@ def _completed(a: Value, lower: bool, hermitian: bool) -> Value:
 @rule("Solve")
 def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     if op.assume_a in ("sym", "her", "pos"):
-        a = _completed(a, op.lower, hermitian=op.assume_a != "sym")
+        a = _complete(a, op.lower, hermitian=op.assume_a != "sym")
     if op.assume_a == "pos":
         return la.cho_solve((la.cholesky(a), True), b)
     if op.assume_a == "tridiagonal":
@@ -47,29 +45,11 @@ def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     return la.solve_triangular(a, b, lower=op.lower, unit_diagonal=unit)
 
 
-@rule("CholeskySolve")
-def _(op: "Op", node: "Apply", c: Value, b: Value) -> Value:
-    return la.cho_solve((c, op.lower), b)
-
-
-@rule("MatrixInverse")
-def _(op: "Op", node: "Apply", a: Value) -> Value:
-    return la.inv(a)
-
-
-@rule("MatrixPinv")
-def _(op: "Op", node: "Apply", a: Value) -> Value:
-    return la.pinv(a, hermitian=op.hermitian)
-
-
-@rule("Det")
-def _(op: "Op", node: "Apply", a: Value) -> Value:
-    return la.det(a)
-
-
-@rule("SLogDet")
-def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
-    return list(la.slogdet(a))
+rule("CholeskySolve")(lambda op, node, c, b: la.cho_solve((c, op.lower), b))
+rule("MatrixInverse")(lambda op, node, a: la.inv(a))
+rule("MatrixPinv")(lambda op, node, a: la.pinv(a, hermitian=op.hermitian))
+rule("Det")(lambda op, node, a: la.det(a))
+rule("SLogDet")(lambda op, node, a: la.slogdet(a))
 
 
 @rule("Eigh")
@@ -89,8 +69,8 @@ def _triangle(op: "Op") -> str:
 def _with_one_matrix(op: "Op", a: Value, b: Value) -> tuple[Value, Value]:
     """The factor L of `b`, and the matrix whose eigenvalues are those of `a` by `b`."""
     lower = _triangle(op) == "L"
-    factor = la.cholesky(_completed(b, lower, hermitian=True))
-    half = la.solve_triangular(factor, _completed(a, lower, hermitian=True), lower=True)
+    factor = la.cholesky(_complete(b, lower, hermitian=True))
+    half = la.solve_triangular(factor, _complete(a, lower, hermitian=True), lower=True)
     half = gt.conj(gt.matrix_transpose(half))
     return factor, la.solve_triangular(factor, half, lower=True)
 
@@ -117,14 +97,8 @@ def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     return factors if op.mode == "r" else list(factors)
 
 
-@rule("LU")
-def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
-    return list(la.lu(a, op.permute_l, op.p_indices))
-
-
-@rule("LUFactor")
-def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
-    return list(la.lu_factor(a))
+rule("LU")(lambda op, node, a: la.lu(a, op.permute_l, op.p_indices))
+rule("LUFactor")(lambda op, node, a: la.lu_factor(a))
 
 
 @rule("PivotToPermutations")
@@ -140,9 +114,7 @@ def _(op: "Op", node: "Apply", pivots: Value) -> Value:
     return order if op.inverse else gt.argsort(order)
 
 
-@rule("Eig")
-def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
-    return list(la.eig(a))
+rule("Eig")(lambda op, node, a: la.eig(a))
 
 
 @rule("Schur")
@@ -152,34 +124,12 @@ def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     return list(la.schur(a, op.output))
 
 
-@rule("Expm")
-def _(op: "Op", node: "Apply", a: Value) -> Value:
-    return la.expm(a)
-
-
-@rule("SolveSylvester")
-def _(op: "Op", node: "Apply", a: Value, b: Value, c: Value) -> Value:
-    return la.solve_sylvester(a, b, c)
-
-
-@rule("TensorInv")
-def _(op: "Op", node: "Apply", a: Value) -> Value:
-    return la.tensorinv(a, op.ind)
-
-
-@rule("TensorSolve")
-def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
-    return la.tensorsolve(a, b, op.axes)
-
-
-@rule("BlockDiagonal")
-def _(op: "Op", node: "Apply", *matrices: Value) -> Value:
-    return la.block_diag(*matrices)
-
-
-@rule("KroneckerProduct")
-def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
-    return gt.kron(a, b)
+rule("Expm")(lambda op, node, a: la.expm(a))
+rule("SolveSylvester")(lambda op, node, a, b, c: la.solve_sylvester(a, b, c))
+rule("TensorInv")(lambda op, node, a: la.tensorinv(a, op.ind))
+rule("TensorSolve")(lambda op, node, a, b: la.tensorsolve(a, b, op.axes))
+rule("BlockDiagonal")(lambda op, node, *matrices: la.block_diag(*matrices))
+rule("KroneckerProduct")(lambda op, node, a, b: gt.kron(a, b))
 
 
 def _require_elements(x: Value) -> Value:
