@@ -15,7 +15,7 @@ from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
 from graphc.ops.effects.assertions import asserted, at_most
-from graphc.pytensor.convert import converted
+from graphc.pytensor.convert import convert_graph
 from graphc.pytensor.registry import NotConverted, as_stated, rule
 from graphc.transform.derivatives.gradients import grad
 
@@ -168,11 +168,11 @@ OF_LOOPS = "reflect", "symmetric", "wrap"  # modes that PyTensor writes as scans
 def _(op: "Op", node: "Apply", x: Value, widths: Value, *others: Value) -> list[Value]:
     """Convert loops of PyTensor to padding of ours, which compiles in less time."""
     if op.pad_mode not in OF_LOOPS:
-        return converted(op.fgraph.outputs, op.fgraph.inputs, [x, widths, *others])
-    return [_padded(op, x, widths)]
+        return convert_graph(op.fgraph.outputs, op.fgraph.inputs, [x, widths, *others])
+    return [_pad_by_mode(op, x, widths)]
 
 
-def _padded(op: "Op", x: Value, widths: Value) -> Value:
+def _pad_by_mode(op: "Op", x: Value, widths: Value) -> Value:
     """`x` padded by a mode of PyTensor's `Pad` that needs no other numbers."""
     wide = gt.broadcast_to(widths, (x.type.rank, 2))
     pairs = [(wide[i, 0], wide[i, 1]) for i in range(x.type.rank)]
@@ -185,7 +185,7 @@ def gradient_of_padding(node: "Apply", inputs: Sequence[Value]) -> Value | None:
     if pad is None:
         return None
     x, widths, _, slope = inputs
-    padded = _padded(pad.op, x, widths)
+    padded = _pad_by_mode(pad.op, x, widths)
     return grad(gt.sum(padded * gt.stop_gradient(slope)), x)
 
 
@@ -236,15 +236,15 @@ def _(op: "Op", node: "Apply", x: Value, value: Value, offset: Value) -> Value:
 
 @rule("SortOp")
 def _(op: "Op", node: "Apply", x: Value, *axis: Value) -> Value:
-    return gt.sort(x, axis=_sorted_axis(op, axis))
+    return gt.sort(x, axis=_axis_of_sort(op, axis))
 
 
 @rule("ArgSortOp")
 def _(op: "Op", node: "Apply", x: Value, *axis: Value) -> Value:
-    return gt.argsort(x, axis=_sorted_axis(op, axis))
+    return gt.argsort(x, axis=_axis_of_sort(op, axis))
 
 
-def _sorted_axis(op: "Op", axis: tuple[Value, ...]) -> int:
+def _axis_of_sort(op: "Op", axis: tuple[Value, ...]) -> int:
     """The axis, an input in some versions and a property in others."""
     return known_integer(axis[0], "the axis of a sort") if axis else op.axis
 

@@ -7,7 +7,7 @@ import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import equal
 from graphc.pytensor.arrays import gradient_of_padding
-from graphc.pytensor.convert import convert_node, converted
+from graphc.pytensor.convert import convert_graph, convert_node
 from graphc.pytensor.of_jax import of_jax
 from graphc.pytensor.registry import rule
 from graphc.transform.derivatives.vectorize import vmap
@@ -23,7 +23,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     gradient = gradient_of_padding(node, inputs)
     if gradient is not None:
         return [gradient]
-    return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
+    return convert_graph(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
 Results = Callable[[], list[Value]]
@@ -41,7 +41,7 @@ def _(
 def _(op: "Op", node: "Apply", condition: Value, *values: Value) -> list[Value]:
     def branch(inner: "Op") -> Callable[[], object]:
         graph = inner.fgraph
-        return lambda: converted(graph.outputs, graph.inputs, values)
+        return lambda: convert_graph(graph.outputs, graph.inputs, values)
 
     test = gt.astype(condition, "bool")
     return list(gt.cond(test, branch(op.true_branch), branch(op.false_branch)))

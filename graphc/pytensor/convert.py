@@ -108,7 +108,7 @@ def input_value(v: Variable, position: int) -> Value:
     return gt.tensor(name, v.type.dtype, tuple(getattr(v.type, "shape", ())))
 
 
-def converted(
+def convert_graph(
     outputs: Sequence[Variable], inputs: Sequence[Variable], arguments: Sequence[Value]
 ) -> list[Any]:
     """Convert the outputs of an inner graph of PyTensor, with `arguments` as inputs."""

@@ -15,7 +15,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import BOOL, dtype_of, is_inexact, is_integer
-from graphc.pytensor.convert import converted
+from graphc.pytensor.convert import convert_graph
 from graphc.pytensor.log_sums import log
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
 from graphc.transform.derivatives.recomputed_values import stored_once
@@ -289,7 +289,7 @@ rule("Angle")(lambda op, node, x: gt.angle(x))
 
 @rule("Composite")
 def _(op: "Op", node: "Apply", *inputs: Value) -> object:
-    return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
+    return convert_graph(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
 @rule("ScalarLoop")
@@ -308,7 +308,7 @@ def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> object:
 
     def step(state: Sequence[Value]) -> object:
         i, active, carry = state
-        results = converted(inner.outputs, inner.inputs, [*carry[:count], *fixed])
+        results = convert_graph(inner.outputs, inner.inputs, [*carry[:count], *fixed])
         after = [gt.where(active, a, b) for a, b in zip(results, carry, strict=True)]
         more = active & (i + 1 < limit)
         return i + 1, (more & ~results[count] if op.is_while else more), after

@@ -5,22 +5,12 @@ Samplers fork: on Linux, PyMC starts its chains this way by default.
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cache
 
 from graphc.errors import user_level
 from graphc.warning_kinds import ForkWarning
 
 ON_JAX = ("device", "dims", "jit", "tier")  # options that NumPy has no use for
-
-
-@dataclass
-class _Warned:
-    """Whether this process, or the one it was forked from, has warned its user."""
-
-    once: bool = False
-
-
-_WARNED = _Warned()
 
 
 def numpy_options(options: Mapping[str, object]) -> dict[str, object]:
@@ -29,11 +19,10 @@ def numpy_options(options: Mapping[str, object]) -> dict[str, object]:
     return {**others, "backend": "numpy"}
 
 
+@cache
 def warn_of_numpy() -> None:
     """Warn, once in a process, that NumPy runs what was to run on JAX."""
-    if not _WARNED.once:
-        _WARNED.once = True
-        warnings.warn(ForkWarning(_TEXT), stacklevel=user_level())
+    warnings.warn(ForkWarning(_TEXT), stacklevel=user_level())
 
 
 _TEXT = (

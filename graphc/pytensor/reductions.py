@@ -85,38 +85,12 @@ def _(op: "Op", node: "Apply", x: Value, y: Value) -> Value:
     return gt.matmul(as_stated(x, dtype), as_stated(y, dtype))
 
 
-@rule("Dot22Scalar")
-def _(op: "Op", node: "Apply", x: Value, y: Value, a: Value) -> Value:
-    return a * gt.matmul(x, y)
-
-
-@rule("Gemv")
-def _(
-    op: "Op", node: "Apply", y: Value, a: Value, x: Value, v: Value, b: Value
-) -> Value:
-    return b * y + a * gt.matmul(x, v)
-
-
-@rule("Gemm")
-def _(
-    op: "Op", node: "Apply", z: Value, a: Value, x: Value, y: Value, b: Value
-) -> Value:
-    return b * z + a * gt.matmul(x, y)
-
-
-@rule("Ger")
-def _(op: "Op", node: "Apply", z: Value, a: Value, x: Value, y: Value) -> Value:
-    return z + a * gt.outer(x, y)
-
-
-@rule("Softmax")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
-    return gt.special.softmax(x, axis=op.axis)
-
-
-@rule("LogSoftmax")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
-    return gt.special.log_softmax(x, axis=op.axis)
+rule("Dot22Scalar")(lambda op, node, x, y, a: a * gt.matmul(x, y))
+rule("Gemv")(lambda op, node, y, a, x, v, b: b * y + a * gt.matmul(x, v))
+rule("Gemm")(lambda op, node, z, a, x, y, b: b * z + a * gt.matmul(x, y))
+rule("Ger")(lambda op, node, z, a, x, y: z + a * gt.outer(x, y))
+rule("Softmax")(lambda op, node, x: gt.special.softmax(x, axis=op.axis))
+rule("LogSoftmax")(lambda op, node, x: gt.special.log_softmax(x, axis=op.axis))
 
 
 @rule("SoftmaxGrad")

@@ -20,7 +20,7 @@ from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
 from graphc.ops.arrays.stated_sizes import state_shape
-from graphc.pytensor.convert import converted
+from graphc.pytensor.convert import convert_graph
 from graphc.pytensor.registry import rule
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
         windows = [[*window, new] for window, new in pairs]
         read = [*row[len(buffers) :], *_tap_values(info, windows, carry.recent)]
         read += [*carry.untraced, *fixed]
-        results = converted(op.fgraph.outputs, op.fgraph.inputs, read)
+        results = convert_graph(op.fgraph.outputs, op.fgraph.inputs, read)
         traces = _traces(op, results)
         _write(op, windows, results)
         after = _Carry(

@@ -47,8 +47,4 @@ def _(op: "Op", node: "Apply", x: Value, y: Value, *inputs: ArrayLike) -> Value:
     return place.set(value) if op.set_instead_of_inc else place.add(value)
 
 
-@rule("MakeSlice")
-def _(
-    op: "Op", node: "Apply", start: ArrayLike, stop: ArrayLike, step: ArrayLike
-) -> slice:
-    return slice(start, stop, step)
+rule("MakeSlice")(lambda op, node, start, stop, step: slice(start, stop, step))
