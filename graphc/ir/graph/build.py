@@ -14,6 +14,7 @@ from graphc.ir.graph.nodes import Node, Value, known_sizes, origins
 from graphc.ir.graph.op import Printing, op
 from graphc.ir.integers import integer_error, integer_or_none
 from graphc.ir.namespace import F, enroll, user_op
+from graphc.ir.params.exactness import has_room
 from graphc.ir.params.kinds import KINDS, MOST_AXES, Param, ParamKind, Text
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
@@ -427,9 +428,8 @@ def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
 
 def _cast_number(array: NDArray, dtype: DType) -> NDArray:
     if is_integer(dtype) and is_integer(array.dtype):
-        limits = np.iinfo(dtype)
         number = int(array)
-        if not limits.min <= number <= limits.max:
+        if not has_room(dtype, number):
             wide = _integer_dtype(number)
             hint = f'widen the other operand first: x.astype("{wide}")'
             problem = f"the integer {number} does not fit {dtype.name}"

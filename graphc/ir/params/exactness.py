@@ -98,6 +98,12 @@ def limits(dtype: DType) -> Range:
     return int(bounds.min), int(bounds.max)
 
 
+def has_room(dtype: DType, number: int) -> bool:
+    """Whether a dtype of integers has room for a number."""
+    low, high = limits(dtype)
+    return low <= number <= high
+
+
 def _range(symbol: Symbol, most: int = MOST) -> Range:
     """The least and largest integer that a symbol can stand for."""
     low, high = -most, most

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from graphc.ir.graph.nodes import Value
+from graphc.ir.params.exactness import limits
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import BOOL, DType, NDArray, is_integer
 
@@ -40,8 +41,7 @@ def _limit(dtype: DType, low: bool) -> Element:
     if dtype == BOOL:
         return not low
     if is_integer(dtype):
-        limits = np.iinfo(dtype)
-        return int(limits.min if low else limits.max)
+        return limits(dtype)[0 if low else 1]
     end = -np.inf if low else np.inf
     return complex(end, end) if dtype.kind == "c" else end
 

@@ -48,7 +48,7 @@ from graphc.ir.graph.op import (
 )
 from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.params.exactness import MOST_PADDED, Range, lies_within, limits
+from graphc.ir.params.exactness import MOST_PADDED, Range, has_room, lies_within, limits
 from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.sizes.truths import choose, truth
@@ -291,8 +291,7 @@ def _compare_beyond(
         return None
     if not is_integer(array.dtype) or array.type.weak:
         return None
-    limits = np.iinfo(array.dtype)
-    if limits.min <= number <= limits.max:
+    if has_room(array.dtype, number):
         return None
     return F.broadcast_to(as_value(answer), array.type.shape)
 

@@ -1,13 +1,12 @@
 """Random integers: the discrete distributions of `gt.random`."""
 
-import numpy as np
-
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike, DTypeLike, ShapeLike
 from graphc.ir.graph.build import Shape, as_value, cast, literal_of
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
+from graphc.ir.params.exactness import has_room
 from graphc.ir.types import (
     BOOL,
     FLOAT32,
@@ -69,12 +68,7 @@ def _bound(x: ArrayLike, dtype: DType) -> Value:
         raise graph_error("bounds must be integers", op="random.randint", got=got)
     drawn = dtype if dtype.itemsize >= 4 else INT32
     number = literal_of(value)
-    limits = np.iinfo(drawn)
-    if (
-        value.type.weak
-        and number is not None
-        and not (limits.min <= int(number) <= limits.max)
-    ):
+    if value.type.weak and number is not None and not has_room(drawn, int(number)):
         raise graph_error(
             f"the bound {int(number)} does not fit {drawn.name}",
             op="random.randint",
