@@ -37,7 +37,7 @@ def admitted(argument: object, dtype: DType, casting: str) -> object:
         hint = "pass x.filled(number), or the mask as an input of its own"
         raise Refusal("is a masked array: its mask would be lost", "argument", hint)
     if isinstance(argument, (list, tuple)):
-        return _listed(argument, dtype, casting)
+        return _from_list(argument, dtype, casting)
     if hasattr(argument, "__array__") and not hasattr(argument, "aval"):
         return np.asarray(argument)
     return argument
@@ -55,7 +55,7 @@ def _number(number: int, dtype: DType) -> object:
         raise Refusal(problem, "range", _WIDER) from None
 
 
-def _listed(items: Sequence[object], dtype: DType, casting: str) -> object:
+def _from_list(items: Sequence[object], dtype: DType, casting: str) -> object:
     """Convert a list to an array; Python numbers in it adapt to the dtype."""
     if casting == "exact":
         return items

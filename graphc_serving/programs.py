@@ -31,7 +31,7 @@ def compiled(
 ) -> Callable[..., Sequence[Shaped]]:
     """Compile a program; raise Unreadable, or ModelError for calls not allowed."""
     try:
-        exported = _exported(jax, manifest, i, tensors)
+        exported = _read_program(jax, manifest, i, tensors)
         targets = set(_CUSTOM_CALL.findall(exported.mlir_module()))
         run = exported.call
         flat = jax.jit(lambda *arrays: jax.tree.leaves(run(*arrays)))
@@ -59,7 +59,7 @@ def array_of(manifest: Manifest, name: str, tensors: Tensors) -> NDArray:
     return flat.view(np.dtype(constant.dtype)).reshape(constant.shape)
 
 
-def _exported(jax: ModuleType, manifest: Manifest, i: int, tensors: Tensors) -> Any:
+def _read_program(jax: ModuleType, manifest: Manifest, i: int, tensors: Tensors) -> Any:
     """Read a program by `jax.export`; its types must be those in the manifest."""
     program, content = manifest.programs[i], tensors[f"program_{i}"].tobytes()
     if program.module is not None:

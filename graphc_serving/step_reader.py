@@ -84,7 +84,7 @@ class StepReader:
             raise ValueError(f"the step {word} has {len(kinds)} parts")
         pairs = zip(kinds, parts, strict=True)
         step = Step(word, tuple([self._readers[kind](part) for kind, part in pairs]))
-        self.kinds += self._made(step)
+        self.kinds += self._result_kinds(step)
         return step
 
     def array(self, number: object) -> int:
@@ -94,9 +94,9 @@ class StepReader:
             raise ValueError(f"{place} is not an array")
         return place
 
-    def _made(self, step: Step) -> list[Kind | None]:
+    def _result_kinds(self, step: Step) -> list[Kind | None]:
         """The kinds of the values that a step makes; raise ValueError if it cannot."""
-        rule = _MADE.get(step.word)
+        rule = _RESULT_KINDS.get(step.word)
         return [None] if rule is None else rule(self, *step.parts)
 
     def _kind(self, number: int) -> Kind:
@@ -212,14 +212,16 @@ class StepReader:
             None if counted is None else self.array(counted),
             None if going is None else self.array(going),
             of(str, name),
-            tuple([self._stacked(*list_of(x)) for x in list_of(stacked)]),
+            tuple([self._read_stacked(*list_of(x)) for x in list_of(stacked)]),
             tuple(map(inner.step, list_of(body))),
             tuple(map(inner.array, list_of(ends))),
         )
         self._require_loop(loop, inner)
         return loop
 
-    def _stacked(self, dtype: object, sizes: object) -> tuple[str, tuple[Formula, ...]]:
+    def _read_stacked(
+        self, dtype: object, sizes: object
+    ) -> tuple[str, tuple[Formula, ...]]:
         return one_of(DTYPES, dtype), self._formulas(sizes)
 
     def _require_loop(self, loop: Loop, body: "StepReader") -> None:
@@ -272,7 +274,7 @@ class StepReader:
         return place
 
 
-_MADE: Mapping[str, Callable[..., list[Kind | None]]] = {
+_RESULT_KINDS: Mapping[str, Callable[..., list[Kind | None]]] = {
     "axis": StepReader._of_axis,
     "read": StepReader._of_read,
     "apply": StepReader._of_apply,

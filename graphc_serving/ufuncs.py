@@ -23,7 +23,7 @@ def _power(x: NDArray, y: NDArray) -> object:
     return _of_64_bits(pow, base, exponent)
 
 
-def _shifted(x: NDArray, bits: NDArray) -> np.int64:
+def _shift(x: NDArray, bits: NDArray) -> np.int64:
     """Shift a Python integer left by `bits`."""
     return _of_64_bits(lambda base, exponent: base << exponent, int(x), int(bits))
 
@@ -47,7 +47,7 @@ UFUNCS: Mapping[str, Computes] = {
         and function.signature is None
     },
     "power": _power,
-    "shift": _shifted,
+    "shift": _shift,
 }
 OF_NUMBERS = {
     "power": (np.power, (*FLOATS, "int64")),

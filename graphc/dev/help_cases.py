@@ -66,7 +66,7 @@ def _arguments(function: Callable[..., object], local_values: dict[str, Any]) ->
     """A call as users write it: params with a default by name, unless they have it."""
     args: list[Any] = []
     options: dict[str, Any] = {}
-    signature = inspect.signature(_undecorated(function))
+    signature = inspect.signature(_without_decorator(function))
     if list(signature.parameters) == ["args", "named"]:  # it binds arguments itself
         signature = inspect.signature(function)
         bound = signature.bind(*local_values["args"], **local_values["named"])
@@ -87,7 +87,7 @@ def _arguments(function: Callable[..., object], local_values: dict[str, Any]) ->
     return Call(tuple(args), options)
 
 
-def _undecorated(function: Callable[..., object]) -> Callable[..., object]:
+def _without_decorator(function: Callable[..., object]) -> Callable[..., object]:
     """A function of the same code, which has no signature but that of the code."""
     assert isinstance(function, FunctionType)
     closure = function.__defaults__, function.__closure__

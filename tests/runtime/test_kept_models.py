@@ -70,7 +70,7 @@ def never(*args):
 
 @pytest.mark.parametrize("number", FORMATS)
 def test_a_graph_is_compiled_where_jax_does_not_read_the_programs(monkeypatch, number):
-    monkeypatch.setattr(programs, "_exported", never)
+    monkeypatch.setattr(programs, "_read_program", never)
     path = KEPT / f"format_{number}_padded.model"
     model, plain = graphc.load(path, graph=True), graphc.load(path)
     with pytest.warns(UserWarning, match="the graph of the model is compiled instead"):

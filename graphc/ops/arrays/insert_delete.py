@@ -162,7 +162,7 @@ def insert(
     known = literal_of(place)
     value = value if known is None else _with_end_check(value, at, known)
     places = F.broadcast_to(place, (count,))
-    return _inserted(value, at, places, new)
+    return _insert(value, at, places, new)
 
 
 def _inserted_before(value: Value, axis: int, index: int, new: Value) -> Value:
@@ -182,7 +182,7 @@ def _with_end_check(value: Value, axis: int, places: NDArray) -> Value:
     return F._at_most(far, n, reason, value, "insert", "index")
 
 
-def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
+def _insert(value: Value, axis: int, places: Value, new: Value) -> Value:
     """Insert element i of `new` before the element that was at places[i]."""
     n, more = value.shape[axis], new.shape[axis]
     places = cast(strong(places), INT64)
@@ -233,17 +233,17 @@ def fill_diagonal(x: ArrayLike, val: ArrayLike, wrap: bool = False) -> Value:
     if rank == 2 and wrap:
         columns = array.shape[1]
         places = F.arange(0, array.size, columns + 1)
-        new = _cycled(val, places, array)
+        new = _cycle(val, places, array)
         return F.reshape(F.ravel(array).at[places].set(new), array.shape)
     if rank == 2:
         i = F.arange(F.minimum(*array.shape))
     else:
         array = F.specify_shape(array, (array.type.shape[0],) * rank)
         i = F.arange(array.shape[0])
-    return array.at[(i,) * rank].set(_cycled(val, i, array))
+    return array.at[(i,) * rank].set(_cycle(val, i, array))
 
 
-def _cycled(new: ArrayLike, places: Value, array: Value) -> Value:
+def _cycle(new: ArrayLike, places: Value, array: Value) -> Value:
     """One number for all places, or numbers repeated to fill the places."""
     numbers = cast(as_value(new), array.dtype)
     return resize(numbers, places.type.shape) if numbers.type.rank else numbers

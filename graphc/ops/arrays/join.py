@@ -437,10 +437,10 @@ def roll(
     as they change no shape. Several axes take one shift, or one each, in a list or a
     vector; an axis that is named twice is shifted by the sum.
     """
-    value, shifts = as_strong_value(x), _listed_shifts(shift)
+    value, shifts = as_strong_value(x), _shift_list(shift)
     if axis is None:
         by = shifts[0] if len(shifts) == 1 else sum(cast("list[Value]", shifts))
-        return F.reshape(_rolled(F.ravel(value), by, 0), value.shape)
+        return F.reshape(_roll(F.ravel(value), by, 0), value.shape)
     axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
     if 1 not in (len(axes), len(shifts)) and len(axes) != len(shifts):
         got = f"{len(shifts)} shifts for {len(axes)} axes"
@@ -449,11 +449,11 @@ def roll(
     axes = axes * count if len(axes) == 1 else axes
     shifts = shifts * count if len(shifts) == 1 else shifts
     for by, along in zip(shifts, axes, strict=True):
-        value = _rolled(value, by, normal_axis(along, value.type.rank, "roll"))
+        value = _roll(value, by, normal_axis(along, value.type.rank, "roll"))
     return value
 
 
-def _listed_shifts(shift: ArrayLike) -> "list[ArrayLike]":
+def _shift_list(shift: ArrayLike) -> "list[ArrayLike]":
     """The shifts one by one."""
     if isinstance(shift, (tuple, list)):
         return list(shift)
@@ -461,7 +461,7 @@ def _listed_shifts(shift: ArrayLike) -> "list[ArrayLike]":
     return list(value) if value.type.rank == 1 else [shift]
 
 
-def _rolled(value: Value, shift: ArrayLike, axis: int) -> Value:
+def _roll(value: Value, shift: ArrayLike, axis: int) -> Value:
     if as_value(shift).type.rank or not is_integer(as_value(shift).dtype):
         got = str(as_value(shift).type)
         raise graph_error("a shift must be an integer", op="roll", got=got)

@@ -380,10 +380,10 @@ def astype(
     """The elements as `dtype`, as `numpy.ndarray.astype`; `copy` has no effect."""
     no_device(device, "astype")
     value, to = as_value(x), dtype_of(dtype)
-    return cast(_wrapped(value, to) if is_integer(to) else value, to)
+    return cast(_wrap(value, to) if is_integer(to) else value, to)
 
 
-def _wrapped(x: Value, dtype: DType) -> Value:
+def _wrap(x: Value, dtype: DType) -> Value:
     """Wrap a Python integer into the range of `dtype`, as a cast drops upper bits.
 
     Arrays stay as they are. Python floats keep all of their digits, which a float of

@@ -54,7 +54,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], back: bool) -> Val
     return value
 
 
-def _shifted(x: ArrayLike, axes: AxesLike | None, back: bool) -> Value:
+def _shift(x: ArrayLike, axes: AxesLike | None, back: bool) -> Value:
     value = as_strong_value(x)
     name = "fft.ifftshift" if back else "fft.fftshift"
     if not value.type.rank:
@@ -66,13 +66,13 @@ def _shifted(x: ArrayLike, axes: AxesLike | None, back: bool) -> Value:
 @public(name="fft.fftshift")
 def fftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Value:
     """Move the zero frequency to the centre of `axes` (all by default)."""
-    return _shifted(x, axes, back=False)
+    return _shift(x, axes, back=False)
 
 
 @public(name="fft.ifftshift")
 def ifftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Value:
     """The inverse of `fftshift`; the two differ if a size is odd."""
-    return _shifted(x, axes, back=True)
+    return _shift(x, axes, back=True)
 
 
 def _spacing(d: ArrayLike, op: str) -> Value:

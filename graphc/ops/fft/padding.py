@@ -59,20 +59,20 @@ def _transform_axis(
         return FFT(x, kind=kind, sizes=(n,), axes=(axis,), norm=norm)
     dtype = np.result_type(x.dtype, np.complex64)
     count = n // 2 + 1 if kind == "irfft" else n
-    signal = cast(_resized(pad, x, length, count, axis), dtype)
+    signal = cast(_resize(pad, x, length, count, axis), dtype)
     if kind == "irfft":
-        signal = _mirrored(pad, signal, n, axis)
+        signal = _mirror(pad, signal, n, axis)
     spectrum = _bluestein(pad, signal, n, axis, inverse=kind.startswith("i"))
     scaled = norm == "ortho" or (norm == "forward") == (not kind.startswith("i"))
     if scaled:
         points = cast(F.maximum(pad.length(n), 1), np.finfo(dtype).dtype)
         spectrum = spectrum / (F.sqrt(points) if norm == "ortho" else points)
     if kind == "rfft":
-        return _resized(pad, spectrum, n, n // 2 + 1, axis)
+        return _resize(pad, spectrum, n, n // 2 + 1, axis)
     return F.real(spectrum) if kind == "irfft" else spectrum
 
 
-def _resized(pad: Padding, x: Value, length: Size, size: Size, axis: int) -> Value:
+def _resize(pad: Padding, x: Value, length: Size, size: Size, axis: int) -> Value:
     """Bring an axis to the capacity of `size`, with zeros after `length` elements."""
     stored = pad.stored(size)
     if equal(x.type.shape[axis], stored) is not True:
@@ -83,7 +83,7 @@ def _resized(pad: Padding, x: Value, length: Size, size: Size, axis: int) -> Val
     return F.where(along_axis(inside, axis, x.type.rank), x, 0)
 
 
-def _mirrored(pad: Padding, half: Value, n: Size, axis: int) -> Value:
+def _mirror(pad: Padding, half: Value, n: Size, axis: int) -> Value:
     """Complete the spectrum of `n` real numbers, of which half is given."""
     at = iota(pad.stored(n))
     mask = at < as_int32(pad, n // 2 + 1)

@@ -110,13 +110,13 @@ def is_from_arguments(start: Value) -> bool:
 
 def slice_fits(x: Value, start: Value, axis: int, length: int) -> Value:
     """Whether a dynamic slice lies within its axis; its start may be negative."""
-    first, n = _widened(start), x.shape[axis]
+    first, n = _widen(start), x.shape[axis]
     last = F.where(first < 0, -1, n)
     # Written so that no sum leaves int64, wherever the slice starts.
     return F.logical_and(first >= -n, first <= last - length)
 
 
-def _widened(index: Value) -> Value:
+def _widen(index: Value) -> Value:
     """The indices in a dtype that also holds the size of any axis."""
     return cast(index, INT64)
 
@@ -153,7 +153,7 @@ DYNAMIC_SLICE = _dynamic_slice
 def _slice_positions(x: Value, start: Value, axis: int, length: int) -> Value:
     """The positions that a dynamic slice reads, on an axis after those of `start`."""
     n = x.shape[axis]
-    first = _widened(start)
+    first = _widen(start)
     first = F.clip(F.where(first < 0, first + n, first), 0, n - length)
     return F.expand_dims(first, -1) + F.arange(length)
 
@@ -329,7 +329,7 @@ def _(
 ) -> tuple[Value | None, ...]:
     # Write to where the gather read: at the nearest element for a stray index.
     read = [
-        i if within else _clamped(i, x.shape[axis])
+        i if within else _clamp(i, x.shape[axis])
         for i, axis, within in zip(indices, axes, inside, strict=True)
     ]
     every = (True,) * len(axes)
@@ -337,7 +337,7 @@ def _(
     return of_x, *[None] * len(indices)
 
 
-def _clamped(index: Value, n: int | Value) -> Value:
+def _clamp(index: Value, n: int | Value) -> Value:
     """Clamp indices to an axis of `n`."""
     return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
 

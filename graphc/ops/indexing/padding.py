@@ -49,7 +49,7 @@ def _split_index(
         right = kind == "n" or _is_from_front(item, ragged, writes)
         if kind == "s" and right and not writes:
             length = pad.stored(pad.out[out])
-            fitted = _fitted(stored[i], x.value.type.shape[axis], length)
+            fitted = _fit_item(stored[i], x.value.type.shape[axis], length)
             right, stored[i] = fitted is not None, fitted or FULL_ITEM
         if not right:
             special.append(AxisItem(axis, at, item))
@@ -87,7 +87,7 @@ def _is_from_front(item: BasicItem, ragged: bool, writes: bool) -> bool:
     return forwards and first
 
 
-def _fitted(item: BasicItem, n: Size, length: Size) -> BasicItem | None:
+def _fit_item(item: BasicItem, n: Size, length: Size) -> BasicItem | None:
     """A slice that takes `length` elements of `n`, first those of `item`.
 
     None if too few elements follow.
@@ -418,7 +418,7 @@ def _front_elements(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
     params = index.node.params
     plain = same_size(params["start"], 0) and same_size(params["step"], 1)
     length, n = pad.stored(params["length"]), x.value.type.shape[axis]
-    item = _fitted(("s", None, length, None), n, length) if plain else None
+    item = _fit_item(("s", None, length, None), n, length) if plain else None
     if item is None:
         return None
     return basic(x.value, (*[FULL_ITEM] * axis, item))

@@ -102,7 +102,7 @@ def _axes_consumed(item: object) -> int:
     return item.type.rank if is_mask(item) else 1
 
 
-def _expanded(x: Value, items: list[object]) -> list[object]:
+def _write_out_ellipsis(x: Value, items: list[object]) -> list[object]:
     """The items with the ellipsis written out, one per axis and new axis."""
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
@@ -148,7 +148,7 @@ def parse_index(x: Value, index: IndexLike) -> Index:
 
     Integers known from shapes are basic items, unless arrays stand beside them.
     """
-    expanded = _expanded(x, _as_items(index))
+    expanded = _write_out_ellipsis(x, _as_items(index))
     advanced = any(_is_array(item) for item in expanded)
     items: list[BasicItem] = []
     arrays: list[Value] = []

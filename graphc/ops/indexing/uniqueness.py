@@ -233,19 +233,19 @@ def _spread_of(value: Value) -> _Spread | None:
         for x, y in pairs:
             spread = None if _axes(y) else _spread_of(x)
             if spread is not None:
-                moved = _moved if node.primitive is OP.add else _multiplied
+                moved = _add_number if node.primitive is OP.add else _multiply_by
                 return moved(spread, literal_of(y))
     return None
 
 
-def _moved(spread: _Spread, by: NDArray | None) -> _Spread:
+def _add_number(spread: _Spread, by: NDArray | None) -> _Spread:
     """The spread of integers plus a number, which may be unknown."""
     if spread.last is None or by is None or by.item() < 0:
         return _Spread(spread.most)
     return _Spread(spread.most, spread.last + int(by.item()), may_wrap=True)
 
 
-def _multiplied(spread: _Spread, by: NDArray | None) -> _Spread | None:
+def _multiply_by(spread: _Spread, by: NDArray | None) -> _Spread | None:
     """The spread of integers times a number, which must be known."""
     if by is None or by.item() <= 0:
         return None

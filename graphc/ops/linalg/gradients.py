@@ -135,7 +135,7 @@ def of_svd(
     if gu is not None:
         g = conjugate(gu)
         turned = F.matmul(adjoint(u), g)
-        core.append(by_columns(_skewed(gaps, turned), s))
+        core.append(by_columns(_skew_part(gaps, turned), s))
         core += _phases(turned, s)
         outer += _term_if_larger(
             m, n, F.matmul(by_columns(g - F.matmul(u, turned), 1 / s), vh)
@@ -143,13 +143,13 @@ def of_svd(
     if gvh is not None:
         g = adjoint(conjugate(gvh))
         turned = F.matmul(vh, g)
-        core.append(by_rows(s, _skewed(gaps, turned)))
+        core.append(by_rows(s, _skew_part(gaps, turned)))
         beyond = by_columns(g - F.matmul(adjoint(vh), turned), 1 / s)
         outer += _term_if_larger(n, m, F.matmul(u, adjoint(beyond)))
     return conjugate(_sum([F.matmul(F.matmul(u, _sum(core)), vh), *outer]))
 
 
-def _skewed(gaps: Value, x: Value) -> Value:
+def _skew_part(gaps: Value, x: Value) -> Value:
     return cast(gaps, x.dtype) * (x - adjoint(x))
 
 

@@ -251,7 +251,7 @@ def _peak(x: Value, axes: tuple[int, ...]) -> Value:
     return F.max(x, axis=axes, keepdims=True, initial=start)
 
 
-def _masked(x: Value, where: ArrayLike | None) -> tuple[Value, Value | None]:
+def _mask_out(x: Value, where: ArrayLike | None) -> tuple[Value, Value | None]:
     """`x` with -inf where the mask is False, and the mask."""
     if where is None:
         return x, None
@@ -273,7 +273,7 @@ def softmax(
     Half precision is computed in float32. The result is NaN where all of a row is -inf.
     """
     value, dtype = widened(x, "softmax")
-    value, mask = _masked(value, where)
+    value, mask = _mask_out(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.softmax")
     weights = F.exp(value - F.stop_gradient(_peak(value, axes)))
     result = weights / F.sum(weights, axis=axes, keepdims=True)
@@ -286,7 +286,7 @@ def log_softmax(
 ) -> Value:
     """log(softmax(x)), accurate where softmax is small; -inf where a mask is False."""
     value, dtype = widened(x, "log_softmax")
-    value, mask = _masked(value, where)
+    value, mask = _mask_out(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.log_softmax")
     shifted = value - F.stop_gradient(_peak(value, axes))
     total = F.sum(F.exp(shifted), axis=axes, keepdims=True)
@@ -316,7 +316,7 @@ def logsumexp(
         dtype = common_dtype([cast(value, dtype), weights])
         value, weights = promoted(value, weights)
         value = F.where(F.equal(weights, 0), -math.inf, value)
-    value, _ = _masked(value, where)
+    value, _ = _mask_out(value, where)
     axes = normal_axes(axis, value.type.rank, "nn.logsumexp")
     peak = _peak(value, axes)
     peak = F.stop_gradient(F.where(F.isfinite(peak), peak, 0.0))  # it cancels

@@ -71,12 +71,12 @@ def _conv(
     require_equal(channels, share * groups, "the channels must fit the kernel")
     reason = "the groups must divide the output channels"
     require_equal(out % groups, 0, reason, kind="divisibility")
-    wide = _spaced(spatial, spread)
+    wide = _spaced_sizes(spatial, spread)
     fits = output_sizes(wide, tuple(window), stride, dilation, padding, low, high)
     return x.type.like((batch, out, *fits))
 
 
-def _spaced(shape: Sequence[Size], spread: Shape) -> list[Size]:
+def _spaced_sizes(shape: Sequence[Size], spread: Shape) -> list[Size]:
     """The sizes of axes after zeros have been put between their points."""
     return [spaced_size(n, f) for n, f in zip(shape, spread, strict=True)]
 
@@ -219,16 +219,16 @@ def _array_cotangent(
 ) -> Value:
     """The cotangent of `x`: a transposed convolution, by the turned kernel."""
     windows = map(covered_points, kernel.type.shape[2:], dilation)
-    written = zip(_spaced(g.type.shape[2:], stride), windows, strict=True)
+    written = zip(_spaced_sizes(g.type.shape[2:], stride), windows, strict=True)
     before, after = [], []
     for (m, w), n, a in zip(
-        written, _spaced(x.type.shape[2:], spread), low, strict=True
+        written, _spaced_sizes(x.type.shape[2:], spread), low, strict=True
     ):
         before.append(w - 1 - a)
         after.append(n - m + a)
     of_x = _conv(
         g,
-        _turned(kernel, groups),
+        _transposed_kernel(kernel, groups),
         stride=spread,
         padding="",
         low=tuple(before),
@@ -240,7 +240,7 @@ def _array_cotangent(
     return F.specify_shape(of_x, x.type.shape)
 
 
-def _turned(kernel: Value, groups: Size) -> Value:
+def _transposed_kernel(kernel: Value, groups: Size) -> Value:
     """The kernel of the transposed convolution: flipped, with its channels swapped."""
     out, share, *points = kernel.type.shape
     split = F.reshape(kernel, (groups, out // groups, share, *points))
@@ -269,7 +269,9 @@ def _kernel_cotangent(
     split = F.reshape(F.swapaxes(split, 0, 2), (share, groups * batch, *spatial))
     sizes = zip(window, dilation, low, strict=True)
     ends = zip(
-        _spaced(g.type.shape[2:], stride), _spaced(spatial, spread), strict=True
+        _spaced_sizes(g.type.shape[2:], stride),
+        _spaced_sizes(spatial, spread),
+        strict=True,
     )
     high = [
         m - n + covered_points(k, d) - 1 - a
@@ -484,7 +486,7 @@ def conv_transpose(
     low, high = transposed_pads(padding, window, step, op_name)
     result = _conv(
         value,
-        _turned(weights, parts),
+        _transposed_kernel(weights, parts),
         stride=(1,) * count,
         padding="",
         low=low,

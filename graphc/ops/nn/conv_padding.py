@@ -100,7 +100,7 @@ def _convolve_points(
     """Make the result point by point, along axes in which the kernel has padding."""
     value, weights = values
     if not axes:
-        return _convolved(value, weights, params)
+        return _convolve(value, weights, params)
     axis, at = axes[0], axes[0] - 2
     counts = iota(weights.type.shape[axis]) < as_int32(
         pad, operands[1].type.shape[axis]
@@ -156,7 +156,7 @@ def _covered_parts(
         start = start + cast(as_value(size_value(stride)), INT32)
 
 
-def _convolved(value: Value, weights: Value, params: Params) -> Value:
+def _convolve(value: Value, weights: Value, params: Params) -> Value:
     """The convolution, computed as a product if the kernel is as long as the array."""
     spatial = range(2, value.type.rank)
     shapes = value.type.shape[2:], weights.type.shape[2:]

@@ -92,7 +92,7 @@ def _in_common_dtype(
     return widened(cast(as_real(x, name), dtype), name)[0], dtype
 
 
-def _expanded(vector: ArrayLike, axes: tuple[int, ...], x: Value, name: str) -> Value:
+def _expand(vector: ArrayLike, axes: tuple[int, ...], x: Value, name: str) -> Value:
     """An array over these axes of `x`, expanded to broadcast against `x`."""
     value = cast(as_real(vector, name), x.dtype)
     sizes = tuple(x.type.shape[a] for a in axes)
@@ -117,9 +117,9 @@ def _affine(
 ) -> Value:
     """weight x + bias, both of them arrays over `axes`, cast to `dtype`."""
     if weight is not None:
-        x = x * _expanded(weight, axes, x, name)
+        x = x * _expand(weight, axes, x, name)
     if bias is not None:
-        x = x + _expanded(bias, axes, x, name)
+        x = x + _expand(bias, axes, x, name)
     return cast(x, dtype)
 
 
@@ -174,7 +174,7 @@ def batch_norm(
     channel = (normal_axis(axis, rank, "nn.batch_norm"),)
     axes = other_axes(rank, channel)
     statistics = [
-        None if v is None else _expanded(v, channel, value, "batch_norm")
+        None if v is None else _expand(v, channel, value, "batch_norm")
         for v in (mean, variance)
     ]
     result = standardize(value, axes, statistics[0], statistics[1], epsilon=epsilon)

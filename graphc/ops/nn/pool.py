@@ -11,6 +11,7 @@ from graphc.ir.graph.build import Shape, as_value, cast, size_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Array, Primitive, Printing, type_error
 from graphc.ir.namespace import F
+from graphc.ir.params.exactness import limits
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, is_one
@@ -127,8 +128,7 @@ def _fill(how: str, dtype: DType) -> str:
     if how == "add":
         number = "0"
     elif is_integer(dtype):
-        info = np.iinfo(dtype)
-        number = str(info.min if how == "max" else info.max)
+        number = str(limits(dtype)[0 if how == "max" else 1])
     else:
         number = "-np.inf" if how == "max" else "np.inf"
     if dtype.name == "bfloat16":
@@ -319,14 +319,14 @@ for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positio
     batch_last_axes(_primitive)
 
 
-def _padded_pool(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
+def _declare_padding(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
     @primitive.padding
     def _(pad: Padding, x: PaddedValue, **params: Param) -> Value | None:
-        call = _aligned(pad, x, fill(x.value.dtype), params)
+        call = _align(pad, x, fill(x.value.dtype), params)
         return None if call is None else primitive(call[0], **call[1])
 
 
-def _aligned(
+def _align(
     pad: Padding, x: PaddedValue, fill: Element, params: Params
 ) -> tuple[Value, Params] | None:
     if not steps_are_known(pad, "window", "stride", "dilation"):
@@ -337,12 +337,14 @@ def _aligned(
     return aligned(pad, x, value, fill, wide, params)
 
 
-_padded_pool(_sum_pool, lambda dtype: 0)
-_padded_pool(_max_pool, least)
-_padded_pool(_min_pool, most)
+_declare_padding(_sum_pool, lambda dtype: 0)
+_declare_padding(_max_pool, least)
+_declare_padding(_min_pool, most)
 
 
-def _padded_positions(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
+def _declare_position_padding(
+    primitive: Primitive, fill: Callable[[DType], Element]
+) -> None:
     """Declare the mask rule, with padding behind the elements so that they win ties.
 
     Where elements are moved, padding stands before them and wins ties. A window in
@@ -351,17 +353,17 @@ def _padded_positions(primitive: Primitive, fill: Callable[[DType], Element]) ->
 
     @primitive.padding
     def _(pad: Padding, x: PaddedValue, **params: Any) -> Value | None:
-        call = _aligned(pad, x, fill(x.value.dtype), params)
+        call = _align(pad, x, fill(x.value.dtype), params)
         if call is None:
             return None
         first = x.type.rank - len(params["window"])
         stored, true = call[0].type.shape[first:], x.type.shape[first:]
         wide = tuple(map(covered_points, params["window"], params["dilation"]))
         places = primitive(call[0], **call[1])
-        return _renumbered(pad, places, stored, true, true_low(pad, true, wide))
+        return _renumber(pad, places, stored, true, true_low(pad, true, wide))
 
 
-def _renumbered(
+def _renumber(
     pad: Padding, places: Value, stored: Shape, true: Shape, low: Sequence[Size]
 ) -> Value:
     """Convert flat positions at capacities to flat positions among the true elements.
@@ -370,11 +372,11 @@ def _renumbered(
     when the program is compiled, the elements are stored from place `low` on.
     """
     starts = [0 if is_known(pad, a) else _length(pad, a) for a in low]
-    number, is_true = _numbered(pad, _coordinates(places, stored, starts), true)
+    number, is_true = _number_points(pad, _coordinates(places, stored, starts), true)
     is_true = F.logical_and(is_true, places < size_value(product(stored)))
     none = cast(pad.length(product(true)), INT64)
     if not all(is_known(pad, a) for a in low):
-        first, exists = _numbered(pad, _first_points(pad, low, true, places), true)
+        first, exists = _number_points(pad, _first_points(pad, low, true, places), true)
         none = F.where(exists, first, none)
     return F.where(is_true, number, none)
 
@@ -394,7 +396,7 @@ def _coordinates(
     return points
 
 
-def _numbered(
+def _number_points(
     pad: Padding, points: Sequence[Value], shape: Sequence[Size]
 ) -> tuple[Value, Value]:
     """Return the flat positions of `points`, and whether they are true elements."""
@@ -423,8 +425,8 @@ def _first_points(
     return points
 
 
-_padded_positions(_max_positions, least)
-_padded_positions(_min_positions, most)
+_declare_position_padding(_max_positions, least)
+_declare_position_padding(_min_positions, most)
 
 
 @_sum_pool.vjp

@@ -20,7 +20,7 @@ from graphc.ops.nn.pool import MAX_POOL, MIN_POOL, SUM_POOL
 from graphc.ops.nn.windows import pads, sizes
 
 
-def _pooled(
+def _pool(
     primitive: Primitive,
     name: str,
     value: Value,
@@ -72,15 +72,15 @@ def _declare_pool(name: str, pooled: Callable[..., Value], doc: str) -> None:
         return pooled(name, value, window, stride, padding, dilation)
 
 
-def _summed(name: str, value: Value, *options: object) -> Value:
+def _sum_windows(name: str, value: Value, *options: object) -> Value:
     """Sum every window, adding floats of half precision in float32."""
     work = value if is_integer(value.dtype) else widened(value, name)[0]
-    return cast(_pooled(SUM_POOL, name, work, *options), value.dtype)
+    return cast(_pool(SUM_POOL, name, work, *options), value.dtype)
 
 
 _declare_pool(
     "max_pool",
-    partial(_pooled, MAX_POOL),
+    partial(_pool, MAX_POOL),
     """The largest element of every window.
 
     `window` is a size per last axis, or one size for all axes but the first two, as of
@@ -90,12 +90,12 @@ _declare_pool(
 )
 _declare_pool(
     "min_pool",
-    partial(_pooled, MIN_POOL),
+    partial(_pool, MIN_POOL),
     "The smallest element of every window, with the arguments of `max_pool`.",
 )
 _declare_pool(
     "sum_pool",
-    _summed,
+    _sum_windows,
     "The sum of every window, with the arguments of `max_pool`; padding adds 0.",
 )
 
@@ -116,12 +116,12 @@ def avg_pool(
     """
     value, dtype = widened(x, "avg_pool")
     options = (window, stride, padding, dilation)
-    total = _summed("avg_pool", value, *options)
+    total = _sum_windows("avg_pool", value, *options)
     axes = len(window) if isinstance(window, (tuple, list)) else value.type.rank - 2
     if not count_include_pad:
         ones = F.ones(value.shape[value.type.rank - axes :], value.dtype)
         points = window if isinstance(window, (tuple, list)) else (window,) * axes
-        return cast(total / _summed("avg_pool", ones, points, *options[1:]), dtype)
+        return cast(total / _sum_windows("avg_pool", ones, points, *options[1:]), dtype)
     count: Size = 1
     for n in sizes(window, axes, "window", "nn.avg_pool"):
         count = count * n
@@ -145,5 +145,5 @@ def lp_pool(
         raise graph_error(problem, op="nn.lp_pool", got=f"p = {p}", hint=hint)
     p = as_weak_real(p, "lp_pool")
     powers = F.power(F.absolute(value), p)
-    total = _summed("lp_pool", powers, window, stride, padding, dilation)
+    total = _sum_windows("lp_pool", powers, window, stride, padding, dilation)
     return cast(F.power(total, 1.0 / p), common_dtype([F.zeros((), dtype), p]))

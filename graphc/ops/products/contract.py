@@ -439,7 +439,7 @@ def cross(
     y = _axis_last(_need_rank(y, 1, "cross"), axisb, "cross")
     if _is_flat(x) and _is_flat(y):
         return x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0]
-    product = _cross(_lifted(x), _lifted(y))
+    product = _cross(_append_zero(x), _append_zero(y))
     return F.moveaxis(product, -1, normal_axis(axisc, product.type.rank, "cross"))
 
 
@@ -449,7 +449,7 @@ def _is_flat(x: Value) -> bool:
     return isinstance(n, int) and n == 2
 
 
-def _lifted(x: Value) -> Value:
+def _append_zero(x: Value) -> Value:
     """Append a third element, 0, to vectors in the plane; leave others alone."""
     if not _is_flat(x):
         return x

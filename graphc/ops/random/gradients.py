@@ -41,11 +41,11 @@ class Noise:
         if number is not None:
             key = from_keys(PRIMITIVES["random_split"], key, shape=(2,))[..., number, :]
         primitive = PRIMITIVES[f"random_{name}"]
-        return self._aligned(
+        return self._align(
             from_keys(primitive, key, shape=self._shape, dtype=self._dtype)
         )
 
-    def _aligned(self, drawn: Value) -> Value:
+    def _align(self, drawn: Value) -> Value:
         """Insert into the draws the new axes that the keys do not have."""
         return F.expand_dims(drawn, self._missing)
 

@@ -66,7 +66,7 @@ def declare(primitive: Primitive) -> None:
 
     @primitive.padding
     def _(pad: Padding, *inputs: PaddedValue, **params: Param) -> Value:
-        result = _drawn_apart(pad, inputs, params)
+        result = _draw_otherwise(pad, inputs, params)
         if result is not None:
             return result
         problem = _why_not_same(pad, inputs)
@@ -77,7 +77,7 @@ def declare(primitive: Primitive) -> None:
         return draws
 
 
-def _drawn_apart(
+def _draw_otherwise(
     pad: Padding, inputs: Sequence[PaddedValue], params: Params
 ) -> Value | None:
     """Draw in another way than by the op at capacities, or return None."""
@@ -85,7 +85,7 @@ def _drawn_apart(
     if true_params.get("each"):
         return None
     if op is OP.random_permutation:
-        return _permuted(pad, *inputs, axis=true_params["axis"], alike=_is_alike(pad))
+        return _permute(pad, *inputs, axis=true_params["axis"], alike=_is_alike(pad))
     if op is OP.random_categorical and true_params["replace"]:
         return _categories(pad, *inputs)
     if op is OP.random_choice and not is_known(pad, true_params["n"]):
@@ -151,7 +151,7 @@ def _is_alike(pad: Padding) -> bool:
     return not true_params["independent"] or pad.node.inputs[1].type.rank == 1
 
 
-def _permuted(
+def _permute(
     pad: Padding, key: PaddedValue, x: PaddedValue, *, axis: int, alike: bool
 ) -> Value | None:
     """Put the elements along an axis in the random order for their true number."""

@@ -12,7 +12,7 @@ from graphc.ops.common.axes import AxisArgument
 from graphc.ops.reductions.mean_var import as_named_dtype, lost_freedom, spread_dtype
 
 
-def _filled(x: ArrayLike, fill: float) -> tuple[Value, Value | None]:
+def _fill_nan(x: ArrayLike, fill: float) -> tuple[Value, Value | None]:
     """Replace NaN in `x` by `fill`; also return its mask, None for exact dtypes."""
     value = as_strong_value(x)
     if not is_inexact(value.dtype):
@@ -34,7 +34,7 @@ def _sum_like(name: str, reduction: str, fill: float) -> None:
         initial: ArrayLike | None = None,
         where: ArrayLike = True,
     ) -> Value:
-        value, _ = _filled(x, fill)
+        value, _ = _fill_nan(x, fill)
         reduce = getattr(F, reduction)
         return reduce(value, axis, dtype, keepdims, initial=initial, where=where)
 
@@ -55,7 +55,7 @@ def _extreme(name: str, reduction: str, fill: float) -> None:
         initial: ArrayLike | None = None,
         where: ArrayLike = True,
     ) -> Value:
-        value, missing = _filled(x, fill)
+        value, missing = _fill_nan(x, fill)
         reduce = getattr(F, reduction)
         result = reduce(value, axis, keepdims, initial=initial, where=where)
         if missing is None or initial is not None:
@@ -74,7 +74,7 @@ def _position(name: str, reduction: str, fill: float) -> None:
     def function(
         x: ArrayLike, axis: int | None = None, *, keepdims: bool = False
     ) -> Value:
-        value, missing = _filled(x, fill)
+        value, missing = _fill_nan(x, fill)
         position = getattr(F, reduction)(value, axis, keepdims=keepdims)
         if missing is None:
             return position
@@ -194,7 +194,7 @@ def _running(name: str, total: str, fill: float) -> None:
     def function(
         x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
     ) -> Value:
-        return getattr(F, name)(_filled(x, fill)[0], axis, dtype)
+        return getattr(F, name)(_fill_nan(x, fill)[0], axis, dtype)
 
 
 _running("cumsum", "sums", 0.0)

@@ -277,7 +277,7 @@ def where_mask(where: ArrayLike, x: Value, name: str) -> Value | None:
     return F.broadcast_to(cast(mask, BOOL), x.type.shape)
 
 
-def _masked(x: Value, where: ArrayLike, fill: object, name: str) -> Value:
+def _mask(x: Value, where: ArrayLike, fill: object, name: str) -> Value:
     """`x` with `fill` where the mask is False."""
     mask = where_mask(where, x, name)
     return x if mask is None else F.where(mask, x, cast(as_value(fill), x.dtype))
@@ -315,7 +315,7 @@ def _accumulate(
     name, add = primitive.name, primitive is _sum
     if to == BOOL:  # asked for: then bools are added and multiplied, as in NumPy
         primitive = _any if add else _all
-    value = _masked(cast(value, to), where, 0 if add else 1, name)
+    value = _mask(cast(value, to), where, 0 if add else 1, name)
     result = _apply(primitive, value, axis, keepdims)
     if initial is None:
         return result
@@ -385,7 +385,7 @@ def extreme(
         raise graph_error(problem, op=name, got=str(value.type))
     first = None if initial is None else _initial(initial, value.dtype, name)
     if first is not None:
-        value = _masked(value, where, first, name)
+        value = _mask(value, where, first, name)
     if value.dtype.kind == "c":
         axes = normal_axes(axis, value.type.rank, name)
         return extreme_of_complex(plain, start, value, first, axes, keepdims)
@@ -433,7 +433,7 @@ def _declare_test(primitive: Primitive, doc: str) -> None:
         *,
         where: ArrayLike = True,
     ) -> Value:
-        value = _masked(cast(as_strong_value(x), BOOL), where, of_none, name)
+        value = _mask(cast(as_strong_value(x), BOOL), where, of_none, name)
         return _apply(primitive, value, axis, keepdims)
 
 

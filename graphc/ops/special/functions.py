@@ -333,7 +333,7 @@ def _cotangent_derivative(n: int) -> list[int]:
     return powers
 
 
-def _reflected(n: int, x: Value) -> Value:
+def _reflect(n: int, x: Value) -> Value:
     """polygamma(n, x) for x <= 0, by reflection from 1 - x."""
     turn = x - F.rint(x)
     size = math.pi * F.absolute(turn)
@@ -389,7 +389,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
     def rule(x: Value) -> Value:
         low = x <= 0
         right = _positive_polygamma(order, F.where(low, 1.0, x))
-        return F.where(low, _reflected(order, F.where(low, x, -0.5)), right)
+        return F.where(low, _reflect(order, F.where(low, x, -0.5)), right)
 
     return on_floats(rule, x, name="polygamma")
 
