@@ -157,7 +157,7 @@ def _is_spread_along_shift(layout: MeshLayout, node: Node) -> bool:
 @NEIGHBOURS.of(OP.concatenate)
 def _joined_text(p: Printing) -> str:
     arrays = ", ".join(p.inputs)
-    return f"{p.helper(rows_joined)}(jnp, [{arrays}], {p.node.params['axis']})"
+    return p.call(rows_joined, "jnp", f"[{arrays}]", p.node.params["axis"])
 
 
 @NEIGHBOURS.of(OP.slice_update)
@@ -253,7 +253,7 @@ def _extremes_text(p: Printing, combines: Combined) -> str:
     function = "jnp.min" if p.node.primitive in (OP.min, OP.min_from) else "jnp.max"
     parts = f"jax.lax.all_gather({_part_text(p)}, {combines.names})"
     if finds_nan_by_sum(p):  # the extremes to be joined may be large as well
-        return f"{p.helper(extreme)}(jax, {function}, {parts}, axis=0)"
+        return p.call(extreme, "jax", function, parts, "axis=0")
     parts, end = widened_text(p, parts)
     return f"{function}({parts}, axis=0){end}"
 
@@ -277,7 +277,7 @@ def _part_text(p: Printing) -> str:
 def _text_after_parts(p: Printing, combines: Combined, parts: str, join: str) -> str:
     axis, reverse = p.node.params["axis"], p.node.params["reverse"]
     options = f"{axis}, {reverse}, {combines.names[0]!r}"
-    return f"{p.helper(after_parts_before)}(jax, [{parts}], {join}, {options})"
+    return p.call(after_parts_before, "jax", f"[{parts}]", join, options)
 
 
 @COMBINING.of(OP.top_k)

@@ -265,7 +265,7 @@ def print_scan(p: Printing) -> str:
         flags = params["counted"], params["stops"]
         arguments += [next(controls) if has else "None" for has in flags]
     forms = (scan_numpy, scan_jax) if plain else (loop_numpy, loop_jax)
-    text = f"{p.helper(forms[in_jax])}({', '.join(arguments)})"
+    text = p.call(forms[in_jax], *arguments)
     return f"map(jnp.asarray, {text})" if p.xp == "jnp" and in_python else text
 
 

@@ -82,13 +82,13 @@ def _print_switch(p: Printing) -> str:
         if any(numbers):
             call = f"{p.helper(branch_that_fits)}({index}, [{branches}], [{listed}]"
             return f"{call}, {numbers})"
-        return f"{p.helper(switch_numpy)}({index}, [{branches}], [{listed}])"
+        return p.call(switch_numpy, index, f"[{branches}]", f"[{listed}]")
     parts = f"[{', '.join(values)}], [{', '.join(sizes)}]"
     if may_misfit(p.node):
         call = f"{p.helper(switch_of_fitting)}(jax, {index}, [{branches}]"
         more = f", {numbers}" if any(numbers) else ""
         return f"{call}, {parts}, {p.tells_misfits}{more})"
-    return f"{p.helper(switch_jax)}(jax, {index}, [{branches}], {parts})"
+    return p.call(switch_jax, "jax", index, f"[{branches}]", parts)
 
 
 SWITCH = _switch

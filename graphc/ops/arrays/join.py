@@ -79,7 +79,7 @@ def _print_concatenate(p: Printing) -> str:
     sizes = [v.type.shape[axis] for v in p.node.inputs]
     if p.xp == "np" or all(less_equal(1, n) is True for n in sizes):
         return f"{p.xp}.concatenate([{arrays}], axis={axis})"
-    return f"{p.helper(joined)}(jax, [{arrays}], axis={axis})"
+    return p.call(joined, "jax", f"[{arrays}]", f"axis={axis}")
 
 
 _concatenate.emit(_print_concatenate)

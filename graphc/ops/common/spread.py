@@ -29,7 +29,7 @@ def extreme_along(
     x, end = widened_text(p, p.inputs[0])
     arguments = ", ".join([x, *filter(None, [options, start])])
     if finds_nan_by_sum(p) and not p.on_mesh:
-        return f"{p.helper(extreme)}(jax, jnp.{function}, {arguments})"
+        return p.call(extreme, "jax", f"jnp.{function}", arguments)
     text = f"{p.xp}.{function}({arguments}){end}"
     sizes = [p.node.inputs[0].type.shape[axis] for axis in axes]
     may_be_spread = p.lays_by_hand or any(isinstance(n, Dim) for n in sizes)

@@ -85,8 +85,7 @@ def _print_on_jax(p: Printing) -> str:
     moved = [n for a, n in enumerate(shape) if a not in axes]
     moved += [shape[a] for a in axes]
     transform = _text(p, "x", tuple(moved), last)
-    helper = p.helper(in_row_order)
-    return f"{helper}(jnp, lambda x: {transform}, {p.inputs[0]}, {axes})"
+    return p.call(in_row_order, "jnp", f"lambda x: {transform}", p.inputs[0], axes)
 
 
 def _print_fft(p: Printing) -> str:

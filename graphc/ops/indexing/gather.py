@@ -94,9 +94,8 @@ def dynamic_slice_numpy(
 
 _dynamic_slice.rounding = "none"
 _dynamic_slice.emit(
-    numpy=lambda p: (
-        f"{p.helper(dynamic_slice_numpy)}({', '.join(p.inputs)}, "
-        f"{p.node.params['length']}, {p.node.params['axis']})"
+    numpy=lambda p: p.call(
+        dynamic_slice_numpy, *p.inputs, p.node.params["length"], p.node.params["axis"]
     ),
     jax="jax.lax.dynamic_slice_in_dim({x}, {start}, {length}, {axis})",
 )

@@ -106,9 +106,8 @@ def scatter_numpy(
 
 def _print_scatter_numpy(p: Printing) -> str:
     x, v, *indices = p.inputs
-    params = p.node.params
-    name, items = p.helper(scatter_numpy), ", ".join(indices)
-    return f"{name}({x}, {v}, [{items}], {params['axes']}, {params['how']!r})"
+    axes, how = p.node.params["axes"], repr(p.node.params["how"])
+    return p.call(scatter_numpy, x, v, f"[{', '.join(indices)}]", axes, how)
 
 
 def _print_scatter_jax(p: Printing) -> str:
@@ -358,8 +357,8 @@ def slice_update_numpy(
 
 
 def _print_slice_update_numpy(p: Printing) -> str:
-    name, how = p.helper(slice_update_numpy), p.node.params["how"]
-    return f"{name}({', '.join(p.inputs)}, np.s_[{subscript(p)}], {how!r})"
+    items, how = f"np.s_[{subscript(p)}]", repr(p.node.params["how"])
+    return p.call(slice_update_numpy, *p.inputs, items, how)
 
 
 def _sizes_of_update(

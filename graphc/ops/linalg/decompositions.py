@@ -153,8 +153,9 @@ def _cholesky(x: Array) -> TensorType:
 
 _cholesky.rounding = "stored"
 _cholesky.emit(
-    numpy=lambda p: f"{p.helper(nan_unless_solved)}(np.linalg.cholesky, "
-    f"{p.inputs[0]}, triangular=True)",
+    numpy=lambda p: p.call(
+        nan_unless_solved, "np.linalg.cholesky", p.inputs[0], "triangular=True"
+    ),
     jax="jnp.linalg.cholesky({x}, symmetrize_input=False)",
 )
 require_finite(_cholesky, "the matrix is not positive definite")

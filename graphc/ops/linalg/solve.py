@@ -223,8 +223,8 @@ def _print_solve_triangular_numpy(p: Printing) -> str:
     lower, trans, unit = (
         int(p.node.params[k]) for k in ("lower", "trans", "unit_diagonal")
     )
-    name = p.helper(solve_triangular_numpy)
-    return f"{name}(scipy.linalg, {', '.join(p.inputs)}, {lower}, {trans}, {unit})"
+    flags = lower, trans, unit
+    return p.call(solve_triangular_numpy, "scipy.linalg", *p.inputs, *flags)
 
 
 def _print_solve_triangular_jax(p: Printing) -> str:
@@ -386,8 +386,9 @@ def lu_solve_numpy(
 
 
 _lu_solve.emit(
-    numpy=lambda p: f"{p.helper(lu_solve_numpy)}(scipy.linalg, {', '.join(p.inputs)}, "
-    f"{p.node.params['trans']})",
+    numpy=lambda p: p.call(
+        lu_solve_numpy, "scipy.linalg", *p.inputs, p.node.params["trans"]
+    ),
     jax="jax.scipy.linalg.lu_solve(({lu}, {pivots}), {b}, trans={trans})",
 )
 _scipy(_lu_solve)

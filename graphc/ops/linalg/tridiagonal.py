@@ -46,8 +46,7 @@ def solve_tridiagonal_numpy(
 
 
 _solve_tridiagonal.emit(
-    numpy=lambda p: f"{p.helper(solve_tridiagonal_numpy)}(scipy.linalg, "
-    f"{', '.join(p.inputs)})",
+    numpy=lambda p: p.call(solve_tridiagonal_numpy, "scipy.linalg", *p.inputs),
     jax="jax.lax.linalg.tridiagonal_solve({lower}, {diagonal}, {upper}, {b})",
 )
 _solve_tridiagonal.imports["numpy"] = "scipy.linalg"

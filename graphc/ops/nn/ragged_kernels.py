@@ -202,9 +202,7 @@ def _print(p: Printing, helper: Callable[..., object], before: list[str]) -> str
     tail = [p.code(params["stride"]), padding_text(p)]
     tail += [p.code(params[name]) for name in ("spread", "dilation", "groups")]
     arguments = [x, kernel, f"[{', '.join(numbers)}]", p.code(params["axes"])]
-    return (
-        f"{p.helper(helper)}({', '.join([*before, *arguments])}, ({', '.join(tail)}))"
-    )
+    return p.call(helper, *before, *arguments, f"({', '.join(tail)})")
 
 
 CONV_WITHIN = _conv_within

@@ -85,9 +85,8 @@ def _print_extreme(numpy: str, jax: str, largest: bool) -> Callable[[Printing], 
     def printed(p: Printing) -> str:
         if p.xp == "np" or p.node.inputs[0].dtype.kind != "c":
             return plain(p)
-        how = ", ".join(map(p.code, p.node.params.values()))
-        call = p.helper(running_extreme_jax)
-        return f"{call}(jax, {p.inputs[0]}, {how}, {largest})"
+        how = map(p.code, p.node.params.values())
+        return p.call(running_extreme_jax, "jax", p.inputs[0], *how, largest)
 
     return printed
 

@@ -318,8 +318,7 @@ def bincount_numpy(x: NDArray, weights: NDArray, length: int) -> NDArray:
 
 
 def _print_bincount(p: Printing) -> str:
-    call = p.helper(bincount_numpy)
-    return f"{call}({', '.join(p.inputs)}, {p.code(p.node.params['length'])})"
+    return p.call(bincount_numpy, *p.inputs, p.code(p.node.params["length"]))
 
 
 _bincount.emit(
