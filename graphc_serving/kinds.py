@@ -78,6 +78,11 @@ def is_integer(dtype: str) -> bool:
     return dtype.startswith(("int", "uint"))
 
 
+def bytes_of(array: NDArray) -> NDArray:
+    """The bytes of an array, as a vector."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
 def shortened(text: str, longest: int = 100) -> str:
     """Return the text, cut where it is longer than a message should repeat."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

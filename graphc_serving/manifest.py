@@ -19,6 +19,7 @@ import numpy as np
 from graphc_serving.kinds import (
     Kind,
     Shape,
+    bytes_of,
     dtype_of,
     list_of,
     of,
@@ -184,7 +185,7 @@ def digest(manifest: Mapping[str, object], tensors: Tensors) -> str:
     for name in sorted(tensors):
         array = tensors[name]
         hashed.update(f"\n{name} {array.dtype} {array.shape} ".encode())
-        hashed.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        hashed.update(bytes_of(array).data)
     return hashed.hexdigest()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc_serving import private_jax
-from graphc_serving.kinds import NDArray, Shaped, shortened
+from graphc_serving.kinds import NDArray, Shaped, bytes_of, shortened
 from graphc_serving.manifest import Exported, Manifest, ModelError
 from graphc_serving.reading import Tensors
 
@@ -55,7 +55,7 @@ def compiled(
 def array_of(manifest: Manifest, name: str, tensors: Tensors) -> NDArray:
     """A constant in its own dtype; dtypes that safetensors lacks are kept as bytes."""
     constant = manifest.known[name]
-    flat = np.ascontiguousarray(tensors[constant.name]).reshape(-1).view(np.uint8)
+    flat = bytes_of(tensors[constant.name])
     return flat.view(np.dtype(constant.dtype)).reshape(constant.shape)
 
 

@@ -13,6 +13,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import NDArray
 from graphc.runtime.save.exporter import ExportedModule, Exporter
 from graphc.runtime.save.graph_text import lift_constants, text_of
+from graphc_serving.kinds import bytes_of
 from graphc_serving.manifest import FORMAT, digest
 from graphc_serving.packages import needed
 from graphc_serving.reading import KEY
@@ -38,14 +39,9 @@ class Constants:
         if key not in self._names:
             name = self._names[key] = f"constant_{len(self._names)}"
             plain = array.dtype.name in _PLAIN
-            self.tensors[name] = array if plain else as_bytes(array)
+            self.tensors[name] = array if plain else bytes_of(array)
             self.listed.append([name, array.dtype.name, list(array.shape)])
         return self._names[key]
-
-
-def as_bytes(array: NDArray) -> NDArray:
-    """Return the bytes of an array as a vector."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 @dataclass

@@ -14,6 +14,7 @@ import numpy as np
 
 from graphc.importers.reachable import parts_by_level, reachable_objects
 from graphc.ir.types import NDArray
+from graphc_serving.kinds import bytes_of
 
 _VALUES = bool, int, str, bytes, type(None)
 _BY_TEXT = float, complex, np.generic  # zeros in them differ by sign
@@ -84,11 +85,7 @@ def _may_change(array: NDArray) -> bool:
 
 
 def _same_contents(array: NDArray, copy: NDArray) -> bool:
-    return array.shape == copy.shape and np.array_equal(_bytes(array), _bytes(copy))
-
-
-def _bytes(array: NDArray) -> NDArray:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return array.shape == copy.shape and np.array_equal(bytes_of(array), bytes_of(copy))
 
 
 def _marks_of_names(*roots: object) -> Marks:
