@@ -103,6 +103,16 @@ def is_inexact(dtype: DType) -> bool:
     return is_float(dtype) or dtype.kind == "c"
 
 
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the real parts, and of absolute values."""
+    return dtype_of(f"float{dtype.itemsize * 4}") if dtype.kind == "c" else dtype
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype of this precision."""
+    return dtype if dtype.kind == "c" else dtype_of(f"complex{dtype.itemsize * 16}")
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """A dtype and a shape; rank is always static.

@@ -104,6 +104,11 @@ def views_of_inputs(node: Node) -> Iterable[tuple[Value, Value]]:
     return zip(node.outputs, node.inputs, strict=False)
 
 
+def vjp_by_slope(derivative: Callable[[Value], Value]) -> Vjp:
+    """The rule of a function of one number: the cotangent times its derivative."""
+    return lambda g, x: (g * derivative(x),)
+
+
 @dataclass(eq=False)
 class Primitive:
     """A primitive op and its rules; calling it builds a node.

@@ -41,7 +41,7 @@ from graphc.ir.params.kinds import Text
 from graphc.ir.sizes.dims import Dim, Symbol, axis, symbol_dim
 from graphc.ir.sizes.names import NamesOnce
 from graphc.ir.sizes.text import expression, shared_parts
-from graphc.ir.types import DTYPES, DType, NDArray, TensorType
+from graphc.ir.types import DTYPES, DType, NDArray, TensorType, real_dtype
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 RESERVED = {
@@ -373,20 +373,15 @@ def data_text(array: NDArray) -> str:
     """
     head = f"{array.dtype.name}[{', '.join(map(str, array.shape))}]"
     if array.size <= MOST_SHOWN:
-        texts = list(map(str, array.ravel().view(part_of(array.dtype))))
+        texts = list(map(str, array.ravel().view(real_dtype(array.dtype))))
         if from_texts(texts, array.dtype).tobytes() == array.tobytes():
             return f"{head}({', '.join(texts)})"
     return f'{head}("{array.tobytes().hex()}")'
 
 
-def part_of(dtype: DType) -> DType:
-    """The dtype of the numbers as which an element is written: a complex has two."""
-    return np.dtype(f"float{dtype.itemsize * 4}") if dtype.kind == "c" else dtype
-
-
 def from_texts(texts: Sequence[str], dtype: DType) -> NDArray:
     """Make a vector from the texts of numbers; raises ValueError for other texts."""
-    part = part_of(dtype)
+    part = real_dtype(dtype)  # a complex number is written as two
     if part.kind == "b" and not {"True", "False"}.issuperset(texts):
         raise ValueError("only True and False are bools")
     reads: dict[str, Callable[[str], Any]] = {"b": "True".__eq__, "i": int, "u": int}

@@ -18,10 +18,12 @@ from graphc.ir.types import (
     DType,
     NDArray,
     TensorType,
+    complex_dtype,
     dtype_of,
     is_float,
     is_inexact,
     is_integer,
+    real_dtype,
 )
 from graphc.ops.common.broadcasting import (
     broadcast,
@@ -31,20 +33,16 @@ from graphc.ops.common.broadcasting import (
 from graphc.ops.common.padding import ELEMENTS
 
 
-def _real_dtype(dtype: DType) -> DType:
-    return np.dtype(f"float{dtype.itemsize * 4}") if dtype.kind == "c" else dtype
-
-
 @op()
 def _real(x: Array) -> TensorType:
     """The real part of a complex array."""
-    return TensorType(_real_dtype(x.dtype), x.type.shape)
+    return TensorType(real_dtype(x.dtype), x.type.shape)
 
 
 @op()
 def _imag(x: Array) -> TensorType:
     """The imaginary part of a complex array."""
-    return TensorType(_real_dtype(x.dtype), x.type.shape)
+    return TensorType(real_dtype(x.dtype), x.type.shape)
 
 
 _real.emit("{xp}.real({x})")
@@ -93,8 +91,7 @@ def _from_parts(x: Array, y: Array) -> TensorType:
     """The complex numbers `x + iy`, even if a part is not finite."""
     if x.dtype != y.dtype or x.dtype.name not in ("float32", "float64"):
         raise type_error("needs two parts of one dtype, float32 or float64")
-    dtype = np.dtype(f"complex{x.dtype.itemsize * 16}")
-    return TensorType(dtype, broadcast(x.type.shape, y.type.shape))
+    return TensorType(complex_dtype(x.dtype), broadcast(x.type.shape, y.type.shape))
 
 
 def complex_numpy(x: NDArray, y: NDArray) -> NDArray:

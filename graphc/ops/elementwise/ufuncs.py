@@ -25,6 +25,7 @@ from graphc.ir.graph.op import (
     TypeRule,
     Vjp,
     type_error,
+    vjp_by_slope,
 )
 from graphc.ir.namespace import FUNCTIONS, F, enroll
 from graphc.ir.sizes.dims import Size, maximum
@@ -139,11 +140,6 @@ def _print_lcm(p: Printing) -> str:
 
 
 MOST_POWER = 8  # the largest power of a size that is written as a product
-
-
-def _vjp_by_slope(derivative: Callable[[Value], Value]) -> Vjp:
-    """The vjp of a function of one number: the cotangent times its derivative."""
-    return lambda g, x: (g * derivative(x),)
 
 
 def _vjp_by_divisor(divisor: Callable[[Value], Value]) -> Vjp:
@@ -273,26 +269,26 @@ _VJP: dict[str, Vjp] = {
     "positive": lambda g, x: (g,),
     "absolute": _vjp_absolute,
     "sign": _vjp_sign,
-    "square": _vjp_by_slope(lambda x: 2 * x),
+    "square": vjp_by_slope(lambda x: 2 * x),
     "sqrt": _vjp_by_divisor(lambda x: 2 * F.sqrt(x)),
     "cbrt": _vjp_by_divisor(lambda x: 3 * F.square(F.cbrt(x))),
-    "reciprocal": _vjp_by_slope(lambda x: -F.square(F.reciprocal(x))),
-    "exp": _vjp_by_slope(lambda x: F.exp(x)),
-    "exp2": _vjp_by_slope(lambda x: math.log(2) * F.exp2(x)),
-    "expm1": _vjp_by_slope(lambda x: F.expm1(x) + 1),
+    "reciprocal": vjp_by_slope(lambda x: -F.square(F.reciprocal(x))),
+    "exp": vjp_by_slope(lambda x: F.exp(x)),
+    "exp2": vjp_by_slope(lambda x: math.log(2) * F.exp2(x)),
+    "expm1": vjp_by_slope(lambda x: F.expm1(x) + 1),
     "log": _vjp_by_divisor(lambda x: x),
     "log2": _vjp_by_divisor(lambda x: math.log(2) * x),
     "log10": _vjp_by_divisor(lambda x: math.log(10) * x),
     "log1p": _vjp_by_divisor(lambda x: 1 + x),
-    "sin": _vjp_by_slope(lambda x: F.cos(x)),
-    "cos": _vjp_by_slope(lambda x: -F.sin(x)),
-    "tan": _vjp_by_slope(lambda x: 1 + F.square(F.tan(x))),
+    "sin": vjp_by_slope(lambda x: F.cos(x)),
+    "cos": vjp_by_slope(lambda x: -F.sin(x)),
+    "tan": vjp_by_slope(lambda x: 1 + F.square(F.tan(x))),
     "arcsin": _vjp_by_divisor(lambda x: F.sqrt(_one_minus_square(x))),
     "arccos": _vjp_by_divisor(lambda x: -F.sqrt(_one_minus_square(x))),
     "arctan": _vjp_by_divisor(lambda x: 1 + F.square(x)),
-    "sinh": _vjp_by_slope(lambda x: F.cosh(x)),
-    "cosh": _vjp_by_slope(lambda x: F.sinh(x)),
-    "tanh": _vjp_by_slope(lambda x: _one_minus_square(F.tanh(x))),
+    "sinh": vjp_by_slope(lambda x: F.cosh(x)),
+    "cosh": vjp_by_slope(lambda x: F.sinh(x)),
+    "tanh": vjp_by_slope(lambda x: _one_minus_square(F.tanh(x))),
     "arcsinh": _vjp_by_divisor(lambda x: F.sqrt(1 + F.square(x))),
     "arccosh": _vjp_arccosh,
     "arctanh": _vjp_by_divisor(_one_minus_square),

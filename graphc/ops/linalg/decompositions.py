@@ -31,7 +31,14 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import DType, NDArray, TensorType, dtype_of, is_float, is_inexact
+from graphc.ir.types import (
+    NDArray,
+    TensorType,
+    complex_dtype,
+    is_float,
+    is_inexact,
+    real_dtype,
+)
 from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.broadcasting import as_inexact
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
@@ -39,16 +46,6 @@ from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padded_svd, padding
 
 Checks = list[tuple[Value, str]]
-
-
-def real_dtype(dtype: DType) -> DType:
-    """The dtype of absolute values."""
-    return dtype_of(f"float{dtype.itemsize * 4}") if dtype.kind == "c" else dtype
-
-
-def complex_dtype(dtype: DType) -> DType:
-    """The complex dtype of this precision."""
-    return dtype if dtype.kind == "c" else dtype_of(f"complex{dtype.itemsize * 16}")
 
 
 def as_matrices(

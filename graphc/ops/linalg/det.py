@@ -12,14 +12,13 @@ from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op
 from graphc.ir.namespace import F, public
-from graphc.ir.types import ConcreteArray, TensorType
+from graphc.ir.types import ConcreteArray, TensorType, real_dtype
 from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import (
     as_matrices,
     nan_if_unsolved,
-    real_dtype,
     require_square,
 )
 
@@ -61,7 +60,7 @@ def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
     if total is None:
         return (None,)
     weight = F.expand_dims(F.astype(total, x.dtype), (-2, -1))
-    return (weight * rules.flipped(F.linalg.inv(x)),)
+    return (weight * F.linalg.inv(x).mT,)
 
 
 @op()
@@ -96,8 +95,8 @@ def _(g: Value, x: Value) -> tuple[Value]:
     # This uses C = det(x) x^-T: not finite if x is singular, as in JAX.
     c = _cofactors(x)
     total = F.sum(g * c, axis=(-2, -1), keepdims=True) * rules.unit(x)
-    inner = total - F.matmul(g, rules.flipped(c))
-    return (rules.flipped(F.linalg.solve(x, inner)),)
+    inner = total - F.matmul(g, c.mT)
+    return (F.linalg.solve(x, inner).mT,)
 
 
 class SlogdetResult(NamedTuple):

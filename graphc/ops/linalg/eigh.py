@@ -10,7 +10,7 @@ from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
-from graphc.ir.types import DType, NDArray, TensorType
+from graphc.ir.types import DType, NDArray, TensorType, complex_dtype
 from graphc.ops.common.batching import batch_last_axes
 from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.linalg import gradients as rules
@@ -19,7 +19,6 @@ from graphc.ops.linalg.decompositions import (
     _eigh,
     _eigvalsh,
     as_matrices,
-    complex_dtype,
     require_square,
 )
 

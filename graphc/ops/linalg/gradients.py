@@ -24,14 +24,9 @@ def conjugate(x: Value) -> Value:
     return F.conjugate(x) if x.dtype.kind == "c" else x
 
 
-def flipped(x: Value) -> Value:
-    """The transposed matrices."""
-    return F.swapaxes(x, -1, -2)
-
-
 def adjoint(x: Value) -> Value:
     """The conjugate transposed matrices."""
-    return conjugate(flipped(x))
+    return conjugate(x.mT)
 
 
 def unit(x: Value, axis: int = -1) -> Value:
@@ -217,10 +212,10 @@ def of_lu(packed: Value, order: Value, g: Value) -> Value:
     if dims.less_equal(n, m) is not True:  # missing rows of U are a unit matrix's
         beyond = F.arange(F.size_value(n)) >= F.size_value(m)
         upper = upper + by_rows(cast(beyond, packed.dtype), unit(packed))
-    inner = F.tril(F.matmul(flipped(lower), g), -1)
-    inner = inner + F.triu(F.matmul(g, flipped(upper)))
+    inner = F.tril(F.matmul(lower.mT, g), -1)
+    inner = inner + F.triu(F.matmul(g, upper.mT))
     of_x = solve(lower, inner, trans=1, lower=True, unit_diagonal=True)
-    of_x = flipped(solve(upper, flipped(of_x)))
+    of_x = solve(upper, of_x.mT).mT
     back = F.expand_dims(F.argsort(order, axis=-1), -1)
     return F.take_along_axis(of_x, back, axis=-2)
 
@@ -252,12 +247,12 @@ def of_lu_solve(
         y = solve(packed, b, trans=1)
         w = solve(packed, y, trans=1, **unit_lower)
         of_y = F.matmul(F.triu(packed), of_b)
-        of_upper, of_lower = F.matmul(y, flipped(of_b)), F.matmul(w, flipped(of_y))
+        of_upper, of_lower = F.matmul(y, of_b.mT), F.matmul(w, of_y.mT)
     else:
         of_y = solve(packed, g, trans=1)
         y = F.matmul(F.triu(packed), x)
         w = solve(packed, of_y, trans=1, **unit_lower)
-        of_upper, of_lower = F.matmul(of_y, flipped(x)), F.matmul(w, flipped(y))
+        of_upper, of_lower = F.matmul(of_y, x.mT), F.matmul(w, y.mT)
     return -F.triu(of_upper) - F.tril(of_lower, -1)
 
 

@@ -17,15 +17,11 @@ from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_in
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT64, DType, JaxArray, NDArray, TensorType
+from graphc.ir.types import INT64, DType, JaxArray, NDArray, TensorType, real_dtype
 from graphc.ops.common.batching import Batched, batch_last_axes, with_batch
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import (
-    as_matrices,
-    real_dtype,
-    require_convergence,
-)
+from graphc.ops.linalg.decompositions import as_matrices, require_convergence
 
 
 class LstsqResult(NamedTuple):
@@ -112,7 +108,7 @@ def _(
     if of_residuals is not None:
         residuals = rules.conjugate(b - F.matmul(a, x))
         twice = rules.by_columns(residuals, 2 * of_residuals)
-        of_a, of_b = of_a - F.matmul(twice, rules.flipped(x)), of_b + twice
+        of_a, of_b = of_a - F.matmul(twice, x.mT), of_b + twice
     if of_s is not None:
         of_a = of_a + rules.of_svd(factors, None, of_s, None)
     return of_a, F.squeeze(of_b, 1) if vector else of_b, *[None] * len(rcond)
@@ -254,8 +250,8 @@ def pinv(
     u, s, vh = F.linalg.svd(conjugate, full_matrices=False, hermitian=hermitian)
     large = s > _per_matrix(limit, s.dtype) * _largest(s)
     inverse = F.where(large, 1 / F.where(large, s, 1), 0)
-    scaled = F.expand_dims(inverse, -1) * rules.flipped(u)
-    inverse_matrix = F.matmul(rules.flipped(vh), scaled)
+    scaled = F.expand_dims(inverse, -1) * u.mT
+    inverse_matrix = F.matmul(vh.mT, scaled)
     return _pinv(inverse_matrix, x, u, s, vh, large, hermitian=hermitian)
 
 

@@ -15,23 +15,18 @@ from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import JaxArray, NDArray, TensorType
+from graphc.ir.types import JaxArray, NDArray, TensorType, complex_dtype
 from graphc.ops.common.batching import align_batches, batch_last_axes
 from graphc.ops.common.broadcasting import broadcast, promoted, summed_to
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import (
-    as_matrices,
-    complex_dtype,
-    need_matrix,
-    require_square,
-)
+from graphc.ops.linalg.decompositions import as_matrices, need_matrix, require_square
 
 
 @public(name="linalg.matrix_transpose")
 def matrix_transpose(x: ArrayLike, /) -> Value:
     """Swap the last two axes."""
-    return F.swapaxes(need_matrix(x, "linalg.matrix_transpose"), -1, -2)
+    return need_matrix(x, "linalg.matrix_transpose").mT
 
 
 @public(name="linalg.diagonal")
@@ -112,7 +107,7 @@ padding.pad_by_zeros(_expm)
 
 @_expm.vjp
 def _(g: Value, x: Value) -> tuple[Value]:
-    return (_expm_slope(rules.flipped(x), g),)
+    return (_expm_slope(x.mT, g),)
 
 
 @op()
@@ -155,8 +150,8 @@ padding.pad_by_zeros(_expm_slope)
 def _(g: Value, x: Value, direction: Value) -> tuple[Value, Value]:
     # The slope is the upper right block of expm([[x, direction], [0, x]]) (N. Higham,
     # 2008, Functions of Matrices, eq. 3.16).
-    zero, a = F.zeros_like(x), rules.flipped(x)
-    both = F.block([[a, zero], [rules.flipped(direction), a]])
+    zero, a = F.zeros_like(x), x.mT
+    both = F.block([[a, zero], [direction.mT, a]])
     slope = _expm_slope(both, F.block([[zero, g], [zero, zero]]))
     n = x.shape[-1]
     return slope[..., :n, :n] + slope[..., n:, n:], _expm_slope(a, g)
@@ -211,7 +206,7 @@ padding.pad_by_unit(_sqrtm)
 
 @_sqrtm.vjp
 def _(g: Value, x: Value) -> tuple[Value]:
-    root = rules.flipped(_sqrtm(x))
+    root = _sqrtm(x).mT
     return (_sylvester(root, root, g),)
 
 
@@ -251,8 +246,8 @@ _sylvester.padding(partial(padding.sylvester, _sylvester))
 
 @_sylvester.vjp
 def _(g: Value, a: Value, b: Value, c: Value) -> tuple[Value, Value, Value]:
-    x = rules.flipped(_sylvester(a, b, c))
-    of_c = _sylvester(rules.flipped(a), rules.flipped(b), g)
+    x = _sylvester(a, b, c).mT
+    of_c = _sylvester(a.mT, b.mT, g)
     return -F.matmul(of_c, x), -F.matmul(x, of_c), of_c
 
 

@@ -14,14 +14,14 @@ from graphc.ir.graph.op import Array, Printing, op, require_at_most, views_of_in
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import TensorType
+from graphc.ir.types import TensorType, real_dtype
 from graphc.ops.common.axes import AxisArgument, other_axes
 from graphc.ops.common.batching import batch_last_axes, batch_with_axes
 from graphc.ops.common.broadcasting import as_inexact
 from graphc.ops.common.spread import extreme_along
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import as_matrices, need_matrix, real_dtype
+from graphc.ops.linalg.decompositions import as_matrices, need_matrix
 
 
 def _checked_order(order: object, op_name: str) -> Any:

@@ -17,18 +17,13 @@ from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT32, NDArray, TensorType, is_integer
+from graphc.ir.types import INT32, NDArray, TensorType, is_integer, real_dtype
 from graphc.ops.common.axes import other_axes
 from graphc.ops.common.batching import Batched, align_batches, batch_last_axes
 from graphc.ops.common.broadcasting import broadcast, summed_to
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import (
-    as_matrices,
-    real_dtype,
-    require_finite,
-    require_square,
-)
+from graphc.ops.linalg.decompositions import as_matrices, require_finite, require_square
 
 SINGULAR = "the matrix is singular"
 
@@ -101,7 +96,7 @@ _solve.padding(partial(padding.solve, _solve))
 
 @_inv.vjp
 def _(g: Value, x: Value) -> tuple[Value]:
-    y = rules.flipped(_inv(x))
+    y = _inv(x).mT
     return (-F.matmul(F.matmul(y, g), y),)
 
 
@@ -109,8 +104,8 @@ def _(g: Value, x: Value) -> tuple[Value]:
 def _(g: Value, a: Value, b: Value) -> tuple[Value, Value]:
     x, vector = _solve(a, b), b.type.rank == 1
     g, x = (F.expand_dims(v, -1) if vector else v for v in (g, x))
-    of_b = _solve(rules.flipped(a), g)
-    of_a = summed_to(-F.matmul(of_b, rules.flipped(x)), a.type.shape)
+    of_b = _solve(a.mT, g)
+    of_a = summed_to(-F.matmul(of_b, x.mT), a.type.shape)
     of_b = F.squeeze(of_b, -1) if vector else of_b
     return of_a, summed_to(of_b, b.type.shape)
 
@@ -257,7 +252,7 @@ def _(g: Value, a: Value, b: Value, **how: Any) -> tuple[Value, Value]:
         x, g = F.conjugate(x), F.conjugate(g)
     of_b = _solve_triangular(a, g, **how | {"trans": 0 if trans else 1})
     left, right = (x, of_b) if trans else (of_b, x)
-    full = -F.matmul(left, rules.flipped(right))
+    full = -F.matmul(left, right.mT)
     of_a = F.tril(full, -one) if lower else F.triu(full, one)
     return of_a, F.conjugate(of_b) if trans == 2 else of_b
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}

@@ -313,7 +313,7 @@ def _logits(q: Value, k: Value, scale: ArrayLike | None) -> Value:
         root = F.sqrt(F.astype(q.shape[-1], "float64"))
         scale = 1 / math.sqrt(width) if isinstance(width, int) and width else 1 / root
     work = widened(q, "dot_product_attention")[0].dtype
-    products = F.matmul(cast(q, work), F.swapaxes(cast(k, work), -1, -2))
+    products = F.matmul(cast(q, work), cast(k, work).mT)
     return products * cast(as_weak_real(scale, "dot_product_attention"), work)
 
 

@@ -152,7 +152,7 @@ def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
     if row and column:
         return F.multiply(g, y), F.multiply(g, x)
     a = F.expand_dims(x, 0) if row else x
-    b = _flipped(F.expand_dims(y, 1) if column else y)
+    b = (F.expand_dims(y, 1) if column else y).mT
     g = F.expand_dims(g, -2) if row else g
     g = F.expand_dims(g, -1) if column else g
     of_a = _summed_product(g, b, a)
@@ -164,12 +164,8 @@ def _right_cotangent(g: Value, a: Value, b: Value, column: bool) -> Value:
     rows = tuple(range(g.type.rank - 1))
     if b.type.rank == 2 < g.type.rank == a.type.rank and not column:
         return _tensordot(a, g, axes=(rows, rows))
-    of_b = _summed_product(_flipped(g), a, b)
-    return F.squeeze(of_b, 0) if column else _flipped(of_b)
-
-
-def _flipped(x: Value) -> Value:
-    return F.swapaxes(x, -1, -2)
+    of_b = _summed_product(g.mT, a, b)
+    return F.squeeze(of_b, 0) if column else of_b.mT
 
 
 def _summed_product(g: Value, y: Value, like: Value) -> Value:
@@ -226,7 +222,7 @@ def _(n: Size, batched: Batched, x: Value, y: Value) -> Value:
     if not batched[1] and y.type.rank <= 2:
         return _matmul(x, y)
     if not batched[0] and column and x.type.rank <= 2:
-        return _matmul(y, _flipped(x) if x.type.rank == 2 else x)
+        return _matmul(y, x.mT if x.type.rank == 2 else x)
     a = F.expand_dims(x, -2) if row else x
     b = F.expand_dims(y, -1) if column else y
     result = _matmul(*align_batches(batched, (a, b)))

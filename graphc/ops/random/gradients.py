@@ -231,7 +231,7 @@ def normal_vectors_rule(
     of_factor = spread.summed(F.expand_dims(g, -1) * F.expand_dims(z, -2))
     rule = GRADIENTS.find(PRIMITIVES["cholesky"])
     assert rule is not None
-    even = 0.5 * (cov + F.swapaxes(cov, -1, -2))
+    even = 0.5 * (cov + cov.mT)
     (of_cov,) = rule(F.tril(of_factor), even)
     assert of_cov is not None
-    return None, centre.summed(g), 0.5 * (of_cov + F.swapaxes(of_cov, -1, -2))
+    return None, centre.summed(g), 0.5 * (of_cov + of_cov.mT)

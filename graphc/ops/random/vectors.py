@@ -197,7 +197,7 @@ def wishart(
     below = F.tril(F.random.normal(keys[1], (*sizes, d, d), to), -1)
     factor = below + F.expand_dims(roots, -1) * F.eye(d, dtype=to)
     factor = F.matmul(F.linalg.cholesky(matrix), factor)
-    return F.matmul(factor, F.swapaxes(factor, -1, -2))
+    return F.matmul(factor, factor.mT)
 
 
 @public(name="random.ball")

@@ -12,15 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import Cotangents, Vjp
+from graphc.ir.graph.op import Cotangents, Vjp, vjp_by_slope
 from graphc.ir.namespace import FUNCTIONS, F
 
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
-
-
-def _vjp_by_slope(derivative: Callable[[Value], Value]) -> Vjp:
-    """The rule of a function of one number: the cotangent times its derivative."""
-    return lambda g, x: (g * derivative(x),)
 
 
 def _vjp_of_last(derivative: Callable[..., Value]) -> Vjp:
@@ -159,25 +154,25 @@ def of_integer_order(name: str, n: int, next_one: Value, x: Value) -> Value:
 
 
 VJP: dict[str, Vjp] = {
-    "erf": _vjp_by_slope(_erf),
-    "erfc": _vjp_by_slope(lambda x: -_erf(x)),
-    "erfcx": _vjp_by_slope(_erfcx),
-    "erfinv": _vjp_by_slope(
+    "erf": vjp_by_slope(_erf),
+    "erfc": vjp_by_slope(lambda x: -_erf(x)),
+    "erfcx": vjp_by_slope(_erfcx),
+    "erfinv": vjp_by_slope(
         lambda x: F.exp(F.square(F.special.erfinv(x))) / TWO_OVER_ROOT_PI
     ),
-    "erfcinv": _vjp_by_slope(
+    "erfcinv": vjp_by_slope(
         lambda x: -F.exp(F.square(F.special.erfcinv(x))) / TWO_OVER_ROOT_PI
     ),
-    "ndtr": _vjp_by_slope(lambda x: F.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)),
-    "ndtri": _vjp_by_slope(
+    "ndtr": vjp_by_slope(lambda x: F.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)),
+    "ndtri": vjp_by_slope(
         lambda x: math.sqrt(2 * math.pi) * F.exp(0.5 * F.square(F.special.ndtri(x)))
     ),
-    "expit": _vjp_by_slope(lambda x: F.special.expit(x) * F.special.expit(-x)),
+    "expit": vjp_by_slope(lambda x: F.special.expit(x) * F.special.expit(-x)),
     "logit": lambda g, x: (g / (x * (1 - x)),),
-    "gammaln": _vjp_by_slope(lambda x: F.special.digamma(x)),
-    "gamma": _vjp_by_slope(lambda x: F.special.gamma(x) * F.special.digamma(x)),
+    "gammaln": vjp_by_slope(lambda x: F.special.digamma(x)),
+    "gamma": vjp_by_slope(lambda x: F.special.gamma(x) * F.special.digamma(x)),
     "gammasgn": lambda g, x: (None,),
-    "digamma": _vjp_by_slope(lambda x: F.special.polygamma(1, x)),
+    "digamma": vjp_by_slope(lambda x: F.special.polygamma(1, x)),
     "betaln": _betaln,
     "beta": _beta,
     "betainc": _vjp_of_last(_betainc),
@@ -197,21 +192,21 @@ VJP: dict[str, Vjp] = {
         lambda a, b, c, x: a * b / c * F.special.hyp2f1(a + 1, b + 1, c + 1, x)
     ),
     "zeta": _vjp_of_last(lambda x, q: -x * F.special.zeta(x + 1, q)),
-    "spence": _vjp_by_slope(_spence),
+    "spence": vjp_by_slope(_spence),
     "xlogy": _xlog("log", 0.0, 0.0),
     "xlog1py": _xlog("log1p", -1.0, 1.0),
-    "i0": _vjp_by_slope(lambda x: F.special.i1(x)),
-    "i0e": _vjp_by_slope(lambda x: F.special.i1e(x) - F.sign(x) * F.special.i0e(x)),
-    "i1": _vjp_by_slope(_i1),
-    "i1e": _vjp_by_slope(_i1e),
-    "j0": _vjp_by_slope(lambda x: -F.special.j1(x)),
-    "j1": _vjp_by_slope(_j1),
-    "y0": _vjp_by_slope(lambda x: -F.special.y1(x)),
-    "y1": _vjp_by_slope(lambda x: F.special.y0(x) - F.special.y1(x) / x),
-    "k0": _vjp_by_slope(lambda x: -F.special.k1(x)),
-    "k1": _vjp_by_slope(lambda x: -F.special.k0(x) - F.special.k1(x) / x),
-    "k0e": _vjp_by_slope(lambda x: F.special.k0e(x) - F.special.k1e(x)),
-    "k1e": _vjp_by_slope(_k1e),
+    "i0": vjp_by_slope(lambda x: F.special.i1(x)),
+    "i0e": vjp_by_slope(lambda x: F.special.i1e(x) - F.sign(x) * F.special.i0e(x)),
+    "i1": vjp_by_slope(_i1),
+    "i1e": vjp_by_slope(_i1e),
+    "j0": vjp_by_slope(lambda x: -F.special.j1(x)),
+    "j1": vjp_by_slope(_j1),
+    "y0": vjp_by_slope(lambda x: -F.special.y1(x)),
+    "y1": vjp_by_slope(lambda x: F.special.y0(x) - F.special.y1(x) / x),
+    "k0": vjp_by_slope(lambda x: -F.special.k1(x)),
+    "k1": vjp_by_slope(lambda x: -F.special.k0(x) - F.special.k1(x) / x),
+    "k0e": vjp_by_slope(lambda x: F.special.k0e(x) - F.special.k1e(x)),
+    "k1e": vjp_by_slope(_k1e),
     "jv": _recurrence("jv", 0.5, -1.0),
     "yv": _recurrence("yv", 0.5, -1.0),
     "iv": _recurrence("iv", 0.5, 1.0),
