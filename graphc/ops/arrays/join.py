@@ -32,7 +32,7 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam, NewAxisParam
 from graphc.ir.sizes.dims import Dim, Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, JaxArray, TensorType, is_integer
-from graphc.ops.common.axes import at_axis, on_axis, with_size
+from graphc.ops.common.axes import at_axis, on_axis, with_rank, with_size
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, reporting
@@ -290,8 +290,7 @@ def tile(x: ArrayLike, reps: ShapeLike, /) -> Value:
     times = as_shape(reps)
     rank = max(len(times), value.type.rank)
     times = (1,) * (rank - len(times)) + times
-    value = F.expand_dims(value, tuple(range(rank - value.type.rank)))
-    return _tile(value, reps=times)
+    return _tile(with_rank(value, rank), reps=times)
 
 
 @op()

@@ -14,7 +14,7 @@ from graphc.ir.integers import as_integer, integer_error, integer_or_none
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
-from graphc.ops.common.axes import at_axis
+from graphc.ops.common.axes import at_axis, with_rank
 from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import broadcast, promoted_as_arrays, summed_to
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -60,23 +60,17 @@ def broadcast_arrays(*arrays: ArrayLike) -> list[Value]:
     return list(_broadcast_arrays.bind(tuple(values), {}).outputs) if values else []
 
 
-def _with_rank(x: ArrayLike, rank: int) -> Value:
-    value = as_strong_value(x)
-    missing = rank - value.type.rank
-    return F.expand_dims(value, tuple(range(missing)))
-
-
 @public()
 def atleast_1d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 1 or more; one array alone is returned as it is."""
-    results = [_with_rank(a, 1) for a in arrays]
+    results = [with_rank(as_strong_value(a), 1) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
 @public()
 def atleast_2d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 2 or more: new axes come first."""
-    results = [_with_rank(a, 2) for a in arrays]
+    results = [with_rank(as_strong_value(a), 2) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
@@ -95,7 +89,7 @@ def _with_3_axes(value: Value) -> Value:
 @public()
 def hstack(arrays: Sequence[ArrayLike]) -> Value:
     """The arrays side by side: joined along axis 1, or vectors along axis 0."""
-    values = [_with_rank(a, 1) for a in promoted_as_arrays(*arrays)]
+    values = [with_rank(a, 1) for a in promoted_as_arrays(*arrays)]
     vectors = all(v.type.rank == 1 for v in values[:1])
     return F.concatenate(values, axis=0 if vectors else 1)
 
@@ -103,7 +97,7 @@ def hstack(arrays: Sequence[ArrayLike]) -> Value:
 @public()
 def vstack(arrays: Sequence[ArrayLike]) -> Value:
     """The arrays on top of each other: joined along axis 0, with vectors as rows."""
-    values = [_with_rank(a, 2) for a in promoted_as_arrays(*arrays)]
+    values = [with_rank(a, 2) for a in promoted_as_arrays(*arrays)]
     return F.concatenate(values, axis=0)
 
 
@@ -240,7 +234,7 @@ def _leaves(item: ArrayLike) -> list[ArrayLike]:
 def _block(item: ArrayLike, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
     """Join the next `blocks`, nested as `item` is."""
     if not isinstance(item, list):
-        return _with_rank(next(blocks), rank)
+        return with_rank(next(blocks), rank)
     parts = [_block(i, depth - 1, rank, blocks) for i in item]
     return F.concatenate(parts, axis=-depth)
 

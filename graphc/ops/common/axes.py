@@ -29,6 +29,12 @@ def with_size(shape: Shape, axis: int, n: Size) -> Shape:
     return (*shape[:axis], n, *shape[axis + 1 :])
 
 
+def with_rank(x: Value, rank: int) -> Value:
+    """The array with axes of size 1 in front, up to `rank` axes."""
+    expanded: Value = F.expand_dims(x, tuple(range(rank - x.type.rank)))
+    return expanded
+
+
 def along_axis(vector: Value, axis: int, rank: int) -> Value:
     """A vector along one of `rank` axes, with size 1 along all others."""
     expanded: Value = F.expand_dims(vector, other_axes(rank, (axis,)))

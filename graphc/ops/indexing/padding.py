@@ -12,7 +12,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import INT32, INT64, same_size
-from graphc.ops.common.axes import along_axis
+from graphc.ops.common.axes import along_axis, with_rank
 from graphc.ops.common.padded_reads import as_int32, nonempty, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
@@ -305,7 +305,7 @@ def _written_by_mask(
     pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
 ) -> Value:
     """Write by a mask: each element takes its own from the update, if there is one."""
-    update = F.expand_dims(v.value, tuple(range(len(region) - v.type.rank)))
+    update = with_rank(v.value, len(region))
     masks: list[Value] = []
     axis = at = 0
     for item in _true_items(pad):

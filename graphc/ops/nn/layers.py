@@ -24,7 +24,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, dtype_of, is_integer, same_size
-from graphc.ops.common.axes import AxisArgument, along_axis, other_axes
+from graphc.ops.common.axes import AxisArgument, along_axis, other_axes, with_rank
 from graphc.ops.common.broadcasting import common_dtype, promoted, with_room
 from graphc.ops.nn.activations import as_real, as_weak_real, widened
 
@@ -326,7 +326,7 @@ def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
             op="nn.dot_product_attention",
             got=str(value.type),
         )
-    value = F.expand_dims(value, tuple(range(4 - value.type.rank)))
+    value = with_rank(value, 4)
     if same_size(value.type.shape[1], 1):
         return F.expand_dims(value, 1)
     batch, _, rows, columns = value.shape

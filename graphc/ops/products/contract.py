@@ -17,7 +17,7 @@ from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
-from graphc.ops.common.axes import inverse_order, other_axes
+from graphc.ops.common.axes import inverse_order, other_axes, with_rank
 from graphc.ops.common.batching import Batched, align_batches
 from graphc.ops.common.broadcasting import (
     broadcast,
@@ -406,7 +406,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Value:
     """The Kronecker product: each element of `a` replaced by its product with `b`."""
     x, y = promoted(a, b)
     rank = max(x.type.rank, y.type.rank)
-    x, y = (F.expand_dims(v, tuple(range(rank - v.type.rank))) for v in (x, y))
+    x, y = (with_rank(v, rank) for v in (x, y))
     odd, even = tuple(range(1, 2 * rank, 2)), tuple(range(0, 2 * rank, 2))
     blocks = F.multiply(F.expand_dims(x, odd), F.expand_dims(y, even))
     shape = [m * n for m, n in zip(x.type.shape, y.type.shape, strict=True)]

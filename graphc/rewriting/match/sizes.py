@@ -44,11 +44,6 @@ def split_axes(x: Value, y: Value, rank: int, axes: Axes) -> Split:
     return Split(tuple(sorted(only_x)), tuple(sorted(only_y)), both)
 
 
-def unsqueezed(x: Value, rank: int) -> Value:
-    """`x` with axes of size 1 in front, up to `rank` axes."""
-    return F.expand_dims(x, tuple(range(rank - x.type.rank)))
-
-
 def reduce_operand(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
     """Reduce `x`, taken as broadcast to `rank` axes; `axes` keep one element.
 

@@ -20,6 +20,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import is_float, product, same_shape, same_size
+from graphc.ops.common.axes import with_rank
 from graphc.ops.nn.fused_attention import FUSED_ATTENTION, HIDDEN
 from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
 from graphc.rewriting.loops.find.producers import UsersOf
@@ -293,7 +294,7 @@ class _Heads(NamedTuple):
     def reshape_bias(self, x: Value) -> Value:
         """Reshape a bias or mask to (batch, heads, rows, keys), where each may be 1."""
         rank, last = len(self.shape), len(self.shape) - 2
-        x = F.expand_dims(x, tuple(range(rank - x.type.rank)))
+        x = with_rank(x, rank)
         have, sizes = list(x.type.shape), list[Size]()
         for axes in (range(self.batch), range(self.batch, last)):
             if not all(is_one(have[a]) for a in axes):

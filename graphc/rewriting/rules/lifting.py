@@ -31,6 +31,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, equal, is_one
 from graphc.ir.types import product, same_shape, same_size
+from graphc.ops.common.axes import with_rank
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
@@ -40,7 +41,6 @@ from graphc.rewriting.match.sizes import (
     asks_late,
     at_most,
     origins_of,
-    unsqueezed,
     unstretched,
     varies,
     with_tests,
@@ -432,7 +432,7 @@ def _extreme_of_copies(op: str) -> Rule:
             return None
         less = tuple(1 if a in copies else n for a, n in enumerate(shape))
         other_axes = tuple(a for a in axes if a not in copies)
-        result = F.broadcast_to(unsqueezed(thin, rank), less)
+        result = F.broadcast_to(with_rank(thin, rank), less)
         if other_axes:
             result = y.node.primitive(result, axes=other_axes, keepdims=True)
         result = result if keepdims else F.squeeze(result, axes)

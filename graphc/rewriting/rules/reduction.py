@@ -23,6 +23,7 @@ from graphc.ir.types import (
     product,
     same_shape,
 )
+from graphc.ops.common.axes import with_rank
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.match.pattern import Apply, Pattern, once, p, v
 from graphc.rewriting.match.sizes import (
@@ -37,7 +38,6 @@ from graphc.rewriting.match.sizes import (
     reduce_operand,
     repeated,
     split_axes,
-    unsqueezed,
     varies,
     with_tests,
 )
@@ -171,7 +171,7 @@ def sum_of_broadcast(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | 
     if has_limit(s) and not origins_of(s.type.shape):
         return None
     other_axes = tuple(a for a in axes if a not in stretched)
-    total = reduce_operand(_sum, unsqueezed(x, rank), rank, other_axes)
+    total = reduce_operand(_sum, with_rank(x, rank), rank, other_axes)
     total = repeated(total, s.type.shape, stretched)
     result_shape = tuple(1 if a in axes else n for a, n in enumerate(s.type.shape))
     return drop_axes(

@@ -11,6 +11,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import is_one
 from graphc.ir.types import BOOL, is_float, same_size
+from graphc.ops.common.axes import with_rank
 
 
 class Softmax(NamedTuple):
@@ -149,7 +150,7 @@ def shown_lengths(mask: Value, shows: bool) -> Value | None:
     lengths, rank = node.inputs[1 - at], node.outputs[0].type.rank
     if lengths.dtype.kind != "i" or lengths.node.primitive is OP.constant:
         return None
-    lengths = F.expand_dims(lengths, tuple(range(rank - lengths.type.rank)))
+    lengths = with_rank(lengths, rank)
     if not rank or not is_one(lengths.type.shape[-1]):
         return None
     for axes in reversed(expanded):
