@@ -13,7 +13,7 @@ import graphc.tensor as gt
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.source import PrintedBody
 from graphc.ir.graph.nodes import Graph
-from graphc.ir.graph.op import PRIMITIVES, no_views
+from graphc.ir.graph.op import PRIMITIVES, nothing
 from graphc.ir.graph.walk import ancestors
 from tests.ops.sampling import Batch, Trial, flat, trial
 from tests.ops.test_samples import FAMILIES, telling
@@ -350,7 +350,7 @@ def test_samples_give_what_is_the_callers_own(monkeypatch):
         problems += disturbed(f, arrays)
     assert problems == []
     assert watched.problems == []
-    declared = {p.name for p in PRIMITIVES.values() if p.views is not no_views}
+    declared = {p.name for p in PRIMITIVES.values() if p.views is not nothing}
     assert declared - watched.views == UNSEEN.keys()
 
 

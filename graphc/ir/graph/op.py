@@ -84,18 +84,8 @@ class Opaque:
 KINDS[Opaque] = ParamKind("opaque", lambda x: type(x) is Opaque)
 
 
-def none_beside(node: Node) -> Iterable[Node]:
-    """The default of `beside`: the rules of the op look at no other node."""
-    return ()
-
-
-def no_views(node: Node) -> tuple[()]:
-    """The default of `views`: every output is an array of its own."""
-    return ()
-
-
-def no_bodies(node: Node) -> tuple[()]:
-    """The default of `body_calls`: the node has no bodies."""
+def nothing(node: Node) -> tuple[()]:
+    """The default of `beside`, `views` and `body_calls`: the node has none of them."""
     return ()
 
 
@@ -177,10 +167,10 @@ class Primitive:
     checks: bool = False
     for_gradients: bool = False
     layout: bool = False
-    beside: NodesBeside = none_beside
-    views: Views = no_views
+    beside: NodesBeside = nothing
+    views: Views = nothing
     stretches: bool = False
-    body_calls: BodyCalls = no_bodies
+    body_calls: BodyCalls = nothing
 
     def __post_init__(self) -> None:
         signature = inspect.signature(self.infer).parameters.values()
@@ -298,7 +288,7 @@ class Primitive:
     @property
     def may_have_bodies(self) -> bool:
         """Whether nodes of this primitive may have bodies."""
-        return self.body_calls is not no_bodies
+        return self.body_calls is not nothing
 
     def range_of(self, value: Value) -> NamedRange:
         """The name and bounds of `value` when it is used as a size."""
