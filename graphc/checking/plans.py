@@ -11,7 +11,7 @@ from typing import Any
 
 from graphc.checking.chance import DTYPES, FLOATS, MOST_AXES, Chance, Misfit
 from graphc.ir.graph.nodes import Value
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer, product
 
 
@@ -294,7 +294,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
 
 @plans("expand_dims")
 def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
-    ones = [a for a, n in enumerate(want.shape) if isinstance(n, int) and n == 1]
+    ones = [a for a, n in enumerate(want.shape) if is_one(n)]
     axes = fixed.get("axes") or tuple(a for a in ones if c.flag())
     operand_shape = tuple(n for a, n in enumerate(want.shape) if a not in axes)
 
@@ -314,7 +314,7 @@ def _(c: Chance, want: Want, fixed: ParamChoices, n: int) -> SamplePlan:
         if xs[0].type.rank == len(operand_shape):
             return {"axes": axes}
         sizes = enumerate(xs[0].type.shape)
-        ones = tuple(a for a, n in sizes if isinstance(n, int) and n == 1)
+        ones = tuple(a for a, n in sizes if is_one(n))
         return {"axes": ones}
 
     return SamplePlan([want.of(*operand_shape)], params)

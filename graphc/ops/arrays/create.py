@@ -26,8 +26,16 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
+from graphc.ir.sizes.dims import Size, is_one
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    DType,
+    TensorType,
+    dtype_of,
+    is_integer,
+    same_size,
+)
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import (
     common_dtype,
@@ -172,10 +180,10 @@ def _print_iota(p: Printing) -> str:
     params = p.node.params
     start, step, length = params["start"], params["step"], params["length"]
     dtype = p.code(params["dtype"])
-    if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1:
+    if same_size(start, 0) and is_one(step):
         return f"{p.xp}.arange({p.code(length)}, dtype={dtype})"
     stop = p.code(start + length * step)
-    step_text = "" if isinstance(step, int) and step == 1 else f", {p.code(step)}"
+    step_text = "" if is_one(step) else f", {p.code(step)}"
     return f"{p.xp}.arange({p.code(start)}, {stop}{step_text}, dtype={dtype})"
 
 

@@ -22,7 +22,7 @@ from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
-from graphc.ir.types import BOOL, ConcreteArray, TensorType, is_integer
+from graphc.ir.types import BOOL, ConcreteArray, TensorType, is_integer, same_size
 from graphc.ops.common.axes import at_axis, with_size
 from graphc.ops.common.batching import Batched, with_batch
 from graphc.ops.common.broadcasting import require_room
@@ -149,7 +149,7 @@ def _(
     for axis, n in enumerate(x.type.shape):
         size, a = pad.stored(pad.out[axis]), pad.node.params["low"][axis]
         whole = value.type.shape[axis] + low[axis] + high[axis]
-        if _is_zero(a) and equal(value.type.shape[axis], size) is True:
+        if same_size(a, 0) and equal(value.type.shape[axis], size) is True:
             first[axis] = last[axis] = 0  # elements added behind fall into the padding
         elif not is_known(pad, a) or equal(whole, size) is not True:
             start = as_int32(pad, a)
@@ -194,7 +194,7 @@ def _(
 ) -> tuple[Value]:
     # Axis by axis: the padded array is a linear map of every line along an axis.
     for axis, (n, a, b) in enumerate(zip(x.type.shape, low, high, strict=True)):
-        if not (_is_zero(a) and _is_zero(b)):
+        if not (same_size(a, 0) and same_size(b, 0)):
             g = _fold_padding_in(g, axis, n, (a, b), mode, odd)
     return (g,)
 
@@ -245,7 +245,7 @@ def _(
     value, widths = x.value, pad.node.params
     for axis, n in enumerate(x.type.shape):
         a, b = widths["low"][axis], widths["high"][axis]
-        if not (_is_zero(a) and _is_zero(b)):
+        if not (same_size(a, 0) and same_size(b, 0)):
             at = iota(pad.stored(pad.out[axis])) - as_int32(pad, a)
             value = read_at(value, axis, _source_index(at, as_int32(pad, n), mode))
     return value
@@ -403,10 +403,6 @@ def _pad_by_axis(value: Value, sides: Sides) -> Value:
     return value
 
 
-def _is_zero(n: Size) -> bool:
-    return isinstance(n, int) and n == 0
-
-
 def _with_ramps(
     value: Value, pairs: list[tuple[Size, Size]], end_values: ArrayLike
 ) -> Value:
@@ -427,7 +423,7 @@ def _ramp(
     edge: Value, axis: int, end: ArrayLike, width: Size, backwards: bool = False
 ) -> Value | None:
     """`width` elements from `end` towards the edge, or from the edge to `end`."""
-    if _is_zero(width):
+    if same_size(width, 0):
         return None
     start = cast(as_value(end), edge.dtype)
     one = F.squeeze(F.specify_shape(edge, with_size(edge.type.shape, axis, 1)), axis)
@@ -461,7 +457,7 @@ def _with_statistics(
 
 def _repeat_part(part: Value, axis: int, mode: str, width: Size) -> Value | None:
     """A statistic of part of the array, repeated `width` times."""
-    if _is_zero(width):
+    if same_size(width, 0):
         return None
     statistic = getattr(F, STATISTICS[mode])(part, axis=axis, keepdims=True)
     if is_integer(part.dtype):

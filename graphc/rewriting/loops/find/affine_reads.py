@@ -145,14 +145,10 @@ class View(NamedTuple):
             rows = F._part(rows, 0, *bounds)
         before, after = dims.maximum(first, 0), dims.maximum(length - end, 0)
         no_padding = ((0, 0),) * (rows.type.rank - 1)
-        if _is_zero(before) and _is_zero(after):
+        if same_size(before, 0) and same_size(after, 0):
             return rows
         widths = ((size_value(before), size_value(after)), *no_padding)
         return F.pad(rows, widths)
-
-
-def _is_zero(size: Size) -> bool:
-    return isinstance(size, int) and not size
 
 
 def _number(size: Size) -> Value:
