@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphc.ir.graph.accepted_types import ArrayLike
+from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.params.exactness import limits
 from graphc.ir.rules import RuleTable
@@ -44,6 +46,11 @@ def _limit(dtype: DType, low: bool) -> Element:
         return limits(dtype)[0 if low else 1]
     end = -np.inf if low else np.inf
     return complex(end, end) if dtype.kind == "c" else end
+
+
+def scalar(number: ArrayLike, dtype: DType) -> Value:
+    """A number as a constant of a dtype."""
+    return as_value(np.asarray(number).astype(dtype))
 
 
 def itself(x: Value) -> Value:

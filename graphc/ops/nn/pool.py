@@ -27,7 +27,7 @@ from graphc.ir.types import (
 )
 from graphc.ops.common.axes import at_axis, with_size
 from graphc.ops.common.batching import batch_last_axes
-from graphc.ops.common.monoids import Element, least, most
+from graphc.ops.common.monoids import Element, least, most, zero
 from graphc.ops.common.padded_reads import is_known
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.common.spread import may_lose_nan
@@ -337,7 +337,7 @@ def _align(
     return aligned(pad, x, value, fill, wide, params)
 
 
-_declare_padding(_sum_pool, lambda dtype: 0)
+_declare_padding(_sum_pool, zero)
 _declare_padding(_max_pool, least)
 _declare_padding(_min_pool, most)
 

@@ -32,7 +32,7 @@ from graphc.ops.common.axes import at_axis, on_axis, with_size
 from graphc.ops.common.batching import Batched, batch_with_axes, with_batch
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.common.known_integers import by_scan, maxima, minima
-from graphc.ops.common.monoids import Element, least, most
+from graphc.ops.common.monoids import Element, least, most, one, zero
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import numpy_sum_dtype, same_dtype_text
 
@@ -142,8 +142,8 @@ def _padded_running(primitive: Primitive, neutral: Callable[[DType], Element]) -
 
 
 for _primitive, _neutral in (
-    (_cumsum, lambda dtype: 0),
-    (_cumprod, lambda dtype: 1),
+    (_cumsum, zero),
+    (_cumprod, one),
     (_cummax, least),
     (_cummin, most),
     (_cumlogsumexp, lambda dtype: -np.inf),

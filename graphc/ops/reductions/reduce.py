@@ -33,7 +33,7 @@ from graphc.ir.types import BOOL, INT64, UINT64, DType, TensorType, dtype_of, is
 from graphc.ops.common.axes import AxisArgument, inverse_order, other_axes
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, with_batch
 from graphc.ops.common.known_integers import by_fold, by_item, maxima, minima
-from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
+from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, scalar, zero
 from graphc.ops.common.padding import PaddedValue, Padding, kept
 from graphc.ops.common.spread import extreme_along
 from graphc.ops.reductions.filling import extreme_of_complex, filled_to_reduce
@@ -206,7 +206,7 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
         many = with_batch(n, batched[0], x)
         front = F.expand_dims(start, tuple(range(1, many.type.rank)))
         neutral = MONOIDS.rules[primitive].neutral(x.dtype)
-        start = as_value(np.asarray(neutral).astype(x.dtype))
+        start = scalar(neutral, x.dtype)
         extremes = primitive(many, start, axes=shifted(axes), keepdims=True)
         joined = FUNCTIONS[pairwise](extremes, front)
         return joined if keepdims else F.squeeze(joined, shifted(axes))
@@ -229,7 +229,7 @@ def padded_reduction(primitive: Primitive) -> None:
         number = neutral(x.value.dtype)
         filled = filled_to_reduce(pad, x, axes, MONOIDS.rules[primitive])
         if primitive in _FROM and x.ragged(axes):  # an expression may be of no size
-            start = as_value(np.asarray(number).astype(x.value.dtype))
+            start = scalar(number, x.value.dtype)
             result = _FROM[primitive](filled, start, axes=axes, keepdims=keepdims)
         else:
             result = primitive(filled, axes=axes, keepdims=keepdims)

@@ -17,7 +17,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import DType, dtype_of, is_float, is_inexact
-from graphc.ops.common.monoids import MONOIDS, Element, Monoid, least, most
+from graphc.ops.common.monoids import MONOIDS, Element, Monoid, least, most, scalar
 from graphc.rewriting.loops.find.access import part_shape, reapply, without_axis
 from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
 from graphc.rewriting.loops.find.contractions import contracted_axes, product_of_parts
@@ -99,7 +99,7 @@ def _fill_reduced(
         shape = part_shape(shape, place[1].axis, stream.one)
     fill = number
     if not isinstance(number, Value):
-        fill = as_value(np.asarray(number).astype(dtype))
+        fill = scalar(number, dtype)
     return F.full(shape, fill)
 
 
@@ -125,7 +125,7 @@ def _monoid_fold(
     if monoid.ordered and dtype.kind == "c":
         return None
     accumulator = _accumulator_dtype(dtype) if monoid.widened else dtype
-    neutral = as_value(np.asarray(monoid.neutral(dtype)).astype(accumulator))
+    neutral = scalar(monoid.neutral(dtype), accumulator)
     starts = node.inputs[1:]
     join = getattr(F, monoid.join)
 
@@ -201,7 +201,7 @@ def _position_fold(
         dtype, axis = node.inputs[0].dtype, place[1].axis
         if dtype.kind == "c":
             return None
-        number = as_value(np.asarray(neutral(dtype)).astype(dtype))
+        number = scalar(neutral(dtype), dtype)
         better = getattr(F, greater + "_equal" * stream.backwards)
         along = {"axes": (axis,), "keepdims": node.params["keepdims"]}
 

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import same_shape
+from graphc.ops.common.monoids import scalar
 from graphc.rewriting.loops.find.access import part_shape
 from graphc.rewriting.loops.find.affine_reads import Stream, operand_views
 from graphc.rewriting.loops.find.contractions import (
@@ -204,7 +204,7 @@ class _RescaledSum:
 
     def _initial_carry(self, known: Resolve) -> Carry:
         x, view = self._shifted.x
-        least = as_value(np.asarray(-np.inf).astype(x.dtype))
+        least = scalar(-np.inf, x.dtype)
         top = F.full(self._shape(x, view.axis), least)
         flags = [F.full(self._shape(x, view.axis), False)] * bool(self._shifted.masks)
         type = self._node.outputs[0].type
@@ -258,7 +258,7 @@ class _RescaledSum:
     def _mask_part(self, value: Value, parts: PartsRead, other: float) -> Value:
         """Keep a part where all masks hold, with the number `other` elsewhere."""
         for mask in self._shifted.masks:
-            number = as_value(np.asarray(other).astype(value.dtype))
+            number = scalar(other, value.dtype)
             value = F.where(parts[mask], value, number)
         return value
 
