@@ -44,6 +44,7 @@ import graphc.ops.fft.frequencies
 import graphc.ops.indexing.at
 import graphc.ops.indexing.basic
 import graphc.ops.indexing.gather
+import graphc.ops.indexing.padded_positions
 import graphc.ops.indexing.padding
 import graphc.ops.indexing.positions
 import graphc.ops.indexing.scatter

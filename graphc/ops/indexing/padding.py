@@ -1,23 +1,22 @@
-"""Mask rules of indexing: true positions on padded axes, for reading and writing."""
+"""Mask rules of basic indexing: true items on padded axes, for reading and writing."""
 
 from collections.abc import Sequence
 from functools import reduce
 from typing import NamedTuple
 
 from graphc.ir.graph.build import as_value, cast
-from graphc.ir.graph.nodes import Guard, Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size
-from graphc.ir.types import INT32, INT64, same_size
+from graphc.ir.types import INT32, same_size
 from graphc.ops.common.axes import along_axis, with_rank
 from graphc.ops.common.padded_reads import as_int32, nonempty, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
-from graphc.ops.indexing.counting_indices import is_counting, with_numbers
-from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
+from graphc.ops.indexing.gather import GATHER
 from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, clip_down, slice_length
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
@@ -49,7 +48,7 @@ def _split_index(
         right = kind == "n" or _is_from_front(item, ragged, writes)
         if kind == "s" and right and not writes:
             length = pad.stored(pad.out[out])
-            fitted = _fit_item(stored[i], x.value.type.shape[axis], length)
+            fitted = fit_item(stored[i], x.value.type.shape[axis], length)
             right, stored[i] = fitted is not None, fitted or FULL_ITEM
         if not right:
             special.append(AxisItem(axis, at, item))
@@ -87,7 +86,7 @@ def _is_from_front(item: BasicItem, ragged: bool, writes: bool) -> bool:
     return forwards and first
 
 
-def _fit_item(item: BasicItem, n: Size, length: Size) -> BasicItem | None:
+def fit_item(item: BasicItem, n: Size, length: Size) -> BasicItem | None:
     """A slice that takes `length` elements of `n`, first those of `item`.
 
     None if too few elements follow.
@@ -344,153 +343,3 @@ def _spread_update(
     if not same_size(update.type.shape[axis], 1):
         update = read_at(update, axis, F.floor_divide(ahead, by))
     return update, inside
-
-
-@GATHER.padding
-def _(
-    pad: Padding,
-    x: PaddedValue,
-    *indices: PaddedValue,
-    axes: tuple[int, ...],
-    inside: tuple[bool, ...],
-) -> Value:
-    array = x.value
-    if len(indices) == 1 and axes[0] in x.axes:
-        front = _front_elements(pad, x, axes[0])
-        if front is not None:
-            return front
-    places, within = [], []
-    for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
-        numbers = _counting_all(pad, i + 1, x, axis)
-        if numbers is not None:
-            places.append(numbers)
-            within.append(True)
-            continue
-        place, known = pad.filled(index, index.axes, 0), inside[i]
-        if index.axes:
-            array = nonempty(array, axis)
-        if axis in x.axes:
-            low, high = _is_within_ends(pad, i + 1, x.type.shape[axis])
-            known = known or (low and high)
-            place, n = _count_from_front(pad, x, axis, place, low)
-            if not known:
-                _require_element(pad, x.type.shape[axis], axis)
-                place = F.clip(place, 0, F.maximum(n - 1, 0))
-        places.append(place)
-        within.append(known)
-    elements: Value = GATHER(array, *places, axes=axes, inside=tuple(within))
-    return elements
-
-
-def _require_element(pad: Padding, n: Size, axis: int) -> None:
-    """Require that an axis has an element to read, unless nothing is read.
-
-    In an empty axis no element is nearest to an index.
-    """
-    least: Size = 1
-    for size in (n for index in pad.node.inputs[1:] for n in index.type.shape):
-        least = dims.minimum(least, size)
-    if not dims.less_equal(least, n):
-        reason = f"axis {axis} has no element to read"
-        pad.requires(Guard("<=", least, n, reason, kind="index"))
-
-
-def _counting_all(pad: Padding, i: int, x: PaddedValue, axis: int) -> Value | None:
-    """An index array that counts the slices of a padded axis, those of padding too.
-
-    Each slice then reads from, or writes to, itself alone. None for other index arrays.
-    """
-    index, n = pad.node.inputs[i], x.type.shape[axis]
-    if axis not in x.axes or not same_size(pad.stored(n), x.value.type.shape[axis]):
-        return None
-    if not any(is_counting(index, a, n) for a in range(index.type.rank)):
-        return None
-    return with_numbers(index, F.arange(F.size_value(pad.stored(n)), dtype=index.dtype))
-
-
-def _front_elements(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
-    """The first elements of an axis if the index reads 0, 1, 2 ... in it, else None."""
-    index = pad.node.inputs[1]
-    if index.node.primitive is not OP.iota or not all(
-        _is_within_ends(pad, 1, x.type.shape[axis])
-    ):
-        return None
-    params = index.node.params
-    plain = same_size(params["start"], 0) and same_size(params["step"], 1)
-    length, n = pad.stored(params["length"]), x.value.type.shape[axis]
-    item = _fit_item(("s", None, length, None), n, length) if plain else None
-    if item is None:
-        return None
-    return basic(x.value, (*[FULL_ITEM] * axis, item))
-
-
-def _is_within_ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
-    """Whether indices are known to be at least 0, and known to be at most `n - 1`."""
-    low, high = pad.range_of(pad.node.inputs[i])
-    return (
-        low is not None and dims.less_equal(0, low) is True,
-        high is not None and dims.less_equal(high, pad.exact(n) - 1) is True,
-    )
-
-
-def _count_from_front(
-    pad: Padding, x: PaddedValue, axis: int, place: Value, is_ahead: bool = False
-) -> tuple[Value, Value]:
-    """Count positions from the front; return them and the true size in one dtype.
-
-    Positions that are known to be `is_ahead` count from the front already.
-    """
-    wide = INT32 if place.dtype.itemsize < 4 or place.dtype == INT32 else INT64
-    place = cast(place, wide)
-    n = cast(pad.length(x.type.shape[axis]), wide)
-    return place if is_ahead else F.where(place < 0, place + n, place), n
-
-
-@SCATTER.padding
-def _(
-    pad: Padding,
-    x: PaddedValue,
-    v: PaddedValue,
-    *indices: PaddedValue,
-    axes: tuple[int, ...],
-    how: str,
-    inside: tuple[bool, ...],
-) -> Value:
-    places, within = [], []
-    for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
-        numbers = _counting_all(pad, i + 2, x, axis)
-        if numbers is not None:
-            places.append(numbers)
-            within.append(True)
-            continue
-        place, end = index.value, as_value(F.size_value(x.value.type.shape[axis]))
-        known = inside[i]
-        if axis in x.axes:
-            low, high = _is_within_ends(pad, i + 2, x.type.shape[axis])
-            known = known or (low and high)
-            place, n = _count_from_front(pad, x, axis, place, low)
-            if not known:
-                stray = F.logical_or(place < 0, place >= n)
-                place = F.where(stray, cast(end, place.dtype), place)
-        if index.axes:
-            place = place if place.dtype in (INT32, INT64) else cast(place, INT64)
-            mask = pad.inside(index, sorted(index.axes))
-            place = F.where(mask, place, cast(end, place.dtype))
-        places.append(place)
-        within.append(known and not index.axes)
-    new_array: Value = SCATTER(
-        x.value, v.value, *places, axes=axes, how=how, inside=tuple(within)
-    )
-    return new_array
-
-
-@DYNAMIC_SLICE.padding
-def _(
-    pad: Padding, x: PaddedValue, start: PaddedValue, *, axis: int, length: int
-) -> Value:
-    first = start.value
-    if axis in x.axes:
-        first, n = _count_from_front(pad, x, axis, first)
-        first = F.clip(first, 0, F.maximum(n - length, 0))
-    part: Value = DYNAMIC_SLICE(x.value, first, axis=axis, length=length)
-    return part
