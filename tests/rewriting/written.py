@@ -63,6 +63,10 @@ CLEANUP = {
         f"fold_{op}": f"u * gt.{op}(np.float32(2))"
         for op in ("negative", "sqrt", "square")
     },
+    **{f"fold_{op}": f"u * gt.{op}(np.float32(2), 3)" for op in ("maximum", "minimum")},
+    "where_of_bools": "gt.where(x > 0, False, True)",
+    "neutral_maximum": "gt.maximum(x, -np.inf)",
+    "neutral_minimum": "gt.minimum(np.inf, x)",
     **{f"broadcast_in_{op}": operated(op) for op in BINARY},
 }
 COUNT = "gt.count_nonzero(i)"
@@ -113,6 +117,7 @@ SELECTION = {
     "index_of_matmul": "(x @ x.T)[:, 0]",
     "gather_of_matmul": "(pairs @ w[:, None])[gt.asarray([0, 5])]",
     "index_of_joined": "gt.concatenate([w[None], pairs])[8, 1:]",
+    "slice_of_counted": "x[gt.arange(2, 11)[::-3] % 3]",
     **{f"index_of_{op}": f"gt.{op}(x, 0)[0, 1:]" for op in ("sort", "argsort")},
     **{f"index_of_{op}": f"gt.{op}(x, 0)[0, 1:]" for op in RUNNING},
     **{f"last_of_{op}": f"gt.{op}(x, 0)[-1]" for op in RUNNING},

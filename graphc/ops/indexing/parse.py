@@ -363,6 +363,14 @@ def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Si
     return dims.maximum(0, dims.ceil_div(last - first, step))
 
 
+def slice_ends(
+    start: SliceBound, stop: SliceBound, step: int, n: Size
+) -> tuple[Size, Size]:
+    """Where a slice with a known step begins and ends in an axis of `n`."""
+    ends = forward_range if step > 0 else _backward_range
+    return ends(start, stop, n)
+
+
 def forward_range(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
     """Where a slice with a positive step begins and ends, within 0 and n."""
     first = 0 if start is None else dims.clip(start, n)

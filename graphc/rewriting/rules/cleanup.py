@@ -1,11 +1,14 @@
 """Clean-up: remove ops that change nothing, minding NaN, infinities and -0.0."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from graphc.ir.graph.build import cast, constant, literal_of
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.types import DType, is_inexact, same_shape
+from graphc.ops.common.monoids import Element, least, most
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.match.pattern import one_of, p, v
 from graphc.rewriting.match.sizes import STRETCHED, asks_late, unstretched, with_guards
@@ -83,6 +86,33 @@ def where_known(condition: Value, a: Value, b: Value, y: Value) -> Value | None:
     if asks_late(y.node):
         return None
     return F.broadcast_to(a if array.all() else b, y.type.shape)
+
+
+@rewrite(v.y(p.where(v.condition, v.a(p.constant()), v.b(p.constant()))), exact=True)
+def where_of_bools(condition: Value, a: Value, b: Value, y: Value) -> Value | None:
+    """where(c, True, False) is c, and where(c, False, True) is not c."""
+    first, second = literal_of(a), literal_of(b)
+    if y.dtype.kind != "b" or first is None or second is None:
+        return None
+    if first.all() and not second.any():
+        return _if_same_type(condition, y)
+    if second.all() and not first.any():
+        return _if_same_type(F.logical_not(condition), y)
+    return None
+
+
+def _neutral_operand(op: str, neutral: Callable[[DType], Element]) -> Rule:
+    @rewrite(
+        v.y(getattr(p, op)(v.x, v.end(p.constant()))), exact=True, name=f"neutral_{op}"
+    )
+    def rule(x: Value, end: Value, y: Value) -> Value | None:
+        """The extreme of x and the first or last number of all is x, also for NaN."""
+        array = literal_of(end)
+        if y.dtype.kind == "c" or array is None or (array != neutral(y.dtype)).any():
+            return None
+        return _if_same_type(x, y)
+
+    return rule
 
 
 def _holds(narrow: DType, wide: DType) -> bool:
@@ -188,7 +218,10 @@ def _fold(op: str) -> Rule:
     return rule
 
 
-FOLDED = ("add", "subtract", "multiply", "true_divide", "negative", "sqrt", "square")
+FOLDED = (
+    *("add", "subtract", "multiply", "true_divide", "negative", "sqrt", "square"),
+    *("maximum", "minimum"),
+)
 
 CLEANUP = Rules(
     (
@@ -201,6 +234,9 @@ CLEANUP = Rules(
         double_not,
         where_both_same,
         where_known,
+        where_of_bools,
+        _neutral_operand("maximum", least),
+        _neutral_operand("minimum", most),
         cast_there_and_back,
         reshape_twice,
         transpose_twice,

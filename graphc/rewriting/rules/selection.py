@@ -12,10 +12,10 @@ from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import is_one, less_equal
-from graphc.ir.types import is_float, is_integer
+from graphc.ir.types import INT32, INT64, is_float, is_integer
 from graphc.ops.effects.barriers import PINNED
 from graphc.ops.indexing.basic import basic
-from graphc.ops.indexing.parse import FULL_ITEM
+from graphc.ops.indexing.parse import FULL_ITEM, slice_ends
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.loops.find.access import items_of, picked_position, same_item
 from graphc.rewriting.match.pattern import once, p, v
@@ -177,6 +177,25 @@ def index_of_joined(x: Value, y: Value) -> Value | None:
             return None
         at = at - size
     return None
+
+
+@rewrite(v.y(p.basic_index(v.x(p.iota()))), exact=True)
+def slice_of_counted(x: Value, y: Value) -> Value | None:
+    """A slice of numbers that count counts from another start, by another step."""
+    items, params = items_of_axes(y, 1), x.node.params
+    if items is None or x.dtype not in (INT32, INT64):  # others round, or wrap around
+        return None
+    kind, start, stop, step = items[0]
+    step = 1 if step is None else step
+    if kind != "s" or y.node.guards or not isinstance(step, int):
+        return None
+    first, _ = slice_ends(start, stop, step, params["length"])
+    return OP.iota(
+        start=params["start"] + first * params["step"],
+        step=params["step"] * step,
+        length=y.type.shape[0],
+        dtype=params["dtype"],
+    )
 
 
 def _index_of_running(op: str) -> Rule:
@@ -363,6 +382,7 @@ SELECTION = Rules(
         index_of_matmul,
         gather_of_matmul,
         index_of_joined,
+        slice_of_counted,
         *map(_index_of_running, RUNNING),
         _last_of_running("cumsum", "sum"),
         _last_of_running("cumprod", "prod"),
