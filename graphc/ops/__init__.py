@@ -86,4 +86,6 @@ import graphc.ops.reductions.stretched_axes
 import graphc.ops.sorting.partition
 import graphc.ops.sorting.sets
 import graphc.ops.sorting.sort_search
-import graphc.ops.arrays.integer_ranges  # after the ops that its rules name
+# These name ops of all families.
+import graphc.ops.arrays.integer_ranges
+import graphc.ops.arrays.known_positions

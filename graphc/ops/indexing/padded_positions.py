@@ -37,12 +37,12 @@ def _(
             places.append(numbers)
             within.append(True)
             continue
-        place, known = pad.filled(index, index.axes, 0), inside[i]
+        place = pad.filled(index, index.axes, 0)
+        low, high = _is_within_ends(pad, i + 1, x.type.shape[axis])
+        known = inside[i] or (low and high)
         if index.axes:
             array = nonempty(array, axis)
         if axis in x.axes:
-            low, high = _is_within_ends(pad, i + 1, x.type.shape[axis])
-            known = known or (low and high)
             place, n = _count_from_front(pad, x, axis, place, low)
             if not known:
                 _require_element(pad, x.type.shape[axis], axis)
@@ -96,11 +96,14 @@ def _front_elements(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
 
 
 def _is_within_ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
-    """Whether indices are known to be at least 0, and known to be at most `n - 1`."""
-    low, high = pad.range_of(pad.node.inputs[i])
+    """Whether indices are known to be at least 0, and known to be at most `n - 1`.
+
+    In an empty axis -1 counts as at least 0: from either end it is the same position.
+    """
+    last, (low, high) = pad.exact(n) - 1, pad.range_of(pad.node.inputs[i])
     return (
-        low is not None and dims.less_equal(0, low) is True,
-        high is not None and dims.less_equal(high, pad.exact(n) - 1) is True,
+        low is not None and dims.less_equal(dims.minimum(0, last), low) is True,
+        high is not None and dims.less_equal(high, last) is True,
     )
 
 
@@ -161,7 +164,10 @@ def _(
 ) -> Value:
     first = start.value
     if axis in x.axes:
-        first, n = _count_from_front(pad, x, axis, first)
-        first = F.clip(first, 0, F.maximum(n - length, 0))
+        low, high = _is_within_ends(pad, 1, x.type.shape[axis])
+        first, n = _count_from_front(pad, x, axis, first, low)
+        first = first if low else F.maximum(first, 0)
+        if not (high and length == 1):
+            first = F.minimum(first, F.maximum(n - length, 0))
     part: Value = DYNAMIC_SLICE(x.value, first, axis=axis, length=length)
     return part

@@ -61,7 +61,7 @@ def are_distinct_points(
     position that is negative or too large names no element, or if it `is_clipped` the
     nearest one.
     """
-    columns = _columns(indices)
+    columns = columns_of(indices)
     pairs = [(_before_wrapping(columns[i], n), n) for i, n in sizes.items()]
     if is_clipped:
         pairs = [(index, n) for index, n in pairs if _is_inside(index, n)]
@@ -77,8 +77,11 @@ def _is_inside(index: Value, n: Size) -> bool:
     return spread is not None and spread.is_inside(n)
 
 
-def _columns(indices: Value) -> list[Value]:
-    """The positions of all points along each indexed axis."""
+def columns_of(indices: Value) -> list[Value]:
+    """The positions of all points along each indexed axis.
+
+    They are not repeated along axes that they are broadcast to.
+    """
     last, node = indices.type.rank - 1, indices.node
     parts: Sequence[Value] = (indices,)
     if node.primitive is OP.concatenate and node.params["axis"] == last:

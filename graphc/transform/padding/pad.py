@@ -24,7 +24,7 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim, symbols_in
 from graphc.ir.sizes.names import shown_name
-from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
+from graphc.ir.sizes.ranges import SizeRange
 from graphc.ir.types import TensorType, same_size
 from graphc.ops.common.padding import (
     NotPadded,
@@ -76,8 +76,7 @@ class _PaddingPass:
             self._sizes, self._pad_body, lambda: self._bodies, self._is_decided_at_entry
         )
         self._driven = any(map(runs_in_python, self._nodes))
-        loops = any(map(has_bodies, self._nodes))
-        self._ranges = ValueRanges(self._range_of_symbol) if loops else None
+        self._ranges = ValueRanges(self._range_of_symbol)
 
     def run(self) -> PaddedGraph:
         """Walk the graph, and return the padded one."""
@@ -86,8 +85,7 @@ class _PaddingPass:
         self._trusted.update(v.node for v in (*inputs, *lengths.values()))
         for node in self._nodes:
             if node.primitive is not INPUT:
-                if self._ranges is not None:
-                    self._ranges.observe(node)
+                self._ranges.observe(node)
                 self._visit(node)
             self._record_sizes(node)
         counts = self._computed_sizes()
@@ -127,7 +125,7 @@ class _PaddingPass:
                     self._record_size(value, self._padded[value].value)
 
     def _record_size(self, value: Value, new: Value) -> None:
-        if self._bodies and self._driven and self._ranges is not None:
+        if self._bodies and self._driven:
             return self._sizes.record_step(value, new, self._ranges.of(value))
         return self._sizes.record_value(value, new)
 
@@ -142,7 +140,7 @@ class _PaddingPass:
 
     def _range_of(self, value: Value) -> SizeRange:
         """The range of the integers of a value, if some range is known."""
-        return UNKNOWN if self._ranges is None else self._ranges.safe_range_of(value)
+        return self._ranges.safe_range_of(value)
 
     def _pad_input(self, value: Value) -> Value:
         shape, axes = self._sizes.layout(value.type)

@@ -13,6 +13,8 @@ from graphc.ir.graph.build import cast, number_constant
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ops.indexing.counting_indices import is_counting
 
 LINALG = F.linalg
 
@@ -25,7 +27,15 @@ def _sort(eqn: Equation, *arrays: Value) -> list[Value]:
     if len(arrays) == len(keys) == 1:
         return [F.sort(arrays[0], axis)]
     order = F.lexsort(keys[::-1], axis) if keys[1:] else F.argsort(keys[0], axis)
-    return [F.take_along_axis(v, order, axis) for v in arrays]
+    return [_reordered(v, order, axis) for v in arrays]
+
+
+def _reordered(x: Value, order: Value, axis: int) -> Value:
+    """`x` in this order along an axis; the order itself if `x` counts along it."""
+    source = x.node.inputs[0] if x.node.primitive is OP.broadcast_to else x
+    if is_counting(source, axis - x.type.rank + source.type.rank, x.type.shape[axis]):
+        return cast(order, x.dtype)
+    return F.take_along_axis(x, order, axis)
 
 
 def _real_keys(x: Value) -> list[Value]:

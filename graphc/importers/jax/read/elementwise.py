@@ -11,8 +11,10 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value, cast, literal_of, number_constant
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, is_inexact, is_integer
+from graphc.ops.arrays.known_positions import bound_of_positions
 from graphc.ops.special import of_jax
 
 # Functions of graphs that equal the primitive, in the dtypes of its inputs.
@@ -332,12 +334,24 @@ def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
     if literal is not None and not literal.ndim:
         return cases[int(literal)]
     selected = cases[0]
+    if len(cases) == 2 and _is_never_negative(which, selected):
+        return selected
     which = with_axes_appended(which, selected.type.rank)  # that of words of keys
     for i, case in enumerate(cases[1:], 1):
         is_bool = which.dtype == BOOL
         chosen = which if is_bool else F.equal(which, number_constant(i, which.dtype))
         selected = F.where(chosen, case, selected)
     return selected
+
+
+def _is_never_negative(negative: Value, x: Value) -> bool:
+    """Whether `negative` is `x < 0` for positions: JAX asks this of every index."""
+    node = negative.node
+    if node.primitive is not OP.less or node.inputs[0] is not x:
+        return False
+    limit = literal_of(node.inputs[1])
+    is_zero = limit is not None and not limit.any()
+    return is_zero and bound_of_positions(x) is not None
 
 
 @PRIMITIVES.define("convert_element_type")

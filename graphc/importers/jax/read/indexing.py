@@ -31,7 +31,9 @@ from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import BOOL, INT64, DType, JaxArray, is_inexact
-from graphc.ops.indexing.uniqueness import are_distinct_points
+from graphc.ops.arrays.known_positions import bound_of_positions
+from graphc.ops.common.axes import along_axis, inverse_order
+from graphc.ops.indexing.uniqueness import are_distinct_points, columns_of
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -116,10 +118,10 @@ class Indexing:
         if axis in self.batching:
             at = self.along[self.batching.index(axis)]
             positions = F.arange(F.size_value(self.indices.type.shape[at]))
-            return _along_axis(positions, at, self.points)
+            return along_axis(positions, at, self.points)
         if axis not in self.starts:
             return cast(as_value(0), INT64)
-        return F.take(self.indices, self.starts.index(axis), axis=-1)
+        return columns_of(self.indices)[self.starts.index(axis)]
 
     def known(self) -> list[Size] | None:
         """The starts of a single point if they are known as sizes, else None.
@@ -139,25 +141,32 @@ class Indexing:
 
     def places(self, mode: object) -> Places:
         """All positions, with starts clipped so that the windows fit."""
-        axes = [a for a in range(self.x.type.rank) if not self.is_whole(a, mode)]
+        n = self.x.type.shape
+        axes = [a for a in range(len(n)) if not self.is_whole(a, mode)]
         windows = tuple(a for a in axes if a not in self.dropped)
         rank, arrays, held = self.points + len(windows), [], []
         for axis in axes:
-            start = self.start(axis)
-            if axis in self.starts:
+            start, size = self.start(axis), self.sizes[axis]
+            if axis in self.starts and not _starts_inside(start, size, n[axis]):
                 signed = start.dtype.kind == "i"
                 wide = cast(start, INT64) if signed else _widened(start)
-                start = _clipped(wide, self.x.type.shape[axis] - self.sizes[axis])
+                start = _clipped(wide, n[axis] - size)
                 held.append(F.equal(wide, start))
             if axis in windows:
                 at = self.points + windows.index(axis)
-                steps = F.arange(F.size_value(self.sizes[axis]), dtype="int64")
-                start = with_axes_appended(start, rank) + _along_axis(steps, at, rank)
+                steps = F.arange(F.size_value(size), dtype="int64")
+                start = with_axes_appended(start, rank) + along_axis(steps, at, rank)
             else:
                 start = with_axes_appended(start, rank)
             arrays.append(start)
         inside = reduce(F.logical_and, held) if held and mode is DROPPED else None
         return Places(tuple(axes), tuple(arrays), self.shape, windows, inside)
+
+
+def _starts_inside(start: Value, size: Size, n: Size) -> bool:
+    """Whether windows that start at these positions are known to be inside an axis."""
+    bound = bound_of_positions(start)
+    return bound is not None and less_equal(bound - 1 + size, n) is True
 
 
 def _widened(index: Value) -> Value:
@@ -169,11 +178,6 @@ def _clipped(index: Value, last: Size) -> Value:
     """An index, moved to the nearest of the positions from 0 to `last`."""
     lowest, highest = number_constant(0, index.dtype), cast(as_value(last), index.dtype)
     return F.clip(index, lowest, highest)
-
-
-def _along_axis(x: Value, axis: int, rank: int) -> Value:
-    """A vector along one of `rank` axes."""
-    return F.expand_dims(x, tuple(a for a in range(rank) if a != axis))
 
 
 @PRIMITIVES.define("gather", sizes=("slice_sizes",))
@@ -212,10 +216,8 @@ def _read_places(x: Value, places: Places) -> Value:
     if not places.axes:
         return F.broadcast_to(x, (*places.shape, *x.type.shape)) if places.shape else x
     ordered = F.transpose(x, places.front(x.type.rank))
-    front = tuple(range(len(places.axes)))
-    arrays = _broadcast_places(places)
-    inside = (True,) * len(front)
-    return F._gather(ordered, *arrays, axes=front, inside=inside)
+    front, arrays = tuple(range(len(places.axes))), _broadcast_places(places)
+    return F._gather(ordered, *arrays, axes=front, inside=(True,) * len(front))
 
 
 def _broadcast_places(places: Places) -> list[Value]:
@@ -278,9 +280,9 @@ def _window_of(x: Value, start: Value, axis: int, size: Size) -> Value:
         starts[axis], limits[axis] = known, known + size
         return slice_of_axes(x, starts, limits, [1] * x.type.rank)
     if isinstance(size, int):
-        unsigned = start.dtype.kind == "u"
-        first = start if unsigned else F.maximum(start, number_constant(0, start.dtype))
-        return OPS["dynamic_slice"](x, first, axis=axis, length=size)
+        if start.dtype.kind != "u" and bound_of_positions(start) is None:
+            start = F.maximum(start, number_constant(0, start.dtype))
+        return OPS["dynamic_slice"](x, start, axis=axis, length=size)
     return F.take(x, _window_positions(start, size, n), axis=axis)
 
 
@@ -325,7 +327,7 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
     if first is not None:
         return _written_part(x, v, first, sizes, (), "set")
     arrays = [
-        _along_axis(_window_positions(starts[a], sizes[a], shape[a]), i, len(axes))
+        along_axis(_window_positions(starts[a], sizes[a], shape[a]), i, len(axes))
         for i, a in enumerate(axes)
     ]
     places = Places(tuple(axes), tuple(arrays), (), tuple(axes), None)
@@ -344,7 +346,7 @@ def _write_places(x: Value, v: Value, places: Places, how: str) -> Value:
     front = tuple(range(len(places.axes)))
     ordered = F.transpose(x, order)
     written = F._scatter(ordered, v, *arrays, axes=front, how=how, inside=inside)
-    return F.transpose(written, tuple(int(i) for i in np.argsort(order)))
+    return F.transpose(written, inverse_order(order))
 
 
 def _scatter_rule(how: str) -> Callable[..., Value]:
@@ -371,8 +373,7 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         if not places.axes:
             raise Unsupported("scatter: it writes the whole array many times")
         order = _axes_of_result(indexing, places, windows, x.type.rank)
-        ordered = F.transpose(v, tuple(int(i) for i in np.argsort(order)))
-        return _write_places(x, ordered, places, how)
+        return _write_places(x, F.transpose(v, inverse_order(order)), places, how)
 
     return rule
 

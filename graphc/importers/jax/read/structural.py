@@ -9,6 +9,7 @@ from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, maximum
+from graphc.ir.types import INT32, INT64
 
 
 @PRIMITIVES.define("dim_as_value", sizes=("dim",))
@@ -85,9 +86,9 @@ def _empty(eqn: Equation, *_: Value) -> Value:
 def _iota(eqn: Equation, *_: Value) -> Value:
     """The position along one axis, for each element."""
     type, axis = eqn.result, eqn.params["dimension"]
-    positions = cast(
-        F.arange(F.size_value(type.shape[axis]), dtype="int64"), type.dtype
-    )
+    counted = type.dtype if type.dtype in (INT32, INT64) else INT64
+    n = F.size_value(type.shape[axis])
+    positions = cast(F.arange(n, dtype=counted), type.dtype)
     new = tuple(i for i in range(type.rank) if i != axis)
     return F.broadcast_to(F.expand_dims(positions, new), type.shape)
 
