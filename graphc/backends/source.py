@@ -331,6 +331,10 @@ class PrintedBody:
         primitive, module = node.primitive, self.module
         if primitive.inline:
             return
+        name = self._name_of_size_array(node) if primitive is OP.convert else None
+        if name is not None:
+            self.bind(node.outputs[0], name)
+            return
         rule = emit or EMISSION[self.backend].find(primitive)
         if rule is None:
             raise _refusal(node, self.backend)
@@ -364,6 +368,23 @@ class PrintedBody:
         target = f"({names[0]},)" if unpacked else ", ".join(names)
         self.line(f"{target} = {text}  # {module.type_text(node.outputs[0])}")
         self.bind_all(node.outputs, names)
+
+    def _name_of_size_array(self, cast: Node) -> str | None:
+        """The name of a scalar in scope that a cast of a size equals, or None.
+
+        It has that dtype, so that the cast would only repeat it.
+        """
+        number = self.module.resolve(cast.inputs[0])
+        if self.backend == "numpy" or number.node.primitive is not SIZE_OP:
+            return None
+        size = number.node.params["size"]
+        symbol = size.symbols[0] if isinstance(size, Dim) else None
+        if symbol is None or symbol_dim(symbol) is not size or self._is_integer(symbol):
+            return None
+        assert isinstance(symbol.origin, Value)  # of another kind, it is an integer
+        scalar = self.module.resolve(symbol.origin)
+        same = scalar.dtype == cast.outputs[0].dtype and not scalar.type.weak
+        return self._names.get(scalar) if same else None
 
     def _comment(self, place: SourceLocation) -> None:
         if place is self._place:
