@@ -216,12 +216,17 @@ def upper_bound(x: Value) -> Size | None:
     It holds whatever wraps around, so that sizes of results may rely on it.
     """
     ranges = _SafeRanges(_as_itself)
-    for node in ancestors([x]):
+    for node in ancestors([x], _integer_inputs):
         ranges.observe(node)
     return ranges.of(x).high
 
 
 enroll(upper_bound, "_upper_bound")
+
+
+def _integer_inputs(node: Node) -> list[Value]:
+    """The inputs that have ranges: integers computed from others have none."""
+    return [v for v in node.inputs if is_integer(v.dtype)]
 
 
 def _as_itself(symbol: Symbol) -> SizeRange:
