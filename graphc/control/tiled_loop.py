@@ -372,13 +372,15 @@ def run_blocks(
     `stores` outputs are stored if there are at most `few` tiles; then the own rows are
     read from them, and otherwise they are recomputed (`again`) from the other rows.
     """
-    symbol = Symbol("rows")
+    symbol = _rows_of_tile(most, least)
     carry = [body_input(v.name or "carry", v.type) for v in first]
     blocks = _block_variables([*rows, *((v, 0) for v in own)], marks, symbol)
     after, outputs = step(carry, blocks, symbol_dim(symbol))
     inputs = [*carry, *blocks]
     body, captures, sizes = close_body([*after, *outputs], inputs, "blocks", symbol)
-    bodies, more, added = _recomputing_body(again, rows, marks)
+    bodies, more, added = _recomputing_body(
+        again, rows, marks, _rows_of_tile(most, least)
+    )
     node = _blocks.bind(
         (*first, *(v for v, _ in rows), *own, *marks, *captures, *more),
         {
@@ -404,13 +406,20 @@ def run_blocks(
     return list(node.outputs[: len(carry)]), list(node.outputs[len(carry) :])
 
 
+def _rows_of_tile(most: int, least: int) -> Symbol:
+    """The size of a tile in a body, within the bounds of `rows_in_block`."""
+    return Symbol("rows", lower=0, upper=max(most, least))
+
+
 def _recomputing_body(
-    again: RowsAgain | None, rows: Sequence[tuple[Value, int]], marks: Sequence[Value]
+    again: RowsAgain | None,
+    rows: Sequence[tuple[Value, int]],
+    marks: Sequence[Value],
+    symbol: Symbol,
 ) -> tuple[tuple[Body, ...], list[Value], list[Size]]:
     """The body that recomputes own rows from marks and rows; captures and sizes."""
     if again is None:
         return (), [], []
-    symbol = Symbol("rows")
     blocks = _block_variables(rows, marks, symbol)
     recomputed_rows = again(blocks, symbol_dim(symbol))
     inputs = [*blocks[len(rows) :], *blocks[: len(rows)]]
