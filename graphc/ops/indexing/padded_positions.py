@@ -37,16 +37,19 @@ def _(
             places.append(numbers)
             within.append(True)
             continue
-        place = pad.filled(index, index.axes, 0)
-        low, high = _is_within_ends(pad, i + 1, x.type.shape[axis])
+        place, size = pad.filled(index, index.axes, 0), x.type.shape[axis]
+        low, high = _is_within_ends(pad, i + 1, size)
         known = inside[i] or (low and high)
         if index.axes:
             array = nonempty(array, axis)
         if axis in x.axes:
             place, n = _count_from_front(pad, x, axis, place, low)
             if not known:
-                _require_element(pad, x.type.shape[axis], axis)
-                place = F.clip(place, 0, F.maximum(n - 1, 0))
+                _require_element(pad, size, axis)
+                place = place if low else F.maximum(place, 0)
+                if not _is_below(pad, i + 1, dims.maximum(pad.exact(size), 1)):
+                    place = F.minimum(place, F.maximum(n - 1, 0))
+                known = dims.less_equal(1, array.type.shape[axis]) is True
         places.append(place)
         within.append(known)
     elements: Value = GATHER(array, *places, axes=axes, inside=tuple(within))
@@ -100,11 +103,15 @@ def _is_within_ends(pad: Padding, i: int, n: Size) -> tuple[bool, bool]:
 
     In an empty axis -1 counts as at least 0: from either end it is the same position.
     """
-    last, (low, high) = pad.exact(n) - 1, pad.range_of(pad.node.inputs[i])
-    return (
-        low is not None and dims.less_equal(dims.minimum(0, last), low) is True,
-        high is not None and dims.less_equal(high, last) is True,
-    )
+    size, low = pad.exact(n), pad.range_of(pad.node.inputs[i]).low
+    is_ahead = low is not None and dims.less_equal(dims.minimum(0, size - 1), low)
+    return is_ahead is True, _is_below(pad, i, size)
+
+
+def _is_below(pad: Padding, i: int, limit: Size) -> bool:
+    """Whether indices are known to be less than this size."""
+    high = pad.range_of(pad.node.inputs[i]).high
+    return high is not None and dims.less_equal(high + 1, limit) is True
 
 
 def _count_from_front(

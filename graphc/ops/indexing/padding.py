@@ -193,7 +193,8 @@ def _(pad: Padding, x: PaddedValue, **params: Param) -> Rebuilt:
         places = F.clip(places, 0, most)
         if not scalar:  # an axis that is not padded may be empty
             elements = nonempty(elements, part.at)
-        elements = GATHER(elements, places, axes=(part.at,), inside=(False,))
+        is_inside = dims.less_equal(1, elements.type.shape[part.at]) is True
+        elements = GATHER(elements, places, axes=(part.at,), inside=(is_inside,))
     return elements
 
 
