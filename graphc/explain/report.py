@@ -161,7 +161,7 @@ def _glue(step: Glue) -> list[str]:
     }
     lines = [heads[type(step)], f"  because {step.reason}"]
     if isinstance(step, Check):
-        lines.append(f"  message: {step.message}")
+        lines.append(f"  message: {step.shown}")
     lines.append(f"  asked for at {_place_text(step.place)}")
     lines.append(f"  to remove it: {step.remedy}")
     return lines

@@ -111,7 +111,7 @@ def _driver_lines(plan: Plan) -> Iterable[str]:
         if isinstance(step, Read):
             yield f"  read at {step.place}: {step.reason}; else: {step.remedy}"
         elif isinstance(step, Check):
-            yield f"  check at {step.place}: {step.message}"
+            yield f"  check at {step.place}: {step.shown}"
         elif isinstance(step, PythonLoop):
             yield f"  loop in Python: {step.reason}; else: {step.remedy}"
         else:

@@ -90,7 +90,7 @@ class Steps:
                     (),
                     (value,),
                     remedy=step.remedy,
-                    text=step.message,
+                    text=step.shown,
                 )
         return self._host_step(step)
 

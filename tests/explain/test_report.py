@@ -97,3 +97,10 @@ def test_axes_recompile_like_jit_and_repeats_do_not():
         f(np.ones(n, "float32"))
     reasons = [c.reason for c in f.stats().compilations]
     assert len(reasons) == 2 and reasons[1].startswith("n changed from 2 to 3")
+
+
+def test_messages_of_checks_have_dots_for_numbers():
+    x = gt.vector("x", dtype="int64")
+    f = graphc.function([x], gt.bincount(x), check=True)
+    for text in (f.explain(), f.explain(full=True)):
+        assert "bincount: a number is negative: ..." in text

@@ -152,6 +152,11 @@ class Check:
         assert isinstance(count, int)
         return self.message.rsplit("{}", count - 1)
 
+    @property
+    def shown(self) -> str:
+        """The message, with dots in place of the numbers that a call gives."""
+        return "...".join(self.texts)
+
 
 def needs_device(step: "Glue") -> bool:
     """Whether a glue step waits for the device, so that one jit cannot hold everything.
