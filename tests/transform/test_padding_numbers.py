@@ -77,3 +77,21 @@ def test_arithmetic_of_32_bits_is_chosen_where_it_is_exact(size, numbers):
                 found = eval(expression(size, lambda s: s.name), narrow)
                 wrapped = (exact + 2**31) % 2**32 - 2**31 if is_narrow else exact
                 assert found == wrapped
+
+
+def test_positions_that_wrap_around_count_from_the_end_at_true_sizes():
+    """Arithmetic of 32 bits wraps around, though sizes bound its results."""
+    x, factor = gt.vector("x"), np.int32(100_000)
+    counted = gt.arange(x.shape[0])
+    i = counted.astype("int32") * factor // factor
+    narrowed = (counted * 10_000).astype("int32") // 10_000
+    largest = gt.argmax(x).astype("int32") * factor // factor
+    each = gt.map(lambda k: x[k * factor // factor], counted.astype("int32"))
+    taken = gt.take(x, i, mode="clip")
+    outputs = [x[i], x[narrowed], x.at[i].set(7), taken, x[largest], each]
+    f = graphc.function([x], outputs, dims="pad")
+    exact = graphc.function([x], outputs, backend="numpy", dims="specialize")
+    for n in (100, 250_000):
+        array = np.arange(n, dtype="float32")
+        for a, b in zip(f(array), exact(array), strict=True):
+            np.testing.assert_array_equal(a, b)

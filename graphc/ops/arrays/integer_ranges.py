@@ -33,6 +33,7 @@ from graphc.ir.sizes.ranges import (
 )
 from graphc.ir.types import BOOL, INT64, is_integer
 from graphc.ops.arrays.elements import CHOOSING, JOINING, MOVING
+from graphc.ops.arrays.known_positions import bound_of_positions
 
 Ranges = list[SizeRange]
 RangeOf = Callable[[Symbol], SizeRange]
@@ -207,6 +208,7 @@ for _primitive, _rule in {
 
 # Their results are within the bounds of their operands, and so of their dtype.
 _NEVER_WRAPS = {*MOVING, *JOINING, *CHOOSING, OP.where, OP.remainder, OP.bitwise_and}
+_MOST_FACTOR = 2**14  # of a size, which is at most 2**48: few sums of these wrap around
 _FEW_VALUES = 2  # bytes of integers whose dtype is a bound worth knowing
 
 
@@ -215,7 +217,7 @@ def upper_bound(x: Value) -> Size | None:
 
     It holds whatever wraps around, so that sizes of results may rely on it.
     """
-    ranges = _SafeRanges(_as_itself)
+    ranges = SafeRanges(_as_itself)
     for node in ancestors([x], _integer_inputs):
         ranges.observe(node)
     return ranges.of(x).high
@@ -233,7 +235,7 @@ def _as_itself(symbol: Symbol) -> SizeRange:
     return SizeRange(symbol_dim(symbol), symbol_dim(symbol))
 
 
-class _SafeRanges(IntegerRanges):
+class SafeRanges(IntegerRanges):
     """Ranges that no value leaves; loops and branches have none."""
 
     def of(self, value: Value) -> SizeRange:
@@ -243,7 +245,7 @@ class _SafeRanges(IntegerRanges):
         """
         known = super().of(value)
         if known is UNKNOWN and value._symbol is not None:
-            return _as_itself(value._symbol)
+            return self._range_of_symbol(value._symbol)
         small = is_integer(value.dtype) and value.dtype.itemsize <= _FEW_VALUES
         if known is not UNKNOWN or not small:
             return known
@@ -257,7 +259,7 @@ class _SafeRanges(IntegerRanges):
         if value.node.primitive in _NEVER_WRAPS or _fits(value, between):
             return between
         positive = between.low is not None and less_equal(0, between.low) is True
-        # What wraps around is less than before.
+        # A number that wraps around is less than before.
         return SizeRange(None, between.high) if positive else UNKNOWN
 
 
@@ -267,5 +269,16 @@ def _fits(value: Value, between: SizeRange) -> bool:
     ends = between.numbers
     if ends is not None:
         return bool(limits.min <= ends[0] and ends[1] <= limits.max)
-    product = value.node.primitive is OP.multiply
-    return value.dtype == INT64 and None not in between and not product
+    if value.dtype.itemsize == 4 and bound_of_positions(value) is not None:
+        return True
+    if value.node.primitive is OP.multiply and not is_small_multiple(value.node):
+        return False
+    return value.dtype == INT64 and None not in between
+
+
+def is_small_multiple(product: Node) -> bool:
+    """Whether one factor is a number so small that 64 bits hold a size times it."""
+    literals = [x for x in map(literal_of, product.inputs) if x is not None]
+    return any(
+        (x >= -_MOST_FACTOR).all() and (x <= _MOST_FACTOR).all() for x in literals
+    )

@@ -7,6 +7,7 @@ from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import is_integer
 from graphc.ops.arrays.elements import MOVING
 
+_MOST_STEP = 16  # of positions: with larger steps, numbers may need more than 32 bits
 _FINDING = (OP.argmax, OP.argmin, OP.argsort, OP.argpartition)
 
 
@@ -29,13 +30,20 @@ def _bound_of_result(value: Value) -> Size | None:
         is_known = is_integer(value.dtype) and literal.size and literal.min() >= 0
         return int(literal.max()) + 1 if is_known else None
     if node.primitive is OP.iota:
-        start, step = node.params["start"], node.params["step"]
-        plain = isinstance(step, int) and step > 0 and less_equal(0, start) is True
-        return start + step * (node.params["length"] - 1) + 1 if plain else None
+        return _bound_of_counted(*(node.params[k] for k in ("start", "step", "length")))
     if node.primitive in _FINDING:
         x, axis = node.inputs[0].type, node.params["axis"]
         return x.size if axis is None else x.shape[axis]
     return None
+
+
+def _bound_of_counted(start: Size, step: Size, length: Size) -> Size | None:
+    """The bound of numbers that count by a small step, if none is negative."""
+    if not isinstance(step, int) or abs(step) > _MOST_STEP:
+        return None
+    last = start + step * (length - 1)
+    least, most = (start, last) if step > 0 else (last, start)
+    return most + 1 if less_equal(0, least) is True else None
 
 
 def _has_elements_of_first(node: Node) -> bool:

@@ -27,6 +27,8 @@ from graphc.ops.arrays.integer_ranges import (
     IntegerRanges,
     RangeOf,
     Ranges,
+    SafeRanges,
+    is_small_multiple,
     range_of_joined,
     range_of_moved,
 )
@@ -40,6 +42,7 @@ class ValueRanges(IntegerRanges):
 
     def __init__(self, around: RangeOf) -> None:
         super().__init__(around)
+        self._outside = SafeRanges(around)  # of bodies
         self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
         self._inner: set[Node] = set()
         self._counters: dict[Value, SizeRange] = {}  # in steps that run
@@ -48,10 +51,13 @@ class ValueRanges(IntegerRanges):
     def safe_range_of(self, value: Value) -> SizeRange:
         """The range that the elements of a value never leave.
 
-        Integers of few bits soon wrap around: a value computed from them has no range.
-        In a body a step is running, so this range may be narrower than that of `of`,
-        which also holds for arrays that are made where no step runs.
+        In bodies, only integers of few bits and large multiples are taken to wrap
+        around: a value computed from them has no range. A step is running there, so
+        this range may be narrower than that of `of`, which also holds for arrays that
+        are made where no step runs.
         """
+        if value.node not in self._inner:
+            return self._outside.of(value)
         if value in self._narrow:
             return UNKNOWN
         return self._counters.get(value) or self.of(value)
@@ -73,8 +79,14 @@ class ValueRanges(IntegerRanges):
             self._observe_body(node, call)
             sources.update(call.body.outputs)
         narrow = not sources.isdisjoint(self._narrow)
-        self._narrow.update(v for v in node.outputs if narrow or _has_few_bits(v))
+        self._narrow.update(
+            v
+            for v in node.outputs
+            if narrow or _has_few_bits(v) or _is_large_multiple(v)
+        )
         super().observe(node)
+        if node not in self._inner:
+            self._outside.observe(node)
 
     def _observe_body(self, node: Node, call: BodyCall) -> None:
         body = call.body
@@ -144,6 +156,15 @@ class ValueRanges(IntegerRanges):
 
 def _has_few_bits(value: Value) -> bool:
     return is_integer(value.dtype) and value.dtype.itemsize < 4
+
+
+def _is_large_multiple(value: Value) -> bool:
+    """Whether this is a product of 32 bits with a number that is not small."""
+    node = value.node
+    if node.primitive is not OP.multiply or value.dtype.itemsize > 4:
+        return False
+    has_number = any(literal_of(x) is not None for x in node.inputs)
+    return has_number and not is_small_multiple(node)
 
 
 def _constant_difference(before: Value, after: Value) -> int | None:

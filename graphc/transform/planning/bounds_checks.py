@@ -24,6 +24,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
 from graphc.ir.types import INT64, is_integer
+from graphc.ops.arrays.integer_ranges import is_small_multiple
 from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, reporting
 from graphc.ops.effects.assertions import ASSERT, asserted
 from graphc.transform.padding.value_ranges import ValueRanges
@@ -60,18 +61,15 @@ def _own_range(symbol: Symbol) -> SizeRange:
     return SizeRange(symbol_dim(symbol), symbol_dim(symbol))
 
 
-_MOST_FACTOR = 2**14  # of a size, which is at most 2**48: few sums of these wrap around
-
-
 def _may_wrap(node: Node) -> bool:
     """Whether a node computes integers that may wrap around though sizes bound them."""
     if not is_integer(node.outputs[0].dtype):
         return False
     if node.outputs[0].dtype != INT64:  # 32 bits, or an unsigned 64, soon wrap
         return True
-    literals = [x for x in map(literal_of, node.inputs) if x is not None]
     if node.primitive is OP.multiply:
-        return not any(np.all(abs(x) <= _MOST_FACTOR) for x in literals)
+        return not is_small_multiple(node)
+    literals = [x for x in map(literal_of, node.inputs) if x is not None]
     return any(is_integer(x.dtype) and np.any(abs(x) > 2**48) for x in literals)
 
 
