@@ -86,6 +86,4 @@ import graphc.ops.reductions.stretched_axes
 import graphc.ops.sorting.partition
 import graphc.ops.sorting.sets
 import graphc.ops.sorting.sort_search
-# These name ops of all families.
-import graphc.ops.arrays.integer_ranges
-import graphc.ops.arrays.known_positions
+import graphc.ops.arrays.integer_ranges  # after the ops that its rules name

@@ -33,7 +33,6 @@ from graphc.ir.sizes.ranges import (
 )
 from graphc.ir.types import BOOL, INT64, is_integer
 from graphc.ops.arrays.elements import CHOOSING, JOINING, MOVING
-from graphc.ops.arrays.known_positions import bound_of_positions
 
 Ranges = list[SizeRange]
 RangeOf = Callable[[Symbol], SizeRange]
@@ -209,7 +208,38 @@ for _primitive, _rule in {
 # Their results are within the bounds of their operands, and so of their dtype.
 _NEVER_WRAPS = {*MOVING, *JOINING, *CHOOSING, OP.where, OP.remainder, OP.bitwise_and}
 _MOST_FACTOR = 2**14  # of a size, which is at most 2**48: few sums of these wrap around
+_MOST_STEP = 16  # of positions: with larger steps, numbers may need more than 32 bits
 _FEW_VALUES = 2  # bytes of integers whose dtype is a bound worth knowing
+
+
+def bound_of_positions(value: Value) -> Size | None:
+    """A size that all elements of an array of positions are below; none is negative.
+
+    None for other integers. Positions are taken to fit into 32 bits.
+    """
+    while _has_elements_of_first(value.node):
+        value = value.node.inputs[0]
+    if literal_of(value) is None and not _makes_positions(value.node):
+        return None
+    ranges = IntegerRanges(_as_itself)
+    ranges.observe(value.node)
+    low, high = ranges.of(value)
+    is_ahead = low is not None and less_equal(0, low) is True
+    return high + 1 if is_ahead and high is not None else None
+
+
+def _makes_positions(node: Node) -> bool:
+    """Whether the results are positions along an axis, or numbers that count."""
+    if node.primitive is not OP.iota:
+        return node.primitive in (OP.argmax, OP.argmin, OP.argsort, OP.argpartition)
+    step = node.params["step"]
+    return isinstance(step, int) and abs(step) <= _MOST_STEP
+
+
+def _has_elements_of_first(node: Node) -> bool:
+    """Whether the results are elements of the first input, in no fewer than 32 bits."""
+    is_cast = node.primitive is OP.convert and node.outputs[0].dtype.itemsize >= 4
+    return (is_cast or node.primitive in MOVING) and is_integer(node.inputs[0].dtype)
 
 
 def upper_bound(x: Value) -> Size | None:

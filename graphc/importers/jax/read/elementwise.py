@@ -14,7 +14,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, is_inexact, is_integer
-from graphc.ops.arrays.known_positions import bound_of_positions
+from graphc.ops.arrays.integer_ranges import bound_of_positions
 from graphc.ops.special import of_jax
 
 # Functions of graphs that equal the primitive, in the dtypes of its inputs.

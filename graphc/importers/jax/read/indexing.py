@@ -31,7 +31,7 @@ from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import BOOL, INT64, DType, JaxArray, is_inexact
-from graphc.ops.arrays.known_positions import bound_of_positions
+from graphc.ops.arrays.integer_ranges import bound_of_positions
 from graphc.ops.common.axes import along_axis, inverse_order
 from graphc.ops.indexing.uniqueness import are_distinct_points, columns_of
 
