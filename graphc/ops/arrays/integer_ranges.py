@@ -13,6 +13,7 @@ from graphc.ir.graph.build import INPUT, SIZE_OP, literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import enroll
+from graphc.ir.params.exactness import has_room
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import (
@@ -113,8 +114,11 @@ RangeRule = Callable[[IntegerRanges, Node], SizeRange]
 
 @INTEGER_RANGES.of(OP.convert)
 def _of_converted(known: IntegerRanges, node: Node) -> SizeRange:
-    (x,) = node.inputs
-    return SizeRange(0, 1) if x.dtype == BOOL else known.of(x)
+    (x,), dtype = node.inputs, node.outputs[0].dtype
+    between = SizeRange(0, 1) if x.dtype == BOOL else known.of(x)
+    ends = between.numbers
+    wraps = ends is not None and not all(has_room(dtype, n) for n in ends)
+    return UNKNOWN if wraps else between
 
 
 @INTEGER_RANGES.of(*MOVING, OP.barrier)
@@ -215,17 +219,22 @@ _FEW_VALUES = 2  # bytes of integers whose dtype is a bound worth knowing
 def bound_of_positions(value: Value) -> Size | None:
     """A size that all elements of an array of positions are below; none is negative.
 
-    None for other integers. Positions are taken to fit into 32 bits.
+    None for other integers. Positions along an axis are taken to fit into 32 bits;
+    numbers must be known to.
     """
+    dtypes = {value.dtype}
     while _has_elements_of_first(value.node):
         value = value.node.inputs[0]
+        dtypes.add(value.dtype)
     if literal_of(value) is None and not _makes_positions(value.node):
         return None
     ranges = IntegerRanges(_as_itself)
     ranges.observe(value.node)
     low, high = ranges.of(value)
-    is_ahead = low is not None and less_equal(0, low) is True
-    return high + 1 if is_ahead and high is not None else None
+    if high is None or low is None or less_equal(0, low) is not True:
+        return None
+    fits = not isinstance(high, int) or all(has_room(dtype, high) for dtype in dtypes)
+    return high + 1 if fits else None
 
 
 def _makes_positions(node: Node) -> bool:

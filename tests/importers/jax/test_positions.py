@@ -42,6 +42,10 @@ OF_DATA = {
     "one to the right": lambda x, i, j: x[jnp.arange(x.shape[0]) + 1],
     "window": lambda x, i, j: lax.dynamic_slice_in_dim(x, i[0] - 3, 1),
     "8 bits count": lambda x, i, j: x[jnp.arange(x.shape[0], dtype=jnp.int8)],
+    "cast and so negative": lambda x, i, j: (
+        x[jnp.array([2**32 - 1], "uint32").astype(jnp.int32)],
+        x.at[jnp.array([2**32 - 2], "uint32").astype(jnp.int32)].set(9),
+    ),
     "not below 0": lambda x, i, j: jnp.where(j < 0, 7, j),
     "not below 1": lambda x, i, j: jnp.where(jnp.argsort(x[:, 0]) < 1, 7, j),
 }
