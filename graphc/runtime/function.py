@@ -41,7 +41,6 @@ from graphc.runtime.driver.failure import (
     ProgramCallError,
     call_error,
     not_pickled,
-    running_functions,
 )
 from graphc.runtime.driver.log import Stats
 from graphc.runtime.driver.xla import EVENTS
@@ -305,7 +304,7 @@ class Function(Pictured, AheadOfCalls):
     def _interrupt(self) -> None:
         """Note that the user has ended a call, which is not counted."""
         self._failed += 1
-        self._programs.newest.log.interrupt()
+        self._programs.end_failed_run().log.interrupt()
 
     def _fail(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """Return the error of a failed call, which is not counted."""
@@ -314,14 +313,14 @@ class Function(Pictured, AheadOfCalls):
 
     def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """Return the error that explains a failure; compiled segments stay compiled."""
+        programs = self._programs
+        running_program = programs.end_failed_run()
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
-        programs = self._programs
-        running_program = programs.serving or programs.newest
         if isinstance(error, stance.Refused):
             return self._refusal(error, running_program, args)
         program, signature = running_program.program, programs.newest.signature
-        programs.newest.log.fail(running_functions(error, program))
+        running_program.log.fail({name for name, _ in program.frames(error)})
         misfit = signature.check(args)  # sees the arguments as they were given
         if misfit is not None:
             return misfit

@@ -52,7 +52,7 @@ class ProgramSet:
         self._retired: list[Compilation] = []  # of programs that are out of use
         self._start = 0  # the first event of the newest program
         self.older: list[ReadyProgram] = []
-        self.serving: ReadyProgram | None = None  # the older one that is running
+        self._serving: ReadyProgram | None = None  # the older one that is running
         self.changes: list[str] = []  # described in words
         prepared, numpy = pipeline.prepared(), pipeline.on_numpy()
         self.tiers: Tiers | None = numpy and Tiers(
@@ -117,7 +117,6 @@ class ProgramSet:
         """Return a function that runs each call on the program compiled for it."""
 
         def run(*args: object) -> object:
-            self.serving = None
             older = self._find_older(args)
             return self._run_older(*older, args) if older else newest(*args)
 
@@ -127,15 +126,20 @@ class ProgramSet:
         self, one: ReadyProgram, key: Key, args: tuple[object, ...]
     ) -> object:
         start = EVENTS.count
-        self.serving = one
+        self._serving = one
         result = one.run(*args)
-        self.serving = None
+        self._serving = None
         one.count(args)
         if one.log.is_pending or EVENTS.count != start:
             one.log.settle(EVENTS.since(start))
             one.seen.discard(key)
             self._start = EVENTS.count
         return result
+
+    def end_failed_run(self) -> ReadyProgram:
+        """Return the program that was running a call, which has failed."""
+        program, self._serving = self._serving or self.newest, None
+        return program
 
     def settle(self, args: tuple[object, ...], start: int) -> None:
         """Record what a call has compiled, and change the program if that helps."""

@@ -226,6 +226,21 @@ def test_an_argument_elsewhere_is_refused_though_nothing_is_traced():
         f(there)
 
 
+def test_a_refusal_has_nothing_to_do_with_an_earlier_failure():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.assert_(gt.min(x) > 0, "negative", gt.cumsum(x)))
+    f(np.ones(3, "float32"))  # its program stays in use beside the padded one
+    f(np.ones(100, "float32"))
+    before = len(f.stats().compilations)
+    with pytest.raises(graphc.CallError, match="negative"):
+        f(-np.ones(3, "float32"))
+    there = jax.device_put(jnp.ones(3), jax.devices()[0])
+    with graphc.stance("no_compile"), pytest.raises(NoCompileError, match="placement"):
+        f(there)
+    f(np.ones(3, "float32"))
+    assert len(f.stats().compilations) == before
+
+
 def test_the_fixture_limits_compilations(assert_compiles):  # noqa: F811
     f = softmax(dims="pad")
     with assert_compiles(f, at_most=2):

@@ -6,7 +6,7 @@ for.
 """
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -108,11 +108,6 @@ def not_pickled(function: str) -> GraphError:
     problem = "a compiled function cannot be pickled: loading it would run code"
     hint = "f.save(path) writes a program that runs without graphc"
     return graph_error(problem, op="pickle", got=function, hint=hint)
-
-
-def running_functions(error: Exception, program: Program) -> Iterable[str]:
-    """Return the functions of the program in which the error was raised."""
-    return {name for name, _ in program.frames(error)}
 
 
 def _explanation(error: Exception) -> tuple[str, str, ErrorKind, bool]:
