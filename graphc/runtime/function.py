@@ -318,7 +318,9 @@ class Function(Pictured, AheadOfCalls):
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
         if isinstance(error, stance.Refused):
-            return self._refusal(error, running_program, args)
+            refusal = self._refusal(error, running_program, args)
+            running_program.log.fail(())  # what was compiled before it is compiled
+            return refusal
         program, signature = running_program.program, programs.newest.signature
         running_program.log.fail({name for name, _ in program.frames(error)})
         misfit = signature.check(args)  # sees the arguments as they were given

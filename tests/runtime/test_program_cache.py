@@ -323,6 +323,16 @@ def test_the_settings_of_jax_are_as_they_were(tmp_path, kept):
     compilation_cache.reset_cache()
 
 
+def test_a_call_that_is_refused_after_a_compilation_ends_it(kept):
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sort(x[x > 0.75]), dims="specialize")
+    before = jax.config.jax_compilation_cache_dir
+    with graphc.assert_compiles(at_most=1), pytest.raises(graphc.NoCompileError):
+        f(np.ones(3, "float32"))  # has two segments
+    assert jax.config.jax_compilation_cache_dir == before
+    assert [one.segment for one in f.stats().compilations] == [0]
+
+
 def test_compilations_ahead_are_kept(kept):
     x = gt.tensor("x", "float32", ("n",))
     f = graphc.function([x], gt.tanh(x) * 1.75, dims="specialize")
