@@ -135,17 +135,27 @@ class Stretching(Function):
 
         Raises CallError where the arguments do not fit.
         """
+        return self._run("__call__", args, named)
+
+    def lend(self, /, *args: object, **named: object) -> Any:
+        """Run that program on arrays that it may keep."""
+        return self._run("lend", args, named)
+
+    def _run(
+        self, method: str, args: tuple[object, ...], named: dict[str, object]
+    ) -> Any:
+        """Call a method of the program for these arguments."""
         bound = args
         if named or len(args) != self._programs.newest.signature.count:
             try:
                 bound = self._programs.newest.signature.bind(args, named)
             except CallError:
-                return super().__call__(*args, **named)  # it refuses the call
+                return getattr(super(), method)(*args, **named)  # it refuses the call
         ones = self._family.ones(bound)
         try:
-            if ones == self._family.first:
-                return super().__call__(*args, **named)
-            return self._family.program(ones)(*args, **named)
+            first = ones == self._family.first
+            program = super() if first else self._family.program(ones)
+            return getattr(program, method)(*args, **named)
         except NoCompileError:
             raise
         except CallError as error:

@@ -256,6 +256,14 @@ def test_one_size_on_several_inputs():
     as_with_numbers(with_gradients(build), shapes)
 
 
+def test_borrowed_arrays_find_the_program_of_their_axes():
+    x, y = gt.tensor("x", "float32", ("b?",)), gt.tensor("y", "float32", ("n",))
+    f = graphc.function([x, y], x * y)
+    ones = [np.ones(n, "float32") for n in (1, 3)]
+    assert [f.lend(one, ones[1]).shape for one in ones] == [(3,), (3,)]
+    assert f.stats().calls == 2
+
+
 def test_arguments_by_name_lists_and_defaults():
     x, y, _ = declared(SHAPES)
     one = np.ones((1, 2))
