@@ -15,7 +15,6 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.type_other import SliceType
 
 from graphc.errors import CallError, ForkError, GraphError
-from graphc.ir.forks import call_in_forked_children
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray
 from graphc.pytensor.convert import Conversion, Values, input_value, is_array
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 VariableStorage = dict[Variable, Any]
 PROGRAMS = Programs()  # shared, since PyMC makes the same functions again
-call_in_forked_children(PROGRAMS.renew)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock, local
+from threading import local
 from typing import Any
 
+from graphc.ir.forks import RenewedLock
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.failure import Program
@@ -78,7 +79,7 @@ class Programs:
     """A store of loaded programs, by their texts; it keeps those used last."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._most, self._lock = most, Lock()
+        self._most, self._lock = most, RenewedLock()
         self._loaded: OrderedDict[tuple[str, str], LoadedProgram] = OrderedDict()
 
     def load(self, program: Program) -> LoadedProgram:
@@ -95,10 +96,6 @@ class Programs:
             while len(self._loaded) > self._most:
                 self._loaded.popitem(last=False)
             return loaded
-
-    def renew(self) -> None:
-        """Make a new lock in a forked child, where nobody gives the old one back."""
-        self._lock = Lock()
 
     @contextmanager
     def shared(self) -> Generator[None]:
