@@ -53,7 +53,6 @@ from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.sharing import share_capacities, share_inner_sizes
 from graphc.transform.planning.budget import (
     Budget,
-    PlanOf,
     Spending,
     check_dims,
     spend_budget,
@@ -178,9 +177,8 @@ class Pipeline:
     def _choose_start(self) -> _Start:
         graph, names = self.simplified.graph, self.names
         if isinstance(self.dims, Budget) and self.emit is not emit_unjitted:
-            spend = partial(_spend_budget, graph, self.written, names, self.planned)
-            spent = spend(self.dims)
-            overseer = Overseer(self.dims, spent, names, spend)
+            spent = self._spend_budget(self.dims)
+            overseer = Overseer(self.dims, spent, names, self._spend_budget)
             return _Start(spent.policies, overseer, spent.summary(self.dims))
         policies = self._policies()
         if self.adapts:
@@ -191,6 +189,12 @@ class Pipeline:
         if self.dims == "pad":
             policies = share_capacities(policies, graph, self.how.costs)
         return _Start(policies, Advisor(graph, names, self.planned))
+
+    def _spend_budget(self, budget: Budget) -> Spending:
+        """Choose the policies that keep to a budget."""
+        graph = self.simplified.graph
+        with naming_sizes(self.names):
+            return spend_budget(graph, self.written, budget, self.planned)
 
     def _adapter(self, policies: Policies, compile: Compile) -> Adapter:
         sizes = self._sizes_left_to_calls()
@@ -394,18 +398,6 @@ class Pipeline:
         plan = partition(apply_last_rules(graph, self.how.rewrites).graph)
         plan = replace(plan, casting=self.how.casting)
         return plan, emit_numpy(plan, self.outputs)
-
-
-def _spend_budget(
-    graph: Graph,
-    before: Graph,
-    names: Mapping[object, str],
-    plan_of: PlanOf,
-    budget: Budget,
-) -> Spending:
-    """Choose the policies that keep to a budget."""
-    with naming_sizes(names):
-        return spend_budget(graph, before, budget, plan_of)
 
 
 def _plan_graph(

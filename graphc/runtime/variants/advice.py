@@ -9,14 +9,12 @@ from graphc.ir.sizes.dims import Symbol
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.adapt import Change
 from graphc.runtime.variants.seen_sizes import SeenSizes
-from graphc.transform.planning.budget import Budget, Spending
+from graphc.transform.planning.budget import Budget, PlanOf, Spending
 from graphc.transform.planning.plan import Plan
-from graphc.transform.policies import Pad, Policy, symbols_of
+from graphc.transform.policies import Pad, symbols_of
 from graphc.warning_kinds import RecompilationWarning
 
 TOO_MANY = 8  # sizes that are worth a warning where programs are specialized for good
-
-PlanOf = Callable[[dict[Symbol, Policy]], Plan]
 
 
 class Advisor:
