@@ -4,8 +4,6 @@ from collections.abc import Iterable
 
 from graphc.errors import printable
 
-INDENT = "    "
-
 
 def docstring(text: str) -> str:
     """A docstring of one line that contains `text`, escaped as needed."""
@@ -19,6 +17,6 @@ def tuple_text(items: Iterable[str]) -> str:
     return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
 
 
-def indent(lines: Iterable[str], depth: int = 1) -> list[str]:
-    """The lines, indented by `depth` levels."""
-    return [INDENT * depth + line if line else line for line in lines]
+def indent(lines: Iterable[str]) -> list[str]:
+    """The lines, indented by one level."""
+    return [f"    {line}" if line else line for line in lines]

@@ -63,7 +63,6 @@ class PrintedBody:
         xp: str,
         *,
         reads: bool,
-        guards: bool = True,
         inner: bool = False,
         tells_misfits: bool = False,
     ) -> None:
@@ -71,7 +70,6 @@ class PrintedBody:
         self.xp: str = xp
         self.backend: str = "numpy" if xp == "np" else "jax"
         self.reads = reads
-        self.guards = guards
         self.inner = inner
         self.tells_misfits = tells_misfits
         self.lines: list[str] = []
@@ -339,8 +337,7 @@ class PrintedBody:
         if rule is None:
             raise _refusal(node, self.backend)
         self._comment(node.place)
-        if self.guards and node.guards:
-            self._print_guards(node)
+        self._print_guards(node)
         if self.backend in primitive.imports:
             module.imports[f"import {primitive.imports[self.backend]}"] = None
         tells = self.tells_misfits and primitive is SWITCH
