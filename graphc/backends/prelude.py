@@ -142,19 +142,18 @@ def check_inputs(
     module: Module,
     graph: Graph,
     names: list[str],
-    guards: Iterable[tuple[Guard, Node]] = (),
-    casting: str = "safe",
+    guards: Iterable[tuple[Guard, Node]],
+    casting: str,
 ) -> list[str]:
     """The function `check_inputs` of a program, which checks dtypes, ranks and sizes.
 
     It returns the arguments, cast to the dtypes of the inputs where `casting` allows
-    that.
-
-    `guards` are relations of sizes that must hold for the arguments as they are passed.
+    that. `guards` are relations of sizes that must hold for the arguments as passed.
     """
     body = PrintedBody(module, "np", reads=False)
     axes = list(_symbolic_axes(graph, names))
-    for symbol, axis in _sources_of_symbols(axes).items():
+    sources = _sources_of_symbols(axes)
+    for symbol, axis in sources.items():
         name = module.size_name(symbol)
         body.line(f"{name} = {_symbol_text(axis, symbol)}")
         body.bind_size(symbol, name)
@@ -164,7 +163,7 @@ def check_inputs(
             graph.inputs, names, graph.input_names, strict=True
         )
     ]
-    lines += [*body.lines, *_agreement_lines(body, axes)]
+    lines += [*body.lines, *_agreement_lines(body, axes, sources)]
     lines += _guard_lines(module, graph, names, guards)
     head = f"def check_inputs({', '.join(names)}):"
     doc = '"""The arguments in their dtypes; raise ProgramError unless they fit."""'
@@ -250,9 +249,10 @@ def _symbol_text(axis: Axis, symbol: Symbol) -> str:
     return solution_text(axis.size, symbol, axis.text)
 
 
-def _agreement_lines(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
+def _agreement_lines(
+    body: PrintedBody, axes: list[Axis], sources: dict[Symbol, Axis]
+) -> Iterable[str]:
     """The lines that compare axes with sizes that other axes have fixed."""
-    sources = _sources_of_symbols(axes)
     for axis in axes:
         if not sources.keys() >= set(axis.size.symbols):
             continue  # `_partial_agreement_lines` is about these
