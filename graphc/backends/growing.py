@@ -25,7 +25,7 @@ from graphc.backends.program import draw_decorators, print_step, print_steps
 from graphc.backends.source import PrintedBody, print_body
 from graphc.control.print_loops import growing
 from graphc.ir.graph.build import INPUT
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION, Printing
 from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.plan import (
@@ -61,10 +61,7 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
         pairs = list(zip(inputs, input_names, strict=True))
         _print_opening(body, segment, pairs, opened)
     parameters = (*input_names, input_names[0])  # the first says whether the loop goes
-    print_inner = partial(print_body, module, "jnp", node)
-    how = module.helper, print_inner, module.foreigns.add
-    p = Printing(node, "jnp", parameters, body.code, *how)
-    text = EMISSION["jax"].rules[node.primitive](p)
+    text = _loop_text(body, node, parameters)
     body.line(module.comment(node.place)[1])
     if segment.opened:
         carried_on = ", ".join(["True", *(captured[v] for v in first)])
@@ -83,6 +80,15 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
         f"{name} = jax.jit({name}, static_argnums=({statics},))",
         f"ROWS_{segment.index} = {{}}  # how many there are, by shapes",
     ]
+
+
+def _loop_text(body: PrintedBody, node: Node, operands: tuple[str, ...]) -> str:
+    """The expression of a loop with these operands, by the rule of the backend."""
+    module = body.module
+    print_inner = partial(print_body, module, body.xp, node)
+    how = module.helper, print_inner, module.foreigns.add
+    p = Printing(node, body.xp, operands, body.code, *how)
+    return EMISSION[body.backend].rules[node.primitive](p)
 
 
 def _print_opening(
@@ -149,10 +155,7 @@ def _(step: PythonLoop, body: PrintedBody) -> None:
     rows = node.params["carries"], node.params["carries"] + node.params["sequences"]
     arguments[slice(*rows)] = [f"np.asarray({x})" for x in arguments[slice(*rows)]]
     body.line(module.comment(node.place)[1])
-    print_inner = partial(print_body, module, "np", node)
-    how = module.helper, print_inner, module.foreigns.add
-    p = Printing(node, "np", tuple(arguments), body.code, *how)
-    text = EMISSION["numpy"].rules[node.primitive](p)
+    text = _loop_text(body, node, tuple(arguments))
     if not node.primitive.driven:  # a driven loop returns pieces, not arrays
         text = f"map({placer(module)}, {text})"
     names = [module.value_name(v) for v in node.outputs]
