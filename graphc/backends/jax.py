@@ -107,11 +107,10 @@ def _direct_program(module: Module, plan: Plan, names: list[str]) -> list[str]:
     call = f"segment_0({arguments})"
     if misfits:
         call = f"{module.helper(taken_fit)}({call})"
+    name = function_name(plan.padded is not None)
+    head = f"def {name}({arguments}):"
     if not needs_64_bits(module, plan, plan.graph.inputs):
-        name = function_name(plan.padded is not None)
-        if misfits:
-            return [f"def {name}({arguments}):", f"    return {call}"]
-        return [f"{name} = segment_0"]
+        return [head, f"    return {call}"] if misfits else [f"{name} = segment_0"]
     lines = [
         *size_checks(module, plan, names),
         "if jax.config.jax_enable_x64:",
@@ -119,8 +118,7 @@ def _direct_program(module: Module, plan: Plan, names: list[str]) -> list[str]:
         "with jax.enable_x64(True):",
         f"    return {call}",
     ]
-    name = function_name(plan.padded is not None)
-    return [f"def {name}({arguments}):", *indent(lines)]
+    return [head, *indent(lines)]
 
 
 def _segment_lines(
@@ -143,8 +141,8 @@ def _segment_lines(
     body.bind_sizes(segment.statics, sizes)
     print_announcement(body, segment)
     _print_size_arithmetic(body, segment)
-    layout = plan.layout
     _print_nodes(body, plan, segment)
+    layout = plan.layout
     if layout is not None:
         _print_room(body, layout, plan, segment)
     if outputs is not None:
