@@ -178,8 +178,9 @@ def _(step: RequireSizes, body: Entry) -> None:
 def _(step: ChooseCapacities, body: PrintedBody) -> None:
     """Choose capacities, first in one line those of sizes that vary together."""
     for i, symbol in needed_alone(step.sizes, step.symbols):
-        size, how = body.code(step.sizes[i]), capacity_call(step.capacities[i])
-        _bind_capacities(body, [symbol], _helper_call(body, size, *how))
+        how = capacity_call(step.capacities[i])
+        choice = body.module.helper_call(body.code(step.sizes[i]), *how)
+        _bind_capacities(body, [symbol], choice)
     tied = tied_places(step.capacities)
     if tied:
         sizes = [body.code(step.sizes[i]) for i in tied]
@@ -189,7 +190,7 @@ def _(step: ChooseCapacities, body: PrintedBody) -> None:
     for true_size, symbol, capacities in triples:
         if not body.knows(symbol):
             size = body.code(true_size)
-            choice = _helper_call(body, size, *capacity_call(capacities))
+            choice = body.module.helper_call(size, *capacity_call(capacities))
             _bind_capacities(body, [symbol], choice)
 
 
@@ -198,30 +199,19 @@ def _joint_capacities(
 ) -> str:
     """The expression for the capacities of sizes that are chosen together."""
     aheads, options = doublings_ahead(capacities), among_options(capacities)
-    calls = list(map(capacity_call, capacities))
+    calls, text_of = list(map(capacity_call, capacities)), body.module.helper_call
     if aheads:
         how = aheads, capacities[0].minimum, *(options or ())
-        needed = _helper_call(body, tuple_text(sizes), together, how)
+        needed = text_of(tuple_text(sizes), together, how)
     elif all(call == calls[0] for call in calls):
-        needed = f"[{_helper_call(body, 'n', *calls[0])} for n in {tuple_text(sizes)}]"
+        needed = f"[{text_of('n', *calls[0])} for n in {tuple_text(sizes)}]"
     else:
         pairs = zip(sizes, calls, strict=True)
-        needed = f"[{', '.join([_helper_call(body, n, *call) for n, call in pairs])}]"
+        needed = f"[{', '.join([text_of(n, *call) for n, call in pairs])}]"
     if not options:
         return needed
     arguments = (*options, *([aheads] if any(aheads) else []))
-    return _helper_call(body, f"ROOMS, {needed}", among, arguments)
-
-
-def _helper_call(
-    body: PrintedBody,
-    sizes: str,
-    function: Callable[..., object],
-    options: tuple[object, ...],
-) -> str:
-    """A call of `function`, which is printed into the module as well."""
-    arguments = ", ".join([sizes, *map(repr, options)])
-    return f"{body.module.helper(function)}({arguments})"
+    return text_of(f"ROOMS, {needed}", among, arguments)
 
 
 def _bind_capacities(

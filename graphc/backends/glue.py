@@ -19,7 +19,7 @@ from graphc.control.fitting_branches import is_numbered, taken_fit
 from graphc.control.switch import reports_misfits
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import symbols_in
-from graphc.ops.effects.capacities import Capacities, capacity_call
+from graphc.ops.effects.capacities import capacity_call
 from graphc.ops.effects.guesses import guessing
 from graphc.transform.planning.driver import Driver
 from graphc.transform.planning.guesses import GuessingSegment
@@ -143,20 +143,14 @@ def _(step: GuessingSegment, body: PrintedBody) -> None:
     body.line(f"def {attempt}({', '.join(guess_names)}):")
     lines = [*inner.lines, *reading.lines, f"return {returned}"]
     body.lines += indent(lines)
-    rounding = ", ".join([_rounding_text(module, c) for c in step.capacities])
+    calls = [module.helper_call("size", *capacity_call(c)) for c in step.capacities]
+    rounding = ", ".join([f"lambda size: {call}" for call in calls])
     known = f"GUESSES_{step.index}, [{rounding}]"
     operands = f"[{', '.join(arrays)}], {tuple_text(sizes)}, {attempt}"
     operands += f", {step.first_most}" * (step.first_most > 0)
     body.line(f"{returned} = {module.helper(guessing)}({known}, {operands})")
     body.bind_all(step.outputs, results)
     body.bind_sizes(step.guesses, capacities)
-
-
-def _rounding_text(module: Module, capacities: Capacities) -> str:
-    """The text of a function that returns the capacity for a size."""
-    function, options = capacity_call(capacities)
-    call = ", ".join(["size", *map(repr, options)])
-    return f"lambda size: {module.helper(function)}({call})"
 
 
 def _bring_to_host(body: PrintedBody, values: list[Value]) -> None:

@@ -1,7 +1,7 @@
 """The text of one module in the making: its parts in order, names, constants."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 from graphc.backends.function_source import Foreigns, globals_used, plain_source
@@ -114,6 +114,12 @@ class Module:
                     self.imports[f"import {item.__name__}"] = None
             self.helpers[function] = name, plain_source(function, names)
         return self.helpers[function][0]
+
+    def helper_call(
+        self, operands: str, function: Callable[..., object], options: Iterable[object]
+    ) -> str:
+        """The call of a helper with options after its operands."""
+        return f"{self.helper(function)}({', '.join([operands, *map(repr, options)])})"
 
     def constant(self, data: Data) -> str:
         """The name of an array constant, defined once at the top of the module."""
