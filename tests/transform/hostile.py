@@ -71,7 +71,7 @@ class HostilePass(pad._PaddingPass):
     def _spoil(self, value):
         x = self._padded[value]
         if x.axes:
-            known = self._sizes.stored, self._sizes.exact, self._range_of
+            known = self._sizes.stored, self._sizes.exact, self._ranges.safe_range_of
             bodies = self._pad_body, self._branches.branch
             tools = Tools(self._masks, value.node, *known, *bodies)
             pairs, turn = garbage(value.dtype), next(self._turns)

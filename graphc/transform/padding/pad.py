@@ -138,10 +138,6 @@ class _PaddingPass:
             size = self._sizes.exact(symbol_dim(symbol))
         return SizeRange(size, size)
 
-    def _range_of(self, value: Value) -> SizeRange:
-        """The range of the integers of a value, if some range is known."""
-        return self._ranges.safe_range_of(value)
-
     def _pad_input(self, value: Value) -> Value:
         shape, axes = self._sizes.layout(value.type)
         new = value
@@ -265,7 +261,7 @@ class _PaddingPass:
         if rule is None and not primitive.elementwise:
             raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
         checked = [g for g in node.guards if self._needs_check(g, node)]
-        known = self._sizes.stored, self._branches.exact, self._range_of
+        known = self._sizes.stored, self._branches.exact, self._ranges.safe_range_of
         pad = Padding(node, *known, self._pad_body, self._branches.branch)
         params = resized(node.params, self._sizes.stored)
         try:
@@ -443,10 +439,6 @@ class _PaddingPass:
         size = as_value(F.size_value(self._sizes.number(symbol)))
         return F.astype(size, "int32")
 
-    def _is_known_at_entry(self, guard: Guard) -> bool:
-        symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
-        return not any(map(self._is_computed, symbols))
-
     def _is_computed(self, symbol: Symbol) -> bool:
         """Whether the program computes a size, and no argument determines it."""
         return any(v not in self._arguments for v in origins(symbol_dim(symbol)))
@@ -469,4 +461,5 @@ class _PaddingPass:
         values = (*node.inputs, *node.outputs) if node in self._outer else ()
         sizes = [n for v in values for n in v.type.shape]
         padded = any(map(self._sizes.has_ragged, [guard.left, guard.right, *sizes]))
-        return padded and self._is_known_at_entry(guard)
+        symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
+        return padded and not any(map(self._is_computed, symbols))
