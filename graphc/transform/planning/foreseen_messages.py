@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import named_axes, substitute
 from graphc.transform.planning.plan import Plan, PlanStep, PythonLoop, Segment
 from graphc.transform.sharding.messages import Follower
@@ -77,26 +77,17 @@ def _messages_of_step(
     plan: Plan, step: PlanStep, follower: Follower
 ) -> dict[int, Messages]:
     if isinstance(step, PythonLoop):
-        values = [*step.node.inputs], [*step.node.outputs]
-        messages = _undecided_messages(plan, step.node, *values, follower)
+        node = step.node
+        inputs = [*map(plan.resolve, node.inputs)]
+        messages = follower.undecided_messages(node, inputs, node.outputs)
         return {segment.index: messages for segment in step.body.segments}
     if not isinstance(step, Segment):
         return {}
-    inputs, outputs = [*step.inputs], [*map(plan.resolve, step.outputs)]
-    if step.rows is not None:
-        messages = _undecided_messages(plan, step.nodes[-1], inputs, outputs, follower)
+    inputs = [*map(plan.resolve, step.inputs)]
+    outputs = [*map(plan.resolve, step.outputs)]
+    if step.rows is not None:  # called piece by piece, which no rule predicts
+        messages = follower.undecided_messages(step.nodes[-1], inputs, outputs)
     else:
         places = {value: plan.place(value) for value in outputs}
-        messages = follower.messages(step.nodes, map(plan.resolve, inputs), places)
+        messages = follower.messages(step.nodes, inputs, places)
     return {step.index: messages}
-
-
-def _undecided_messages(
-    plan: Plan,
-    node: Node,
-    inputs: list[Value],
-    outputs: list[Value],
-    follower: Follower,
-) -> Messages:
-    """The messages of a node that is called piece by piece, which no rule predicts."""
-    return follower.undecided_messages(node, [*map(plan.resolve, inputs)], outputs)
