@@ -54,13 +54,11 @@ def batch_examples(
             )
     one = padded(graph, dict.fromkeys(symbols, pad))
     batch = dims.fresh_axis("batch")
-    inputs = [
-        _stacked(value, batch) if several else value
-        for value, several in zip(
-            one.graph.inputs, _are_stacked(mapped, len(one.graph.inputs)), strict=True
-        )
-    ]
-    axes = [0 if m else None for m in _are_stacked(mapped, len(inputs))]
+    # All sizes, which come after the inputs of the example, are stacked.
+    sizes = [True] * (len(one.graph.inputs) - len(mapped))
+    pairs = list(zip(one.graph.inputs, [*mapped, *sizes], strict=True))
+    inputs = [_stacked(v, batch) if several else v for v, several in pairs]
+    axes = [0 if several else None for _, several in pairs]
 
     def example(*values: Value) -> list[Value]:
         new = dict(zip(one.graph.inputs, values, strict=True))
@@ -74,11 +72,6 @@ def batch_examples(
     names = one.graph.input_names
     many = Graph(tuple(inputs), tuple(outputs), names, one.graph.output_names)
     return RaggedGraph(one, many, mapped, batch.symbols[0])
-
-
-def _are_stacked(mapped: Sequence[bool], count: int) -> list[bool]:
-    """Which inputs of the padded graph are stacked; all of its sizes are."""
-    return [*mapped, *[True] * (count - len(mapped))]
 
 
 def _symbols_of_shapes(values: Iterable[Value]) -> list[Symbol]:

@@ -145,11 +145,6 @@ def resolve_ones(graph: Graph, ones: Collection[Symbol]) -> ResolvedGraph:
     )
 
 
-def maybe_one(symbols: Iterable[Symbol]) -> list[Symbol]:
-    """The sizes that may be 1, and then stretch."""
-    return [s for s in symbols if s.may_be_one]
-
-
 def _resolved_sizes(symbols: Iterable[Symbol], ones: Collection[Symbol]) -> SizeMap:
     return {s: 1 if s in ones else axis(plain_name(s)) for s in symbols}
 
@@ -202,11 +197,11 @@ def _rebuild_with_bodies(
     """Rebuild a loop or a branch with bodies for the sizes that it has now."""
     params = dict(params_with_sizes(node, replacements, sizes))
     (call, *_) = node.primitive.body_calls(node)
-    known = call.sizes
     body_sizes: SizeMap = {}
-    for s in maybe_one(known):
-        plain = symbol_dim(Symbol(plain_name(s), None, s.lower, s.upper))
-        body_sizes[s] = 1 if is_one(substitute(known[s], sizes)) else plain
+    for s, size in call.sizes.items():
+        if s.may_be_one:
+            plain = symbol_dim(Symbol(plain_name(s), None, s.lower, s.upper))
+            body_sizes[s] = 1 if is_one(substitute(size, sizes)) else plain
     if body_sizes:
         inputs = {
             v: _resolved_input(v, body_sizes) for b in bodies_of(node) for v in b.inputs
