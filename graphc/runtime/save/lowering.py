@@ -117,16 +117,17 @@ class Lowering(Stages):
 
     def _placed_struct(self, value: Value, struct: Shaped) -> Shaped:
         """Return the type of an argument, with its sharding if there is a mesh."""
+        layout, options = self._layout, dict[str, object]()
         if value in self._weak:
-            struct = self.jax.ShapeDtypeStruct(
-                struct.shape, struct.dtype, weak_type=True
-            )
-        axes = None if self._layout is None else self._layout.of(value)
-        if self._layout is None or axes is None:
+            options["weak_type"] = True
+        axes = None if layout is None else layout.of(value)
+        if layout is not None and axes is not None:
+            options["sharding"] = jax_sharding(layout.mesh, axes)
+        if not options:
             return struct
-        sharding = jax_sharding(self._layout.mesh, axes)
-        make = self.jax.ShapeDtypeStruct
-        placed: Shaped = make(struct.shape, struct.dtype, sharding=sharding)
+        placed: Shaped = self.jax.ShapeDtypeStruct(
+            struct.shape, struct.dtype, **options
+        )
         return placed
 
     def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Shaped]:

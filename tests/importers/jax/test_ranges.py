@@ -117,6 +117,15 @@ def test_sizes_in_several_ranges_compile_nothing(name, dims, events):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+def test_arrays_of_weak_types_are_compiled_for_on_a_mesh_too():
+    dims, mesh = {"n": graphc.Shard("data")}, graphc.mesh(data=1)
+    f = graphc.jit(jnp.multiply, shapes=("n", ""), dims=dims, mesh=mesh)
+    weak = jnp.asarray(2.0)
+    f.compile(np.ones(8, "float32"), weak, sizes={"n": range(7, 10)})
+    with graphc.stance("no_compile"):
+        assert f(np.ones(9, "float32"), weak).tolist() == [2.0] * 9
+
+
 def test_types_with_names_have_ranges_too():
     rows, d = jax.export.symbolic_shape("rows, d")
     types = [jax.ShapeDtypeStruct(s, "float32") for s in ((rows, d), (d,))]
