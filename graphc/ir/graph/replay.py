@@ -166,20 +166,23 @@ def rebuild_with(
     return fresh
 
 
-def collect_changes(
-    nodes: Iterable[Node],
-    replacements: dict[Value, Value],
+def change_nodes(
+    outputs: Sequence[Value],
     change: Callable[[Node, SourceLocation], Sequence[Value]],
-) -> None:
-    """Add to `replacements` the values that `change` makes of nodes, taken in order.
+) -> tuple[list[Value], dict[Value, Value]]:
+    """Change the nodes that outputs depend on, taken in order.
 
-    `change` is given each node, rebuilt on replaced operands, and the node's place.
+    `change` is given each node, rebuilt on replaced operands, and the node's place. It
+    returns the values that replace the outputs of the node. The result is the new
+    outputs, then the replacements of all values that changed.
     """
-    for node in nodes:
+    replacements: dict[Value, Value] = {}
+    for node in ancestors(outputs):
         new = rebuild_with(node, replacements, node.place)
-        outputs = change(new, node.place)
-        if outputs is not new.outputs:
-            replacements.update(zip(node.outputs, outputs, strict=True))
+        changed = change(new, node.place)
+        if changed is not new.outputs:
+            replacements.update(zip(node.outputs, changed, strict=True))
+    return [replacements.get(v, v) for v in outputs], replacements
 
 
 def params_with_sizes(

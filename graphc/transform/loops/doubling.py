@@ -26,7 +26,7 @@ from graphc.ir.graph.bodies import Body, StepResult, runs_in_python, with_new_bo
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import Array, Printing, op, views_of_inputs
-from graphc.ir.graph.replay import collect_changes, params_with_sizes, rebuild_with
+from graphc.ir.graph.replay import change_nodes, params_with_sizes, rebuild_with
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -102,9 +102,7 @@ def _with_doubling_bodies(graph: Graph) -> tuple[Graph, Replacements]:
             return node.outputs
         return with_new_bodies(node, _grown_body, place.plain).outputs
 
-    replacements: Replacements = {}
-    collect_changes(graph.nodes, replacements, with_grown)
-    outputs = [replacements.get(v, v) for v in graph.outputs]
+    outputs, replacements = change_nodes(graph.outputs, with_grown)
     return graph.with_outputs(outputs), replacements
 
 

@@ -24,8 +24,7 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import Body, StepResult, runs_in_python, with_new_bodies
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import collect_changes, rebuilt, region_between
-from graphc.ir.graph.walk import ancestors
+from graphc.ir.graph.replay import change_nodes, rebuilt, region_between
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
@@ -39,21 +38,13 @@ from graphc.transform.loops.store_forwarding import (
 
 def with_writes_in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
     """Make loops write before they read; return the new graph and the replacements."""
-    replacements: dict[Value, Value] = {}
-    if graph.may_have_bodies:
-        graph = graph.with_outputs(_outputs_in_place(graph.outputs, replacements))
-    return graph, replacements
+    if not graph.may_have_bodies:
+        return graph, {}
+    outputs, replacements = change_nodes(graph.outputs, _loop_in_place)
+    return graph.with_outputs(outputs), replacements
 
 
-def _outputs_in_place(
-    outputs: Sequence[Value], replacements: dict[Value, Value]
-) -> list[Value]:
-    nodes = ancestors(outputs)
-    collect_changes(nodes, replacements, lambda node, _: _loop_in_place(node))
-    return [replacements.get(v, v) for v in outputs]
-
-
-def _loop_in_place(node: Node) -> Sequence[Value]:
+def _loop_in_place(node: Node, _: object) -> Sequence[Value]:
     node = with_new_bodies(node, _body_in_place, node.place.plain)
     if node.primitive not in (SCAN, GROWING) or runs_in_python(node):
         return node.outputs
@@ -72,7 +63,8 @@ def _writes_to_carries(loop: Node) -> bool:
 
 
 def _body_in_place(body: Body) -> Body:
-    return body.with_outputs(_outputs_in_place(body.outputs, {})) or body
+    outputs, _ = change_nodes(body.outputs, _loop_in_place)
+    return body.with_outputs(outputs) or body
 
 
 @dataclass(frozen=True)

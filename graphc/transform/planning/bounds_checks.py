@@ -18,7 +18,7 @@ from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.bodies import Body, BodyCall, with_inner_nodes
 from graphc.ir.graph.build import INPUT, as_value, literal_of
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
-from graphc.ir.graph.replay import collect_changes
+from graphc.ir.graph.replay import change_nodes
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
@@ -158,9 +158,7 @@ def _outputs_with_checks(
         with standing_at(place.plain):
             return _node_with_checks(node, check, inside)
 
-    replacements: dict[Value, Value] = {}
-    collect_changes(ancestors(outputs), replacements, checked)
-    return [replacements.get(v, v) for v in outputs]
+    return change_nodes(outputs, checked)[0]
 
 
 def _node_with_checks(node: Node, check: Checking, inside: bool) -> Sequence[Value]:

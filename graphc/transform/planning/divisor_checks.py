@@ -15,7 +15,7 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import Body, BodyCall, with_inner_nodes
 from graphc.ir.graph.build import SIZE_OP, as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Graph, Node, Value, divisors_of, origins
-from graphc.ir.graph.replay import collect_changes
+from graphc.ir.graph.replay import change_nodes
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, Symbol, substitute, symbols_in
@@ -111,9 +111,7 @@ def _outputs_with_checks(
             outputs = [_number(node.params["size"])] if number else node.outputs
             return [_with_divisor_checks(v, checks) for v in outputs]
 
-    replacements: dict[Value, Value] = {}
-    collect_changes(ancestors(outputs), replacements, checked)
-    return [replacements.get(v, v) for v in outputs]
+    return change_nodes(outputs, checked)[0]
 
 
 def _body_with_checks(
