@@ -1,6 +1,7 @@
 """The sizes that calls had, and the schedules of capacities that these suggest."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.runtime.driver.log import Compilation
@@ -30,15 +31,15 @@ class SeenSizes:
         self.last: dict[Symbol, int] = {}
         self.lost: dict[Symbol, float] = {}
         self.price: dict[Symbol, float] = {}
-        self.calls: list[dict[Symbol, int]] = []  # sizes that came together
+        # Sizes that came together; the list is replaced where one is added.
+        self.calls: list[dict[Symbol, int]] = []
 
     def copy(self) -> "SeenSizes":
         """Return a copy, to which other sizes can be added."""
-        other = SeenSizes(list(self._known))
+        other = copy(self)
         other.sizes = {symbol: set(sizes) for symbol, sizes in self.sizes.items()}
         other.last, other.lost = dict(self.last), dict(self.lost)
         other.price = dict(self.price)
-        other.calls = list(self.calls)
         return other
 
     def add(
