@@ -8,7 +8,7 @@ merged.
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -307,9 +307,3 @@ def _integer(data: object) -> int:
     if type(data) is not int:
         raise TypeError
     return data
-
-
-def median(numbers: Iterable[float]) -> float:
-    """Return the median to three digits; 0 if there are no numbers."""
-    ordered = sorted(numbers)
-    return float(f"{ordered[len(ordered) // 2]:.3g}") if ordered else 0.0

@@ -1,6 +1,7 @@
 """The decisions that a compiled function has come to, as its programs show them."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median_high
 
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import Dim, Symbol
@@ -12,7 +13,6 @@ from graphc.runtime.variants.decisions import (
     DecidedProgram,
     DecidedSize,
     SavedDecisions,
-    median,
 )
 from graphc.transform.policies import Policy, names_of
 
@@ -54,8 +54,9 @@ def collect_decisions(
             seconds.append(one.seconds)
             for name, size in _sizes(prepared, one, names):
                 sizes[name] = sizes.get(name, DecidedSize()).merged(size)
+    median = float(f"{median_high(seconds):.3g}") if seconds else 0.0
     return DecidedProgram(
-        inputs_of(graph), sizes, compilations=len(seconds), seconds=median(seconds)
+        inputs_of(graph), sizes, compilations=len(seconds), seconds=median
     )
 
 
