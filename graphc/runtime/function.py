@@ -293,7 +293,8 @@ class Function(Pictured, AheadOfCalls):
 
     def _calls(self) -> int:
         """Return how many calls so far have not failed."""
-        return sum(route.calls for route in self._counted) - self._failed
+        routes = tuple(self._counted)  # other threads may add to them
+        return sum(route.calls for route in routes) - self._failed
 
     def _withdraw(self, failure: Exception, args: tuple[object, ...]) -> None:
         """Let other processes know of a call that was refused before it could run."""

@@ -136,6 +136,20 @@ def test_calls_are_counted_once_and_failures_are_not():
     assert len(f.stats().compilations) == 1
 
 
+def test_calls_are_counted_while_another_thread_adds_a_route():
+    f = exact([X], X * 2)
+    f(np.ones(3, "float32"))
+
+    class Adding:
+        @property
+        def calls(self):
+            f._counted.add(Adding())
+            return 0
+
+    f._counted.add(Adding())
+    assert f.stats().calls == 1
+
+
 def test_an_array_of_numpy_may_be_written_to_after_the_call():
     f = exact([X], gt.cumsum(X))
     x = np.ones(3000, "float32")
