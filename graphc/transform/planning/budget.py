@@ -147,14 +147,14 @@ def spend_budget(
     neither in the program nor in the graph `before` it was rewritten.
     """
     trial = {s: _trial_policy(s) for s in symbols_of(graph)}
-    plan = plan_of(trial)
+    plan = _with_capacities_of_steps(plan_of(trial), trial)
     of_rows = [shown_name(s.rows) for s in plan.segments if s.rows is not None]
     require_sizes([n for n in budget.sizes if n not in of_rows], graph, before)
-    stored = _sizes_of_capacities(plan, trial)
+    stored = {} if plan.padded is None else plan.padded.stored_as
     keys = [{stored.get(s, s) for s in segment.keys} for segment in plan.segments]
     computed = _computed_sizes(plan, trial, budget)
-    true_counts = _true_size_counts(plan, budget, {*stored, *computed})
-    true_counts |= _row_capacity_counts(plan, budget)
+    row_counts = _row_capacity_counts(plan, budget)
+    true_counts = _true_size_counts(plan, budget, {*stored, *computed}) | row_counts
     padded = [s for s, p in trial.items() if isinstance(p, Pad)]
     needed = [s for s in padded if any(s in key_sizes for key_sizes in keys)]
     expected = [_expected_sizes(s, budget) for s in needed]
@@ -172,9 +172,7 @@ def spend_budget(
         if total <= budget.compilations:
             break
         if not coarser:
-            raise _over_budget_error(
-                plan, budget, total, of_computed | _row_capacity_counts(plan, budget)
-            )
+            raise _over_budget_error(plan, budget, total, of_computed | row_counts)
         growth = coarser.pop(0)
     chosen: dict[Symbol, Policy] = {
         s: replace(_learned_policy(sizes, count), growth=growth)
@@ -255,33 +253,28 @@ def _sample_positions(count: int) -> list[int]:
     return sorted({*range(0, count, step), count - 1})
 
 
-def _sizes_of_capacities(
-    plan: Plan, policies: Mapping[Symbol, Policy]
-) -> dict[Symbol, Symbol]:
-    """Map each capacity symbol to its size, also in the steps of Python loops.
+def _with_capacities_of_steps(plan: Plan, policies: Mapping[Symbol, Policy]) -> Plan:
+    """Let a plan know the sizes of capacities in the steps of Python loops, too.
 
     A step has symbols of its own. The symbols that the loop gives it have their
     capacities outside; a size that the step computes is found by its name, as in
     reports.
     """
     if plan.padded is None:
-        return {}
-    stored = plan.padded.stored_as
-    loops = plan.loops
+        return plan
+    stored, loops = dict(plan.padded.stored_as), plan.loops
     for _, sizes in sized_inner_nodes([loop.node for loop in loops]):
         for inner, outer in sizes.items():
-            if (
-                isinstance(outer, Dim)
-                and outer.is_symbol
-                and outer.symbols[0] in stored
-            ):
-                stored[inner] = stored[outer.symbols[0]]
+            if isinstance(outer, Dim) and outer.is_symbol:
+                (symbol,) = outer.symbols
+                if symbol in stored:
+                    stored[inner] = stored[symbol]
     named = {f"{s.name}{CAPACITY}": s for s in policies}
     for segment in (s for loop in loops for s in loop.body.segments):
         for symbol in segment.keys:
             if symbol not in stored and symbol.name in named:
                 stored[symbol] = named[symbol.name]
-    return stored
+    return replace(plan, padded=replace(plan.padded, stored_as=stored))
 
 
 def _row_capacity_counts(plan: Plan, budget: Budget) -> dict[Symbol, int]:
