@@ -281,9 +281,7 @@ class Ragged:
             self._example.inputs, names, args, self._stacked_graph.mapped, strict=True
         ):
             if several:
-                listed = partial(_listed_examples, arg, name)
-                items = arg.examples() if isinstance(arg, Rows) else listed()
-                rule = self.function.plan.casting
+                items, rule = _listed_examples(arg, name), self.function.plan.casting
                 columns.append([_checked_example(x, value, name, rule) for x in items])
         counts = {len(examples) for examples in columns}
         if len(counts) > 1:
@@ -425,9 +423,9 @@ def _sources(graph: Graph, stacked: RaggedGraph) -> list[tuple[int, int, Symbol]
 
 
 def _listed_examples(arg: Any, name: str) -> list[object]:
-    if isinstance(arg, (list, tuple)):
-        return list(arg)
-    if hasattr(arg, "shape") and len(arg.shape):
+    if isinstance(arg, Rows):
+        return arg.examples()
+    if isinstance(arg, (list, tuple)) or (hasattr(arg, "shape") and len(arg.shape)):
         return list(arg)
     got = type(arg).__name__
     raise _refused(f"input {name} must be a list of examples", "argument", got)
