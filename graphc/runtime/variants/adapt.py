@@ -78,10 +78,7 @@ class Adapter:
 
     def record_sizes(self, sizes: Mapping[str, int]) -> None:
         """Record sizes, by name, of calls that another program ran."""
-        by_symbol = self._seen.by_symbol(sizes)
-        for symbol, size in by_symbol.items():
-            self._seen.note(symbol, size, 0.0)
-        self._seen.note_call(by_symbol)
+        self._seen.note_together(self._seen.by_symbol(sizes), 0.0)
 
     def notice(
         self,
@@ -105,10 +102,7 @@ class Adapter:
     ) -> Change | None:
         """Return the program to compile for these sizes, which are said to vary."""
         for one in sizes:
-            by_symbol = self._seen.by_symbol(one)
-            for symbol, size in by_symbol.items():
-                self._seen.note(symbol, size, float(calls + 1))
-            self._seen.note_call(by_symbol)
+            self._seen.note_together(self._seen.by_symbol(one), float(calls + 1))
         return self._next_program(calls, plan)
 
     def foresee(

@@ -52,9 +52,7 @@ class SeenSizes:
                 for name, size in compilation.sizes.items()
                 for symbol in self._matching_symbols(names.get(name))
             }
-            for symbol, size in sizes.items():
-                self.note(symbol, size, compilation.seconds)
-            self.note_call(sizes)
+            self.note_together(sizes, compilation.seconds)
 
     def _matching_symbols(self, symbol: Symbol | None) -> Sequence[Symbol]:
         """Return the given symbols that a symbol of a program stands for, or may."""
@@ -69,6 +67,12 @@ class SeenSizes:
     def by_symbol(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
         """Return sizes by symbol that were given by name."""
         return {s: size for name, size in sizes.items() for s in self.named(name)}
+
+    def note_together(self, sizes: dict[Symbol, int], seconds: float) -> None:
+        """Record sizes of one call, each of which took this many seconds."""
+        for symbol, size in sizes.items():
+            self.note(symbol, size, seconds)
+        self.note_call(sizes)
 
     def note_call(self, sizes: dict[Symbol, int]) -> None:
         """Record sizes that came together."""
