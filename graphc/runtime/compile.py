@@ -22,13 +22,12 @@ from graphc.runtime.call.arguments import Backend
 from graphc.runtime.donation import donated_inputs
 from graphc.runtime.driver.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine, take_apart
-from graphc.runtime.function import Function
+from graphc.runtime.function import ArrangedFunction, Function
 from graphc.runtime.making import Making
 from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.shards import is_among, mesh_for, with_mesh
 from graphc.runtime.stretching import Family, Stretching
-from graphc.runtime.structured_function import ArrangedFunction
 from graphc.runtime.variants.decisions import SavedDecisions, decisions_of
 from graphc.runtime.variants.program_decisions import inputs_of
 from graphc.transform.derivatives.rolled_gradients import with_gradients_of_loops

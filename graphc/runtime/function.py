@@ -29,6 +29,7 @@ from graphc.rewriting.engine.fixpoint import Application, rules_report
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.call.arguments import ArgumentValues, Backend
+from graphc.runtime.call.arrangement import Arrangement
 from graphc.runtime.call.copying import are_small
 from graphc.runtime.call.dispatch import ANY, CALL, LEND, Route, Run, acquiring
 from graphc.runtime.call.lines import CallSite, Ending
@@ -436,3 +437,24 @@ class Function(Pictured, AheadOfCalls):
         with naming_sizes(self._pipeline.names):
             signature = self._pipeline.written.signature
         return f"<graphc.Function {signature} on {self.backend}>"
+
+
+class ArrangedFunction(Function):
+    """A compiled program that is called with arrays in structures like its inputs'."""
+
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        pipeline: Pipeline,
+        defaults: Mapping[int, object],
+    ) -> None:
+        super().__init__(pipeline, defaults)
+        self._arrangement = arrangement
+
+    def __call__(self, /, *args: object, **named: object) -> Any:
+        """Run the program."""
+        return super().__call__(*self._arrangement.flat(args, named))
+
+    def lend(self, /, *args: object, **named: object) -> Any:
+        """Run the program on arrays that it may keep."""
+        return super().lend(*self._arrangement.flat(args, named))
