@@ -38,7 +38,6 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.types import JaxArray
-from graphc.transform.planning.donated_inputs import inputs_to_overwrite
 from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.joined_checks import JoinedChecks, joined_checks
@@ -153,7 +152,7 @@ def _segment_lines(
     numbered = is_numbered(segment.nodes)
     statics = ", ".join(map(str, range(len(names), count + numbered)))
     options = [f"static_argnums=({statics},)"] if statics else []
-    donated_values = inputs_to_overwrite(plan, segment)
+    donated_values = _inputs_to_overwrite(plan, segment)
     donated = "".join([f"{i}, " for i, v in enumerate(inputs) if v in donated_values])
     options += [f"donate_argnums=({donated.rstrip()})"] if donated else []
     if layout is not None:
@@ -172,6 +171,20 @@ def _segment_lines(
         "",
         *_jit_lines(name, function, options),
     ]
+
+
+def _inputs_to_overwrite(plan: Plan, segment: Segment) -> set[Value]:
+    """The donated inputs that nothing reads after a segment, and that are not results.
+
+    A segment that may run again on the same inputs takes none.
+    """
+    if isinstance(segment, GuessingSegment) or segment.rows is not None:
+        return set()
+    donated = {plan.graph.inputs[i] for i in plan.donated}
+    places = [i for i, step in enumerate(plan.steps) if step is segment]
+    if not donated or not places:
+        return set()
+    return donated - plan.needed_by(plan.steps[places[0] + 1 :])
 
 
 def joined_conditions(jnp: ModuleType, *conditions: JaxArray) -> JaxArray:
