@@ -13,6 +13,13 @@ from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import ArgumentValues, Signature
 from graphc.runtime.call.call_counts import ServedCalls
 from graphc.runtime.call.dispatch import Run
+from graphc.runtime.call.key_parts import (
+    PartRunner,
+    capacities,
+    looking_up,
+    parts_of,
+    shapes_and_numbers,
+)
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
@@ -21,13 +28,6 @@ from graphc.runtime.driver.log import Log
 from graphc.runtime.driver.misfits import without_flags
 from graphc.runtime.driver.programs import Load, LoadedProgram
 from graphc.runtime.pipeline import Pipeline
-from graphc.runtime.variants.tiering import (
-    PartRunner,
-    capacities,
-    looking_up,
-    parts_of,
-    shapes_and_numbers,
-)
 
 Key = tuple[Hashable, ...]
 MOST_KNOWN = 4096  # shapes of arguments that are recognised without further work
