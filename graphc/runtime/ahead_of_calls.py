@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -74,9 +73,8 @@ class AheadOfCalls:
         segment = self._only_segment("compiled")
         bound = self._programs.newest.signature.bind(shapes, {})
         args = structs_of(self.jax, bound, self._pipeline.written)
-        lower = partial(segment.lowered, self.jax, [args])
-        lowered = self._make_for_call(args, lower)
-        (executable,) = self._compile_lowered(lowered, 1, [args])
+        lowered = self._make_for_call(args, segment.lowered, self.jax, args)
+        (executable,) = self._compile_lowered([lowered], 1, [args])
         return executable
 
     @hide_own_frames

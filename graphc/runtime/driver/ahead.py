@@ -1,7 +1,6 @@
 """The jitted function of a program that is one segment, and how segments run."""
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -20,26 +19,17 @@ class OnlySegment:
     wide: bool
     target: Target
 
-    @contextmanager
-    def settings(self, jax: ModuleType) -> Generator[None]:
-        """Within: JAX has the bits and the device that the function runs under."""
-        bits = jax.enable_x64(True) if self.wide else nullcontext()
-        with bits, self.target.context(jax):
-            yield
-
-    def lowered(
-        self, jax: ModuleType, calls: Sequence[tuple[object, ...]]
-    ) -> list[Any]:
-        """Lower the jitted function for the arguments of each call."""
-        with self.settings(jax):
-            return [self.jitted.lower(*args) for args in calls]
+    def lowered(self, jax: ModuleType, args: tuple[object, ...]) -> Any:
+        """Lower the jitted function for these arguments."""
+        with self.target.settings(jax, self.wide):
+            return self.jitted.lower(*args)
 
     def placed(self, jax: ModuleType, number: object) -> object:
         """Turn a number into an array, so that JAX need not do so at each call.
 
         `jnp.asarray` would compile a program for the first number of a dtype.
         """
-        with self.settings(jax):
+        with self.target.settings(jax, self.wide):
             return jax.device_put(number)
 
 

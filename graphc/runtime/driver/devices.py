@@ -1,8 +1,8 @@
 """Devices: where a program runs, and the costs by which its rewrites are chosen."""
 
 import importlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -27,8 +27,14 @@ class Target(NamedTuple):
         """Whether the program is to run elsewhere than where JAX would run it."""
         return self.device is not None or self.mesh is not None
 
-    def context(self, jax: ModuleType) -> AbstractContextManager[Any]:
-        """The context in which the mesh is set, or the device is JAX's default."""
+    @contextmanager
+    def settings(self, jax: ModuleType, wide: bool) -> Generator[None]:
+        """Within: JAX has the mesh or the device, and 64 bits if `wide`."""
+        bits = jax.enable_x64(True) if wide else nullcontext()
+        with bits, self._placement(jax):
+            yield
+
+    def _placement(self, jax: ModuleType) -> AbstractContextManager[Any]:
         if self.mesh is not None:
             context: AbstractContextManager[Any] = jax.set_mesh(jax_mesh(self.mesh))
             return context

@@ -20,7 +20,6 @@ from graphc.ir.graph.op import rebuild
 from graphc.ir.sizes.dims import evaluate
 from graphc.ir.types import NDArray
 from graphc.ops.effects.capacities import rounded_up
-from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program, ProgramCallError
 from graphc.runtime.save.file_driver import FileDriver
@@ -68,7 +67,7 @@ class Stages(ABC):
     def settings(self, stage: int) -> AbstractContextManager[None]:
         """Within: JAX has the bits and the device that a stage runs under."""
         wide = self.wide or self.is_on_host(stage)
-        return OnlySegment(None, wide, self._target).settings(self.jax)
+        return self._target.settings(self.jax, wide)
 
     def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list["AbstractCall"]:
         """Return the calls that `sizes` list, those of the same sizes once."""

@@ -55,15 +55,14 @@ class Exporter(Stages):
         shapes = [v.type.shape for v in plan.called.inputs]
         self._axes = {s.name for shape in shapes for n in shape for s in symbols_in(n)}
 
-    def export(self, call: AbstractCall) -> Sequence[Shaped]:
-        """Export the programs of a call; return the types of its arguments."""
+    def export(self, call: AbstractCall) -> None:
+        """Export the programs of a call, and record the sizes that they serve."""
         call.take()
         shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
         sizes = {**call.sizes, **call.capacities}
         integers = {name: n for name, n in sizes.items() if name not in self._axes}
         if [shapes, integers] not in self.served:
             self.served.append([shapes, integers])
-        return call.arguments
 
     def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Shaped]:
         """Export the program of a stage for arguments of these types."""
