@@ -21,7 +21,7 @@ from graphc.backends.sharding.spread_ops import (
     sorted_over_parts,
     top_of_parts,
 )
-from graphc.backends.sharding.text import constrained, specs_text
+from graphc.backends.sharding.text import constraint_text, specs_text
 from graphc.backends.source import PrintedBody
 from graphc.control.scan import SCAN
 from graphc.ir.graph.nodes import Node, Value
@@ -187,7 +187,7 @@ def _print_gathered(body: PrintedBody, follower: Follower, needs: Gathered) -> N
 def _print_constraints(body: PrintedBody, places: Mapping[Value, MeshAxes]) -> None:
     for value, axes in places.items():
         name = body.value(value)
-        body.line(f"{name} = {constrained(name, axes)}")
+        body.line(f"{name} = {constraint_text(name, axes)}")
 
 
 @contextmanager
@@ -211,8 +211,8 @@ def _laid_out(
             decided = follower.layout.of(value) is not None
             is_free = value in follower.pinned or follower.is_made(value)
             if decided and before != after and not is_free:
-                pinned = constrained(name, before)
-            body.line(f"{copy} = {constrained(pinned, after)}")
+                pinned = constraint_text(name, before)
+            body.line(f"{copy} = {constraint_text(pinned, after)}")
         body.bind(value, copy)
     yield
     for value, name in names.items():

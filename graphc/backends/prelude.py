@@ -332,7 +332,7 @@ def _partial_agreement_lines(
             sources[symbol] = axis
 
 
-def _bracketed(body: PrintedBody, size: Size) -> str:
+def _in_brackets(body: PrintedBody, size: Size) -> str:
     text = body.code(size)
     return text if text.isalnum() else f"({text})"
 
@@ -342,10 +342,10 @@ def _quotient(body: PrintedBody, axis: Axis, part: Quotient) -> tuple[str, str]:
 
     The condition is "" where every size has such a part, as with a size of n - m.
     """
-    offset, slope = part.offset, _bracketed(body, part.slope)
+    offset, slope = part.offset, _in_brackets(body, part.slope)
     product = axis.text
     if isinstance(offset, Dim) or offset:
-        product = f"({axis.text} - {_bracketed(body, offset)})"
+        product = f"({axis.text} - {_in_brackets(body, offset)})"
     if slope == "1":
         return product, f"0 <= {product}" if part.never_negative else ""
     divisor = slope if isinstance(part.slope, int) else f"({slope} or 1)"

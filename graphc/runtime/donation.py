@@ -21,19 +21,19 @@ def donated_inputs(
     compiled that could take the memory.
     """
     if isinstance(donate, (str, Value)) or not isinstance(donate, Iterable):
-        raise _refused("`donate` takes the inputs in a list", donate, "donate=[w]")
+        raise _refusal("`donate` takes the inputs in a list", donate, "donate=[w]")
     positions = frozenset([_position_of(graph, item) for item in donate])
     for position in positions:
         if position in defaults:
             name = graph.input_names[position]
             problem = f"input {name!r} has a default, which cannot be donated"
-            raise _refused(problem, name, "leave the default out")
+            raise _refusal(problem, name, "leave the default out")
     for name in conflicting_options(options) if positions else ():
         if name != "device":
             problem = (
                 "`donate` is for compiled programs of JAX, which may take the memory"
             )
-            raise _refused(problem, f"{name}={options[name]!r}", f"leave {name} out")
+            raise _refusal(problem, f"{name}={options[name]!r}", f"leave {name} out")
     return positions
 
 
@@ -49,9 +49,9 @@ def _position_of(graph: Graph, item: object) -> int:
             return i
     inputs = ", ".join(map(repr, names))
     problem = "`donate` names something that is not an input"
-    raise _refused(problem, item, f"one of {inputs}")
+    raise _refusal(problem, item, f"one of {inputs}")
 
 
-def _refused(problem: str, got: object, hint: str) -> Exception:
+def _refusal(problem: str, got: object, hint: str) -> Exception:
     text = got if isinstance(got, str) else repr(got)
     return graph_error(problem, op="function", got=shortened(text), hint=hint)

@@ -62,10 +62,10 @@ class Making:
         hint = "pickle what builds the function, or copy.copy(f) in one process"
         parts = self.make, text_of(lift.graph, "pickle", hint), lift.arrays
         described = self.structure, dict(self.defaults), options, self.arrangement
-        return restored, (*parts, *described)
+        return read_making, (*parts, *described)
 
 
-def restored(
+def read_making(
     make: Make,
     text: str,
     arrays: list[NDArray],

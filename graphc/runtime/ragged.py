@@ -57,7 +57,7 @@ class Rows:
         values = np.asarray(self.values)
         if ends.size and ends[-1] != len(values):
             got = f"{len(values)} values, lengths that add up to {ends[-1]}"
-            raise _refused("the lengths do not add up", "shape", got)
+            raise _refusal("the lengths do not add up", "shape", got)
         return np.split(values, ends[:-1]) if ends.size else []
 
 
@@ -224,7 +224,7 @@ class Ragged:
         try:  # the padding of examples may hold anything
             return checking_true_elements(jax, self._results, args)
         except FloatingPointError as error:
-            raise _refused(f"FloatingPointError: {error}", "other") from None
+            raise _refusal(f"FloatingPointError: {error}", "other") from None
 
     def _results(self, args: tuple[object, ...]) -> object:
         examples = self._examples(args)
@@ -267,7 +267,7 @@ class Ragged:
         if pad.buckets and not pad.open_ended and largest > pad.buckets[-1]:
             problem = f"no bucket has room for {largest}: there are {pad.buckets}"
             expected = f"a larger one, as pad=graphc.Pad(buckets=[{largest}])"
-            raise _refused(problem, "shape", expected=expected)
+            raise _refusal(problem, "shape", expected=expected)
 
     def _examples(self, args: tuple[object, ...]) -> list[list[NDArray]]:
         """Return the examples of each stacked input."""
@@ -275,7 +275,7 @@ class Ragged:
         if len(args) != len(names):
             got = f"{len(args)} arguments"
             kind: ErrorKind = "missing" if len(args) < len(names) else "unexpected"
-            raise _refused("wrong number of arguments", kind, got, ", ".join(names))
+            raise _refusal("wrong number of arguments", kind, got, ", ".join(names))
         columns = []
         for value, name, arg, several in zip(
             self._example.inputs, names, args, self._stacked_graph.mapped, strict=True
@@ -287,7 +287,7 @@ class Ragged:
         if len(counts) > 1:
             got = ", ".join(map(str, sorted(counts)))
             problem = "the inputs have different numbers of examples"
-            raise _refused(problem, "shape", got)
+            raise _refusal(problem, "shape", got)
         return columns
 
     def _sizes(self, examples: list[list[NDArray]]) -> NDArray:
@@ -306,7 +306,7 @@ class Ragged:
                     got = f"example {i} of {value.name}: {list(array.shape)}"
                     shape = ", ".join(map(str, value.type.shape))
                     expected = f"[{shape}] = {expected_shape}"
-                    raise _refused("sizes do not agree", "shape", got, expected)
+                    raise _refusal("sizes do not agree", "shape", got, expected)
         return sizes
 
     def _run(
@@ -428,7 +428,7 @@ def _listed_examples(arg: Any, name: str) -> list[object]:
     if isinstance(arg, (list, tuple)) or (hasattr(arg, "shape") and len(arg.shape)):
         return list(arg)
     got = type(arg).__name__
-    raise _refused(f"input {name} must be a list of examples", "argument", got)
+    raise _refusal(f"input {name} must be a list of examples", "argument", got)
 
 
 def _checked_example(x: object, value: Value, name: str, casting: Casting) -> NDArray:
@@ -445,7 +445,7 @@ def _checked_example(x: object, value: Value, name: str, casting: Casting) -> ND
         kind: ErrorKind = "dtype" if array.dtype != value.dtype else "shape"
         problem = f"an example of {name} has another type"
         hint = _remedy_of_example(array, value)
-        raise _refused(problem, kind, got, str(value.type), hint)
+        raise _refusal(problem, kind, got, str(value.type), hint)
     return array
 
 
@@ -459,7 +459,7 @@ def _remedy_of_example(array: NDArray, value: Value) -> str:
     return ""
 
 
-def _refused(
+def _refusal(
     problem: str, kind: ErrorKind, got: str = "", expected: str = "", hint: str = ""
 ) -> CallError:
     parts = {"got": got, "expected": expected, "hint": hint}

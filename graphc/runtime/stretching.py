@@ -74,7 +74,7 @@ class Family:
         single = [s for s, places in self.axes.items() if _are_one(args, places)]
         return frozenset(single)
 
-    def named(self, names: Iterable[object]) -> Ones:
+    def axes_named(self, names: Iterable[object]) -> Ones:
         """Return the axes of these names, with or without the question mark."""
         known = {plain_name(s): s for s in self.axes}
         symbols: list[Symbol] = []
@@ -161,7 +161,7 @@ class Stretching(Function):
         except CallError as error:
             if error.kind != "broadcast":
                 raise
-            failure = self._named(ones, error, bound)
+            failure = self._name_inputs(ones, error, bound)
         except GraphError as error:
             failure = self._misfit(ones, error, bound)
         raise failure from None
@@ -178,7 +178,7 @@ class Stretching(Function):
         arguments = self._programs.newest.signature.text(args)
         return refused_call(problem, "shape", arguments=arguments)
 
-    def _named(
+    def _name_inputs(
         self, ones: Ones, error: CallError, args: tuple[object, ...]
     ) -> CallError:
         """Add the inputs to an error of axes that do not broadcast."""
@@ -193,7 +193,7 @@ class Stretching(Function):
 
         Raises GraphError for a name of no such axis, and where sizes cannot agree.
         """
-        symbols = self._family.named(ones)
+        symbols = self._family.axes_named(ones)
         return self if symbols == self._family.first else self._family.program(symbols)
 
     def compiled(self, *shapes: object) -> Any:

@@ -54,7 +54,7 @@ def specs_text(axes_of_arrays: Iterable[MeshAxes]) -> str:
     return _tuple_text([f"{sharding_text(axes)}.spec" for axes in axes_of_arrays])
 
 
-def constrained(name: str, axes: MeshAxes) -> str:
+def constraint_text(name: str, axes: MeshAxes) -> str:
     """The expression that constrains an array of a segment to lie along these axes."""
     return f"jax.lax.with_sharding_constraint({name}, {sharding_text(axes)})"
 

@@ -38,7 +38,7 @@ class Arrangement:
 
     def around(self, leaves: Sequence[object]) -> list[object] | dict[str, object]:
         """Build the structure of all inputs with `leaves` in place of the variables."""
-        parts = [_filled(form, leaves) for form in self.forms]
+        parts = [_fill_form(form, leaves) for form in self.forms]
         return dict(zip(self.names, parts, strict=True)) if self.by_name else parts
 
     def _title(self, i: int) -> str:
@@ -99,9 +99,9 @@ class Arrangement:
         return refused_call(problem, kind, got=got, expected=needed)
 
 
-def _filled(form: Placing, leaves: Sequence[object]) -> object:
+def _fill_form(form: Placing, leaves: Sequence[object]) -> object:
     if isinstance(form, int):
         return leaves[form]
     if isinstance(form, dict):
-        return {key: _filled(part, leaves) for key, part in form.items()}
-    return type(form)(_filled(part, leaves) for part in form)
+        return {key: _fill_form(part, leaves) for key, part in form.items()}
+    return type(form)(_fill_form(part, leaves) for part in form)

@@ -40,12 +40,12 @@ class DeviceCopy:
         compiled = self._compiled
         if compiled is None:
             if self._spent < COMPILED or forbidding_limit(self._owner) is not None:
-                return self._timed(array)
+                return self._copy_by_host(array)
             self._compiled = compiled = self._jax.jit(self._on_device)
         with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are
             return compiled(array)
 
-    def _timed(self, array: object) -> object:
+    def _copy_by_host(self, array: object) -> object:
         start = time.perf_counter()
         copied = self._by_host(array)
         self._spent += time.perf_counter() - start

@@ -71,12 +71,12 @@ class _Acquiring(property):
 
     def _unless_on_jax(self, function: Callable[..., object]) -> Run:
         if getattr(function, "backend", "jax") == "jax":
-            return _refused
+            return _refuse_call
         run: Run = self.__get__(function)
         return run
 
 
-def _refused(*_: object, **__: object) -> object:
+def _refuse_call(*_: object, **__: object) -> object:
     raise fork_error("call")
 
 

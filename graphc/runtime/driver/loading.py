@@ -22,7 +22,7 @@ def code_objects(text: str, filename: str) -> list[CodeType]:
 
 @lru_cache(maxsize=256)  # small programs have few different lengths
 def _ending_at(filename: str, lines: int) -> CodeType:
-    return _moved(_ending_code(), filename, lines)
+    return _move_code(_ending_code(), filename, lines)
 
 
 @cache
@@ -30,10 +30,10 @@ def _ending_code() -> CodeType:
     return compile(helpers(), "<graphc program>", "exec")
 
 
-def _moved(code: CodeType, filename: str, lines: int) -> CodeType:
+def _move_code(code: CodeType, filename: str, lines: int) -> CodeType:
     """Move code further down its file, so that tracebacks show the program's lines."""
     parts = [
-        _moved(x, filename, lines) if isinstance(x, CodeType) else x
+        _move_code(x, filename, lines) if isinstance(x, CodeType) else x
         for x in code.co_consts
     ]
     first = code.co_firstlineno + lines

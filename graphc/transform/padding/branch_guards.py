@@ -59,14 +59,14 @@ class BranchGuards:
         """The outputs of a branch at capacities, and the numbers of its guards."""
         with self._enter_branch(call) as branch:
             pairs = zip(inputs, branch.call.types, strict=True)
-            refitted = [self._refitted(pad, x, type) for x, type in pairs]
+            refitted = [self._refit(pad, x, type) for x, type in pairs]
             results = self._body(branch.call, refitted)
         shapes = [self._sizes.layout(v.type)[0] for v in pad.node.outputs]
         outputs = zip(results, shapes, strict=True)
         fitted = [fit_branch_result(x.value, shape) for x, shape in outputs]
         return fitted, branch.numbers
 
-    def _refitted(self, pad: Padding, x: PaddedValue, type: TensorType) -> PaddedValue:
+    def _refit(self, pad: Padding, x: PaddedValue, type: TensorType) -> PaddedValue:
         """An input of a branch, at the capacities of its sizes within the branch."""
         if all(map(same_size, type.shape, x.type.shape)):
             return x
@@ -95,7 +95,7 @@ class BranchGuards:
         self._outer = {s: substitute(n, before) for s, n in sizes.items()}
         self._branches += 1
         try:
-            yield NumberedBranch(_unified(call, [g for g, _ in here]), numbers)
+            yield NumberedBranch(_unify_sizes(call, [g for g, _ in here]), numbers)
         finally:
             self._outer = before
             self._branches -= 1
@@ -122,7 +122,7 @@ class BranchGuards:
             yield self._numbers[guard]
 
 
-def _unified(call: BodyCall, guards: Iterable[Guard]) -> BodyCall:
+def _unify_sizes(call: BodyCall, guards: Iterable[Guard]) -> BodyCall:
     """Write sizes that guards need equal in the same way throughout a call."""
     written: dict[Symbol, Size] = {}
     for guard in guards:

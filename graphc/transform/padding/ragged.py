@@ -57,7 +57,7 @@ def batch_examples(
     # All sizes, which come after the inputs of the example, are stacked.
     sizes = [True] * (len(one.graph.inputs) - len(mapped))
     pairs = list(zip(one.graph.inputs, [*mapped, *sizes], strict=True))
-    inputs = [_stacked(v, batch) if several else v for v, several in pairs]
+    inputs = [_stacked_input(v, batch) if several else v for v, several in pairs]
     axes = [0 if several else None for _, several in pairs]
 
     def example(*values: Value) -> list[Value]:
@@ -79,7 +79,7 @@ def _symbols_of_shapes(values: Iterable[Value]) -> list[Symbol]:
     return list(dict.fromkeys(s for n in sizes for s in symbols_in(n)))
 
 
-def _stacked(value: Value, batch: Dim) -> Value:
+def _stacked_input(value: Value, batch: Dim) -> Value:
     with standing_at(value.node.place.plain):
         return variable(value.name, TensorType(value.dtype, (batch, *value.type.shape)))
 

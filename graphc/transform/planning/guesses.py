@@ -84,7 +84,7 @@ def with_guesses(plan: Plan, loops: bool = True) -> Plan:
             if one is not None:
                 steps[place : end + 1] = [one, *one.followed_by]
         place += 1
-    return replace(plan, steps=tuple(_numbered(steps)))
+    return replace(plan, steps=tuple(_number_segments(steps)))
 
 
 def with_whole_loops(
@@ -290,7 +290,7 @@ def _is_arithmetic(segment: Segment, known: Container[Symbol]) -> bool:
     return are_numbers and all(s in known for s in segment.keys)
 
 
-def _numbered(steps: Iterable[PlanStep]) -> Iterable[PlanStep]:
+def _number_segments(steps: Iterable[PlanStep]) -> Iterable[PlanStep]:
     """Number the segments among the steps in their order."""
     index = 0
     for step in steps:
