@@ -107,7 +107,7 @@ def plan_runner(
     args: ArgumentValues,
     outputs: Outputs,
     site: CallSite,
-    ending: Ending | None = None,
+    ending: Ending | None,
 ) -> Run:
     """Return a function that runs calls of the signature of `args` by their plan."""
     buffers = zip(args, plan.buffers, strict=True)

@@ -142,8 +142,8 @@ class Log:
         prepared: PreparedProgram,
         names: Mapping[object, str],
         announced: Announcements,
-        since: str = "",
-        function: str = "",
+        since: str,
+        function: str,
     ) -> None:
         self._prepared, self._function = prepared, function
         self._since = since  # why the function goes on with this program

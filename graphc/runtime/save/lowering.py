@@ -175,7 +175,7 @@ def _is_one_of(value: Value, kinds: Mapping[str, object]) -> bool:
 
 
 def executables_of(
-    jax: ModuleType, lowered: Sequence[Value], threads: int | None
+    jax: ModuleType, lowered: Sequence[object], threads: int | None
 ) -> list[object]:
     """Compile lowered programs to executables, with XLA on several threads."""
     executables = Executables(jax)

@@ -130,7 +130,7 @@ def _check_of(node: Node) -> Check:
     return Check(node.inputs[1], message, node.params["kind"], error, node.place)
 
 
-def facts_of(graph: Graph, lengths: Iterable[Value] = ()) -> NodeFacts:
+def facts_of(graph: Graph, lengths: Iterable[Value]) -> NodeFacts:
     """Collect the facts about a graph; its inputs `lengths` are sizes of arguments."""
     first: dict[Value, Check] = {}  # by condition: the first check, which would fail
     aliases: dict[Value, Value] = {}

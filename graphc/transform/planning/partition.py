@@ -61,6 +61,7 @@ def partition(
     `padded` is the padded graph that it comes from, if any; `first` is the number of
     the first segment.
     """
+    model = model or CostModel()
     lengths = padded.true_sizes if padded else ()
     facts = facts_of(graph, lengths)
     if not facts.rounded.isdisjoint(map(facts.resolve, graph.outputs)):
@@ -73,9 +74,9 @@ def partition(
     levels = postpone(held_nodes, levels, operands, roots)
     keys = _keys_of_nodes(facts, [n for n in held_nodes if levels[n] % 2 == 0])
     waves = split_by_keys(keys, levels, operands)
-    parts = merge_parts(waves, operands, model or CostModel())
+    parts = merge_parts(waves, operands, model)
     host_only = [n for n in held_nodes if levels[n] % 2]
-    assembly = _Assembly(facts, model or CostModel(), first)
+    assembly = _Assembly(facts, model, first)
     steps = assembly.steps(parts, host_only, levels)
     steps = _host_steps(facts, _sizes_for_driver(facts, steps)) + steps
     statics = _static_inputs(facts)
