@@ -136,6 +136,7 @@ class Function(Pictured, AheadOfCalls):
             programs,
             newest,
             self._fail,
+            self._interrupt,
             getattr(loaded.module, "ROOMS", None),
             loaded.announced.pending,
             self._settle,

@@ -199,6 +199,23 @@ def test_a_check_that_fails_in_a_planned_call_tells_the_arguments():
     assert f.stats().calls == 4
 
 
+def test_a_planned_call_that_the_user_ends_is_not_counted():
+    f = planned()
+    (acquire,) = f._planned._acquire.values()
+    scope = acquire().__globals__
+    before, jitted = f.stats().calls, scope["jitted"]
+
+    def interrupted(*args):
+        scope["jitted"] = jitted
+        raise KeyboardInterrupt
+
+    scope["jitted"] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        f(np.ones(5, "float32"))
+    assert f.stats().calls == before
+    assert float(f(np.ones(5, "float32"))[1]) == 5
+
+
 def test_a_program_that_is_padded_from_its_second_size_on_is_planned():
     x = gt.tensor("x", "float32", ("n",))
     f = graphc.function([x], gt.sum(gt.exp(x)))

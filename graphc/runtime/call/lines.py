@@ -13,6 +13,9 @@
         except Exception as error:
             failure = fail(error, (a0, a1))
             raise failure from failure.__cause__
+        except BaseException:
+            interrupt()
+            raise
         if pending or EVENTS.count != start:
             settle((a0, a1), start)
         return place(asarray(r0)[t0], r0)
@@ -71,9 +74,10 @@ class CallSite:
     there are any, into arrays of JAX. Where a device `launches` what it does, arrays of
     JAX are copied on it, and `owner` is what compiles these copies. `otherwise` runs
     calls while JAX looks for NaN or does not compile, and once `program` is not the
-    newest of `programs`. `fail` gives the error of a failed call. `rooms` are the
-    capacities that calls of the program had, if it chooses among them. `settle` records
-    what a call has compiled, as `pending` or JAX's events tell.
+    newest of `programs`. `fail` gives the error of a failed call, and `interrupt` notes
+    that the user has ended one. `rooms` are the capacities that calls of the program
+    had, if it chooses among them. `settle` records what a call has compiled, as
+    `pending` or JAX's events tell.
     """
 
     jax: Any
@@ -85,6 +89,7 @@ class CallSite:
     programs: InUse
     program: Counting
     fail: Callable[[Exception, tuple[Any, ...]], Exception]
+    interrupt: Callable[[], None]
     rooms: KnownRooms | None
     pending: Sized
     settle: Callable[[tuple[Any, ...], int], None]
@@ -250,6 +255,9 @@ def _run_code(
         "except Exception as error:",
         f"    failure = fail(error, ({parameters}))",
         "    raise failure from failure.__cause__",
+        "except BaseException:",
+        "    interrupt()",
+        "    raise",
         "if pending or EVENTS.count != start:",
         f"    settle(({parameters}), start)",
         f"return {answer}",
