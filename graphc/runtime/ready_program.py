@@ -120,6 +120,10 @@ class ReadyProgram:
         """Return a function that gives `run` for calls like this one, and counts it."""
         return self.served.route(self.sizes(args), run).acquire
 
+    def take_back(self, *args: object) -> None:
+        """Take back the count of a call on these arguments, which has failed."""
+        self.served.add(self.sizes(args), -1)
+
     def forget_runs(self) -> None:
         """Let go of the functions that `counting` gave: nobody calls them any more."""
         self.served.close()
@@ -169,7 +173,7 @@ class ReadyProgram:
         """
         self.counts_all = True
         known = dict[Key, Callable[[], Run]]()
-        run, served = self.run, self.served
+        run = self.run
 
         def not_known(*args: object) -> object:
             try:
@@ -190,10 +194,7 @@ class ReadyProgram:
             known[kind] = self.counting(args, run)
             return result
 
-        def failed(*args: object) -> None:
-            served.add(self.sizes(args), -1)
-
-        return looking_up(self.prepared, known, not_known, failed)
+        return looking_up(self.prepared, known, not_known, self.take_back)
 
 
 def make_ready(

@@ -112,6 +112,19 @@ def test_traced_and_failed_calls_are_not_counted():
     assert all(n in (1, 2, None) for *_, n in served(g))
 
 
+@pytest.mark.parametrize("dims, sizes", [("pad", (5, 40)), (None, (3, 40))])
+def test_failed_calls_that_are_planned_are_taken_back(dims, sizes):
+    v = gt.vector("v", shape=("n",))
+    positive = gt.assert_(gt.all(v > 0), "v > 0", gt.cumsum(v))
+    f = graphc.function([v], positive, dims=dims)
+    for n in (*sizes[:1] * 3, *sizes[1:] * 3):
+        f(np.ones(n, "float32"))
+    for _ in range(2):
+        with pytest.raises(graphc.CallError):
+            f(np.zeros(sizes[1], "float32"))
+    assert [n for *_, n in served(f)] == [3, 3]
+
+
 def test_runs_that_are_forgotten_are_let_go_and_stay_counted(monkeypatch):
     monkeypatch.setattr("graphc.runtime.call.planned_calls.MOST_PLANS", 2)
     f, arguments = of_sums("pad")

@@ -11,9 +11,11 @@
         try:
             [r0] = jitted(b0, a1.copy(), n0)
         except Exception as error:
+            program.take_back(a0, a1)
             failure = fail(error, (a0, a1))
             raise failure from failure.__cause__
         except BaseException:
+            program.take_back(a0, a1)
             interrupt()
             raise
         if pending or EVENTS.count != start:
@@ -61,6 +63,9 @@ class Counting(Protocol):
     def counting(self, args: ArgumentValues, run: Run) -> Callable[[], Run]:
         """Return a function that gives `run` for calls like this one, and counts it."""
         ...
+
+    def take_back(self, *args: object) -> None:
+        """Take back the count of a call on these arguments, which has failed."""
 
     def forget_runs(self) -> None:
         """Let go of the functions that `counting` gave: nobody calls them any more."""
@@ -253,9 +258,11 @@ def _run_code(
         "try:",
         f"    {target} = jitted({', '.join(arguments)})",
         "except Exception as error:",
+        f"    program.take_back({parameters})",
         f"    failure = fail(error, ({parameters}))",
         "    raise failure from failure.__cause__",
         "except BaseException:",
+        f"    program.take_back({parameters})",
         "    interrupt()",
         "    raise",
         "if pending or EVENTS.count != start:",
