@@ -210,7 +210,7 @@ for _primitive, _rule in {
 
 
 # Their results are within the bounds of their operands, and so of their dtype.
-_NEVER_WRAPS = {*MOVING, *JOINING, *CHOOSING, OP.where, OP.remainder, OP.bitwise_and}
+NEVER_WRAPS = {*MOVING, *JOINING, *CHOOSING, OP.where, OP.remainder, OP.bitwise_and}
 _MOST_FACTOR = 2**14  # of a size, which is at most 2**48: few sums of these wrap around
 _MOST_STEP = 16  # of positions: with larger steps, numbers may need more than 32 bits
 _FEW_VALUES = 2  # bytes of integers whose dtype is a bound worth knowing
@@ -295,7 +295,7 @@ class SafeRanges(IntegerRanges):
         if has_bodies(value.node):
             return UNKNOWN
         between = super()._find_range(value)
-        if value.node.primitive in _NEVER_WRAPS or _fits(value, between):
+        if value.node.primitive in NEVER_WRAPS or _fits(value, between):
             return between
         positive = between.low is not None and less_equal(0, between.low) is True
         # A number that wraps around is less than before.

@@ -12,7 +12,7 @@ from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.dims import Size, Symbol, less_equal
 from graphc.ir.sizes.polynomials import Call, polynomial
 from graphc.ir.sizes.ranges import (
     RANGES,
@@ -24,6 +24,7 @@ from graphc.ir.sizes.ranges import (
 from graphc.ir.types import is_integer, same_size
 from graphc.ops.arrays.integer_ranges import (
     INTEGER_RANGES,
+    NEVER_WRAPS,
     IntegerRanges,
     RangeOf,
     Ranges,
@@ -51,10 +52,10 @@ class ValueRanges(IntegerRanges):
     def safe_range_of(self, value: Value) -> SizeRange:
         """The range that the elements of a value never leave.
 
-        In bodies, only integers of few bits and large multiples are taken to wrap
-        around: a value computed from them has no range. A step is running there, so
-        this range may be narrower than that of `of`, which also holds for arrays that
-        are made where no step runs.
+        In bodies, only integers of few bits, unsigned ones below 0 and large multiples
+        are taken to wrap around: a value computed from them has no range. A step is
+        running there, so this range may be narrower than that of `of`, which also holds
+        for arrays that are made where no step runs.
         """
         if value.node not in self._inner:
             return self._outside.of(value)
@@ -119,12 +120,13 @@ class ValueRanges(IntegerRanges):
         for i, value in enumerate(parts.first):
             carry = call.body.inputs[i]
             by = _constant_difference(carry, call.body.outputs[i])
-            carries.append(_range_of_counter(self.of(value), by, last))
+            counted = _range_of_counter(self.of(value), by, last)
+            carries.append(_if_never_below_zero(value, counted))
             if by and steps is not None:
                 known = _range_of_counter(
                     self.of(value), by, _size_if_positive(steps) - 1
                 )
-                self._counters[carry] = known
+                self._counters[carry] = _if_never_below_zero(value, known)
         return [*carries, *(self.of(v) for v in (*parts.rows, *parts.captures))]
 
     def _range_of_steps(self, node: Node) -> SizeRange:
@@ -136,8 +138,12 @@ class ValueRanges(IntegerRanges):
 
     def _range_of_result(self, value: Value) -> SizeRange:
         if value.node.primitive is SCAN:
-            return self._range_after_loop(value.node, value.index)
-        return super()._range_of_result(value)
+            between = self._range_after_loop(value.node, value.index)
+        else:
+            between = super()._range_of_result(value)
+        if value.node.primitive in NEVER_WRAPS:
+            return between
+        return _if_never_below_zero(value, between)
 
     def _range_after_loop(self, node: Node, index: int) -> SizeRange:
         params, (call,) = node.params, node.primitive.body_calls(node)
@@ -156,6 +162,12 @@ class ValueRanges(IntegerRanges):
 
 def _has_few_bits(value: Value) -> bool:
     return is_integer(value.dtype) and value.dtype.itemsize < 4
+
+
+def _if_never_below_zero(value: Value, between: SizeRange) -> SizeRange:
+    """The range of an unsigned result: below 0, it would wrap around to large ones."""
+    is_ahead = between.low is not None and less_equal(0, between.low) is True
+    return between if is_ahead or value.dtype.kind != "u" else UNKNOWN
 
 
 def _is_large_multiple(value: Value) -> bool:

@@ -46,6 +46,11 @@ OF_DATA = {
         x[jnp.array([2**32 - 1], "uint32").astype(jnp.int32)],
         x.at[jnp.array([2**32 - 2], "uint32").astype(jnp.int32)].set(9),
     ),
+    "unsigned below 0": lambda x, i, j: lax.scan(
+        lambda c, t: (c - jnp.uint32(3), (x[:, 0][t - jnp.uint32(1)], x[:, 0][c])),
+        jnp.uint32(x.shape[0] - 1),
+        jnp.arange(x.shape[0], dtype="uint32"),
+    ),
     "not below 0": lambda x, i, j: jnp.where(j < 0, 7, j),
     "not below 1": lambda x, i, j: jnp.where(jnp.argsort(x[:, 0]) < 1, 7, j),
 }
