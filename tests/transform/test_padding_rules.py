@@ -333,12 +333,31 @@ def test_steps_that_are_numbers_of_the_call():
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
-def test_indices_of_an_empty_axis(backend):
+def test_indices_of_an_axis_that_is_not_padded(backend):
+    """They count from its true end, though it may be empty at another call."""
+    x, i = gt.tensor("x", "float32", ("n", 2)), gt.tensor("i", "int64", ("m",))
+    f = graphc.function(
+        *([x, i], [x[i], x[i, 1], gt.take(x, -i, axis=0)]),
+        **{"dims": {"m": "pad", "n": "specialize"}, "backend": backend},
+    )
+    for n, given in ((3, [0, -1, -3, 9, -9, 2]), (0, []), (1, [0, -1, 1])):
+        rows, at = np.arange(2.0 * n, dtype="float32").reshape(n, 2), np.array(given)
+        places = [np.clip(k, -n, n - 1).astype(int) for k in (at, -at)]
+        first, last, other = f(rows, at.astype(int))
+        np.testing.assert_array_equal(first, rows[places[0]])
+        np.testing.assert_array_equal(last, rows[places[0], 1])
+        np.testing.assert_array_equal(other, rows[places[1]])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint32"])
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_indices_of_an_empty_axis(backend, dtype):
     """They are errors at capacities as at true sizes, unless they read nothing."""
     rows = gt.tensor("rows", "float32", ("n", 3))
-    i, k = gt.tensor("i", "int64", ("m",)), gt.tensor("k", "int64", ())
+    i, k = gt.tensor("i", dtype, ("m",)), gt.tensor("k", dtype, ())
     programs = [rows[i], rows[i, 1], rows[k], gt.take(rows.T, i, axis=1)]
     programs += [gt.take_along_axis(rows.T, i[None]), gt.sum(rows, 1)[i[:, None]]]
+    programs.append(graphc.grad(gt.sum(rows[i] ** 2), rows))
     empty = np.ones((0, 3), "float32")
     for read in programs:
         inputs, given = ([rows, k], [0]) if read is rows[k] else ([rows, i], [[0, 2]])
@@ -348,9 +367,9 @@ def test_indices_of_an_empty_axis(backend):
         ]
         for function in (f, g):
             with pytest.raises(graphc.CallError):
-                function(empty, np.array(given[0]))
+                function(empty, np.array(given[0], dtype))
         with pytest.raises(graphc.CallError, match="axis . has no element to read"):
-            f(empty, np.array(given[0]))
+            f(empty, np.array(given[0], dtype))
         if inputs[1] is i:
-            none = empty, np.array([], "int64")
+            none = empty, np.array([], dtype)
             assert np.shape(f(*none)[0]) == np.shape(g(*none)[0])

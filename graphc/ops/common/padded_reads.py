@@ -7,7 +7,7 @@ import numpy as np
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
+from graphc.ir.sizes.dims import Size, equal, is_one, less_equal, maximum
 from graphc.ir.types import INT32
 from graphc.ops.common.axes import along_axis
 from graphc.ops.common.padding import Padding
@@ -30,11 +30,17 @@ def iota(size: Size) -> Value:
 
 
 def nonempty(x: Value, axis: int) -> Value:
-    """Append one element to an axis that may be empty, so that reads work."""
-    if less_equal(1, x.type.shape[axis]) is True:
+    """Append one element to an axis if it is empty, so that reads work.
+
+    The elements of other axes stay where they are, counted from either end.
+    """
+    n = x.type.shape[axis]
+    if less_equal(1, n) is True:
         return x
-    longer_array: Value = F.pad(x, [(0, int(a == axis)) for a in range(x.type.rank)])
-    return longer_array
+    widths: list[tuple[int, Size]] = [(0, 0)] * x.type.rank
+    widths[axis] = (0, maximum(1 - n, 0))
+    at_least_one: Value = F.pad(x, widths)
+    return at_least_one
 
 
 def read_at(x: Value, axis: int, at: Value) -> Value:

@@ -226,7 +226,9 @@ def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
 
 def clamp(index: ConcreteArray, size: int) -> ConcreteArray:
     """Printed into programs: `index` moved into the bounds of an axis of this size."""
-    return index.clip(0 if index.dtype.kind == "u" else -size, size - 1)
+    if index.dtype.kind == "u":
+        return index.clip(0, max(size - 1, 0))
+    return index.clip(-size, size - 1)
 
 
 def clamped(p: Printing, first: int, beyond: bool = False) -> tuple[str, ...]:
@@ -338,7 +340,9 @@ def _(
 
 def _clamp(index: Value, n: int | Value) -> Value:
     """Clamp indices to an axis of `n`."""
-    return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
+    if index.dtype.kind == "u":
+        return F.clip(index, 0, F.maximum(n, 1) - 1)
+    return F.clip(index, -n, n - 1)
 
 
 @_gather.batch
