@@ -347,6 +347,8 @@ def test_indices_of_an_axis_that_is_not_padded(backend):
         np.testing.assert_array_equal(first, rows[places[0]])
         np.testing.assert_array_equal(last, rows[places[0], 1])
         np.testing.assert_array_equal(other, rows[places[1]])
+    with pytest.raises(graphc.CallError, match="axis 0 has no element to read"):
+        f(np.zeros((0, 2), "float32"), np.zeros(2, "int64"))
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint32"])

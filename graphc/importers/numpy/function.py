@@ -118,14 +118,16 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
                 results = program(call, specs)
             except NoCompileError:
                 raise
-            except GraphError:
-                family.compile_alone_from_now(sizes)
+            except GraphError:  # raised again below if the arguments are at fault
+                pass
             else:
                 results = family.results(sizes, results)
                 return results, program.runner(call, specs)
-        program = family.alone(sizes)
-        results = family.results(sizes, program(call, specs))
-        return results, program.runner(call, specs)
+        alone = family.alone(sizes)
+        results = family.results(sizes, alone(call, specs))
+        if program is not None:
+            family.compile_alone_from_now(sizes)
+        return results, alone.runner(call, specs)
 
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
         return numpy_specs(call, self._function)

@@ -42,10 +42,11 @@ def _(
         known = inside[i] or (low and high)
         if index.axes:
             array = nonempty(array, axis)
+        if not known and (index.axes or axis in x.axes):
+            _require_element(pad, size, axis)
         if axis in x.axes:
             place, n = _count_from_front(pad, x, axis, place, low)
             if not known:
-                _require_element(pad, size, axis)
                 place = place if low else F.maximum(place, 0)
                 if not _is_below(pad, i + 1, dims.maximum(pad.exact(size), 1)):
                     place = F.minimum(place, F.maximum(n - 1, 0))

@@ -101,6 +101,18 @@ def test_in_programs_of_jax(name):
     agrees(BY_DATA[name], "jax")
 
 
+def test_a_size_with_bad_data_keeps_its_program():
+    f = graphc.jit(lambda x, i: x[i], frontend="numpy", dims="pad")
+    for size, shift in ((5, 0), (6, 0), (6, 9), (6, 0), (7, 9), (7, 0), (7, 0)):
+        x, i = np.cos(np.arange(size)), np.arange(size) + shift
+        if shift:
+            with pytest.raises(graphc.CallError, match="out of bounds"):
+                f(x, i)
+        else:
+            np.testing.assert_array_equal(f(x, i), x)
+    assert len(f.stats().compilations) == 2
+
+
 def test_masks_that_are_longer_select_within():
     function = graphc.jit(BY_DATA["a mask that is longer"], frontend="numpy")
     with pytest.raises(graphc.CallError, match="out of bounds"):
