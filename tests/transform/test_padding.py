@@ -503,7 +503,7 @@ def test_indices_of_few_bits(dtype):
     for made in (clean_function, dirty_function):
         f = made(inputs, outputs, backend="numpy")
         assert not f.plan.padded.cuts
-        for places in ([0, 3, 126], [], [127] * 5):
+        for places in ([0, 3, 126], [], [127] * 5, [2, np.iinfo(dtype).max]):
             given = numbers, np.array(places, dtype), numbers
             same(f(*given), exact(*given))
 

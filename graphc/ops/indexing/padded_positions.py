@@ -1,12 +1,14 @@
 """Mask rules of reads and writes at positions: index arrays, or starts of slices."""
 
-from graphc.ir.graph.build import as_value, cast
+import numpy as np
+
+from graphc.ir.graph.build import as_value, cast, number_constant
 from graphc.ir.graph.nodes import Guard, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT32, INT64, same_size
+from graphc.ir.types import INT32, INT64, UINT64, same_size
 from graphc.ops.common.padded_reads import nonempty
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.indexing.basic import basic
@@ -122,10 +124,20 @@ def _count_from_front(
 
     Positions that are known to be `is_ahead` count from the front already.
     """
-    wide = INT32 if place.dtype.itemsize < 4 or place.dtype == INT32 else INT64
-    place = cast(place, wide)
-    n = cast(pad.length(x.type.shape[axis]), wide)
+    is_ahead = is_ahead or place.dtype.kind == "u"
+    place = _signed(place)
+    n = cast(pad.length(x.type.shape[axis]), place.dtype)
     return place if is_ahead else F.where(place < 0, place + n, place), n
+
+
+def _signed(place: Value) -> Value:
+    """Positions as int32 or int64; those that neither holds are moved, but outside."""
+    if place.dtype.itemsize < 4 or place.dtype == INT32:
+        return cast(place, INT32)
+    if place.dtype == UINT64:
+        most = number_constant(np.iinfo(INT64).max, place.dtype)
+        place = F.minimum(place, most)
+    return cast(place, INT64)
 
 
 @SCATTER.padding
@@ -155,7 +167,7 @@ def _(
                 stray = F.logical_or(place < 0, place >= n)
                 place = F.where(stray, cast(end, place.dtype), place)
         if index.axes:
-            place = place if place.dtype in (INT32, INT64) else cast(place, INT64)
+            place = _signed(place)
             mask = pad.inside(index, sorted(index.axes))
             place = F.where(mask, place, cast(end, place.dtype))
         places.append(place)
