@@ -166,7 +166,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         self.small, self.like = small_axes(sizes), like
         if self.options.decisions is None:
             calls = [call for sibling in siblings for call in sibling._known_calls()]
-            at_small = [with_small_axes(call, sizes) for call in calls]
+            at_small = with_small_axes(calls, sizes)
             self.seen += dict.fromkeys(call for call in at_small if call != sizes)
 
     def names_small(self, sizes: ShapesOfCall) -> bool:

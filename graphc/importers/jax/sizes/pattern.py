@@ -126,12 +126,27 @@ def small_axes(sizes: ShapesOfCall) -> SmallAxes:
     )
 
 
-def with_small_axes(sizes: ShapesOfCall, of_call: ShapesOfCall) -> ShapesOfCall:
-    """The sizes, with those of `of_call` on the axes that are small there."""
-    return tuple(
-        tuple(m if m < LEAST else n for n, m in zip(*pair, strict=True))
-        for pair in zip(sizes, of_call, strict=True)
-    )
+def with_small_axes(
+    calls: Sequence[ShapesOfCall], sizes: ShapesOfCall
+) -> list[ShapesOfCall]:
+    """The shapes of calls, with those of another call on the axes that are small there.
+
+    They also have its sizes on axes that follow from small ones in all the calls: if
+    these have n and n + 1, then n + 1 is 2 where n is 1.
+    """
+    pattern = common_pattern([*calls, sizes])
+    for name, size in pattern.sizes(sizes).items():
+        pattern = pattern.fixed(name, size) if size < LEAST else pattern
+    return [
+        tuple(
+            tuple(
+                m if m < LEAST or isinstance(of_pattern, int) else n
+                for n, m, of_pattern in zip(*shapes, strict=True)
+            )
+            for shapes in zip(call, sizes, pattern.shapes, strict=True)
+        )
+        for call in calls
+    ]
 
 
 def _with_number(size: int | str, name: str, number: int) -> int | str:
