@@ -1,8 +1,8 @@
 """Calls of a function for NumPy that differ only in sizes, and their programs."""
 
 import operator
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import jax
@@ -13,7 +13,8 @@ from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.structures import in_structure
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
-from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
+from graphc.importers.jax.sizes.samples import UNLIKE
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import (
     CallersError,
@@ -25,19 +26,26 @@ from graphc.importers.jax.trace.choices import (
 from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
-from graphc.importers.numpy.tracing import NumpyTrace, trace_function
+from graphc.importers.numpy.tracing import NumpyTrace, inputs_of, trace_function
+from graphc.importers.unrolled.by_size import UnrolledTemplate, template
 from graphc.ir.graph.nodes import Graph
-from graphc.ir.types import ConcreteArray
+from graphc.ir.sizes.dims import symbol_dim
+from graphc.ir.types import ConcreteArray, NDArray
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 from graphc.transform.policies import names_in
+
+MOST_UNLIKE = 3  # sizes after which loops are left unrolled
+LEAST_FOLDED = 300  # nodes of a graph, which take seconds to compile
+SMALL = 8  # sizes of axes that may be too short to show a loop
 
 
 @dataclass(frozen=True, eq=False)
 class NumpyProgram:
     """A function for NumPy at all sizes of a pattern, which may be numbers.
 
-    The program holds for sizes by which the function takes the same `decisions`.
+    The program holds for sizes by which the function takes the same `decisions` or, if
+    its Python loops were unrolled, for sizes whose traces its `template` describes.
     """
 
     pattern: SizePattern
@@ -45,6 +53,8 @@ class NumpyProgram:
     compiled: Function
     how: Options
     foreign: tuple[str, ...] = ()
+    template: UnrolledTemplate | None = None
+    arrays_at_sizes: dict[ShapesOfCall, list[NDArray]] = field(default_factory=dict)
 
     @property
     def decisions(self) -> Decisions:
@@ -63,16 +73,31 @@ class NumpyProgram:
 
     @property
     def is_compared(self) -> bool:
-        """Whether each new size is compared with its own trace: never."""
-        return False
+        """Whether each new size is compared with its own trace before it is served."""
+        return self.template is not None
 
     def trailing_arguments(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
-        """The graph's arguments that follow the leaves in a call: there are none."""
-        return []
+        """The graph's arguments that follow the leaves in a call of these sizes."""
+        return [*self.arrays_at_sizes.get(sizes, ())]
+
+    def admits(self, sizes: ShapesOfCall, trace: NumpyTrace) -> bool:
+        """Whether the template describes the trace at these sizes."""
+        assert self.template is not None
+        if sizes not in self.arrays_at_sizes:
+            graph, named = trace.checked(self.how.check), self.pattern.sizes(sizes)
+            try:
+                arrays = self.template.arrays_at(named, graph)
+            except Unsupported:
+                return False
+            if trace.types != self.trace.types:
+                return False
+            self.arrays_at_sizes[sizes] = arrays
+        return True
 
     def __call__(self, call: JaxCall, specs: list[Spec]) -> object:
         """Compute the results of a call, in their structure."""
-        results = self.compiled(*arrays_of(call.leaves, specs))
+        trailing = self.trailing_arguments(shapes_of(specs))
+        results = self.compiled(*arrays_of(call.leaves, specs), *trailing)
         return jax.tree.unflatten(self.trace.tree, results)
 
     def runner(self, call: JaxCall, specs: list[Spec]) -> OnLeaves:
@@ -86,10 +111,12 @@ class NumpyProgram:
             return unflatten(self.compiled(*inputs))
 
         inputs = tuple(arrays_of(call.leaves, specs))
-        run = self.compiled.planned_run(inputs, unflatten, by_driver) or by_driver
-        if all(map(operator.is_, inputs, call.leaves)):
-            return run
-        return lambda *leaves: run(*arrays_of(leaves, specs))
+        trailing = self.trailing_arguments(shapes_of(specs))
+        planned = self.compiled.planned_run((*inputs, *trailing), unflatten, by_driver)
+        run = planned or by_driver
+        if not all(map(operator.is_, inputs, call.leaves)):
+            return lambda *leaves: run(*arrays_of(leaves, specs), *trailing)
+        return (lambda *leaves: run(*leaves, *trailing)) if trailing else run
 
     def in_jax(self, call: JaxCall, specs: list[Spec]) -> object:
         """Compute the results of a call that JAX traces, in one segment or not at all.
@@ -128,14 +155,47 @@ def _compiled(how: Options, graph: Graph) -> Function:
 
 @dataclass
 class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
-    """The calls of one function for NumPy that differ only in sizes."""
+    """The calls of one function for NumPy that differ only in sizes.
+
+    `direct` is the trace at exactly the sizes of the current call, if there is one.
+    """
+
+    direct: tuple[ShapesOfCall, NumpyTrace] | None = None
+    unlike: int = 0  # how often traces at several sizes did not fit together
 
     def alone(self, sizes: ShapesOfCall) -> NumpyProgram:
         """The program for exactly these sizes."""
         if sizes not in self.compiled:
-            pattern = SizePattern(sizes)
-            self.compiled[sizes] = self._program(pattern, self._trace(pattern))
+            trace, self.direct = self._exact_trace(sizes), None
+            if len(trace.graph.nodes) >= LEAST_FOLDED:
+                trace = self._folded(SizePattern(sizes), trace)
+            self.compiled[sizes] = self._program(SizePattern(sizes), trace)
         return self.compiled[sizes]
+
+    def _folded(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyTrace:
+        """A trace with its loops folded, if it has any that leave half of it out."""
+        graph = trace.checked(self.options.check)
+        inputs = inputs_of(pattern, {}, self.specs, self.names())
+        try:
+            folded = template([graph], [{}], inputs, {}).graph
+        except Unsupported:
+            return trace
+        if 2 * len(folded.nodes) > len(graph.nodes):
+            return trace
+        return replace(trace, graph=folded, unread=())
+
+    def _exact_trace(self, sizes: ShapesOfCall) -> NumpyTrace:
+        """The trace at exactly these sizes, kept for the current call."""
+        if self.direct is None or self.direct[0] != sizes:
+            self.direct = sizes, self._trace(SizePattern(sizes))
+        return self.direct[1]
+
+    def program_at(self, sizes: ShapesOfCall) -> NumpyProgram | None:
+        """The program for a call of these sizes; None if it is compiled exactly."""
+        program = super().program_at(sizes)
+        if program is not None:
+            self.direct = None
+        return program
 
     def functions(self) -> list[Function]:
         """The functions that run programs."""
@@ -158,7 +218,13 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         return NumpyProgram(pattern, trace, _compiled(how, graph), how)
 
     def _serves(self, program: NumpyProgram, sizes: ShapesOfCall) -> bool:
-        """Whether the function decides by these sizes as the program assumes."""
+        """Whether the function decides by these sizes as the program assumes.
+
+        If loops were unrolled, its trace at these sizes is compared with the program.
+        """
+        if program.template is not None:
+            unwritten = self.captured[id(program)].is_unwritten()
+            return unwritten and program.admits(sizes, self._exact_trace(sizes))
         return super()._serves(program, sizes) and self._decides(program, sizes)
 
     def _decides(self, program: NumpyProgram, sizes: ShapesOfCall) -> bool:
@@ -176,7 +242,9 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
                 self._pin(sizes, trace.decisions.described(pinning))
                 return None
             program = self._like(pattern, trace) or self._program(pattern, trace)
-        except (GraphError, Unsupported, CallersError):
+        except GraphError as error:
+            return self._program_with_loops(pattern, sizes, error)
+        except (Unsupported, CallersError):
             raise
         except Exception as error:  # of a library that accepts no symbolic size
             self._require_accepted(sizes)
@@ -185,6 +253,76 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         for known in (*self.seen, sizes):
             self._require_agreement(program, known)
         return program
+
+    def _program_with_loops(
+        self, pattern: SizePattern, sizes: ShapesOfCall, error: GraphError
+    ) -> NumpyProgram:
+        """The program for a pattern, made of traces in which loops are unrolled.
+
+        Raises the `error` with which the trace for all sizes failed if there is none.
+        Raises Unsupported for loops of so few steps that they are compiled alone.
+        """
+        others = self.program is not None and self.program.template is not None
+        few_steps = min(pattern.sizes(sizes).values(), default=0) <= SMALL
+        if others and few_steps:
+            raise Unsupported(UNLIKE)
+        if self.unlike == MOST_UNLIKE:
+            raise error
+        how = self.options_for(pattern)
+        try:
+            template, trace = self._template(pattern, sizes, how)
+        except Unsupported:
+            self.unlike += not few_steps
+            raise error from None
+        program = NumpyProgram(
+            pattern, trace, _compiled(how, template.graph), how, template=template
+        )
+        if not program.admits(sizes, self._exact_trace(sizes)):
+            raise error
+        return program
+
+    def _template(
+        self, pattern: SizePattern, sizes: ShapesOfCall, how: Options
+    ) -> tuple[UnrolledTemplate, NumpyTrace]:
+        """Fit traces at several sizes together. Raises Unsupported."""
+        symbols = pattern.new_symbols()
+        if not symbols:
+            raise Unsupported("no size varies")
+        first = self._exact_trace(sizes)
+        named, traces = [pattern.sizes(sizes)], [first]
+        for other_sizes in self._sampled_sizes(pattern, sizes):
+            try:
+                trace = self._trace(SizePattern(self._shapes_at(pattern, other_sizes)))
+            except Exception:  # whatever the function raises at sizes it cannot take
+                continue
+            if trace.types == first.types:
+                named.append(other_sizes)
+                traces.append(trace)
+        inputs = inputs_of(pattern, symbols, self.specs, self.names())
+        by_name = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
+        graphs = [trace.checked(how.check) for trace in traces]
+        unrolled = template(graphs, named, inputs, by_name)
+        trace = NumpyTrace(unrolled.graph, first.tree, (), Decisions(symbols))
+        return unrolled, trace
+
+    def _sampled_sizes(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> Iterator[dict[str, int]]:
+        """Yield sizes at which the function is traced besides these: odd and even ones.
+
+        Smaller ones have shorter traces, unless they are too few to show loops.
+        """
+        named = pattern.sizes(sizes)
+        for name, n in named.items():
+            half = n // 2 + 2
+            larger = n + 2, n + 3, n + 4
+            others = (half, half + 1, n - 2) if n > 2 * SMALL else larger
+            yield from ({**named, name: other} for other in others)
+
+    def _shapes_at(
+        self, pattern: SizePattern, sizes: Mapping[str, int]
+    ) -> ShapesOfCall:
+        return shapes_of([spec.at(sizes) for spec in pattern.specs(self.specs)])
 
     def _like(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram | None:
         """Return an existing program that equals the trace, or None.
@@ -215,6 +353,8 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         Only types need comparing: code that needs the number of a named size raises an
         error, and decisions by sizes are recorded.
         """
+        if program.template is not None:
+            return  # compared by its steps
         done = sizes in self.checked or len(self.checked) >= CHECKED
         if done or not program.pattern.has(sizes) or not self._decides(program, sizes):
             return

@@ -109,14 +109,13 @@ def test_a_part_has_so_many_items_where_the_array_has_enough(name, options):
 
 
 def test_the_fallback_names_what_is_asked_for():
-    ours = graphc.jit(
-        lambda x: x * {12: 2}.get(len(x.shape), x.shape[0] in {3}),
-        frontend="numpy",
-        backend="numpy",
-    )
+    def function(x):
+        return sum(x[:i].sum() for i in {x.shape[0]: range(x.shape[0])}[x.shape[0]])
+
+    ours = graphc.jit(function, frontend="numpy", backend="numpy")
     with pytest.warns(graphc.FallbackWarning, match="has no number before"):
         for n in (4, 3):
-            np.testing.assert_array_equal(ours(np.ones(n)), np.ones(n) * (n == 3))
+            np.testing.assert_array_equal(ours(np.ones(n)), function(np.ones(n)))
 
 
 def test_a_number_from_data_that_is_asked_for_and_caught_is_an_error():

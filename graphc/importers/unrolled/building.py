@@ -1,0 +1,217 @@
+"""Build a graph of records, with a scan for each loop."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from graphc.errors import standing_at
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.unrolled.reading import joined_params
+from graphc.importers.unrolled.records import (
+    ConstantInteger,
+    FilledArray,
+    IndexItem,
+    IndexItems,
+    JoinedArrays,
+    Moving,
+    PartRead,
+    Record,
+    RecordedLoop,
+    StepOperand,
+    TableRef,
+    ValueRef,
+    defined_in,
+    is_zero,
+)
+from graphc.importers.unrolled.rows import slice_of_rows
+from graphc.ir.graph.bodies import StepResult
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
+from graphc.ir.types import INT64
+from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.gather import DYNAMIC_SLICE
+from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, slice_length
+from graphc.ops.indexing.scatter import SLICE_UPDATE
+
+
+class Building:
+    """The graph of records: the values so far, and the counters of the loops around."""
+
+    def __init__(self, inputs: Sequence[Value], tables: Sequence[Value]) -> None:
+        self._values = dict(enumerate(inputs))
+        self._tables = tables
+        self._counters: list[Value] = []  # of the innermost loop first
+        self._rows: dict[int, Value] = {}  # by the identity of a read
+
+    def build(self, records: Iterable[Record]) -> None:
+        """Compute all records, in their order."""
+        for record in records:
+            with standing_at(record.place.plain):
+                results = self._results_of(record)
+            self._values |= zip(record.results, results, strict=True)
+
+    def value(self, operand: StepOperand) -> Value:
+        """The value of an operand within the loops around."""
+        match operand:
+            case ValueRef(value):
+                return self._values[value]
+            case TableRef(number):
+                return self._tables[number]
+            case FilledArray(element, shape):
+                filled: Value = F.full(shape, self.value(element))
+                return filled
+            case ConstantInteger(number, dtype, weak):
+                return cast(self._integer(number), dtype, weak)
+            case PartRead(source, items):
+                row = self._rows.get(id(operand))
+                return self._part(self.value(source), items) if row is None else row
+
+    def _integer(self, number: Moving) -> Value:
+        """An integer that moves with the counters of the loops around."""
+        total = cast(as_value(size_value(number.start)), INT64)
+        for distance, counter in zip(number.distances, self._counters, strict=True):
+            if not is_zero(distance):
+                total = total + size_value(distance) * counter
+        return total
+
+    def _results_of(self, record: Record) -> Sequence[Value]:
+        if isinstance(record, RecordedLoop):
+            return self._loop(record)
+        if isinstance(record, JoinedArrays):
+            return [self._join(record)]
+        inputs = tuple(map(self.value, record.operands))
+        params = joined_params(record.form, record.integers)
+        if record.items is None:
+            return record.primitive.bind(inputs, params).outputs
+        if record.primitive is SLICE_UPDATE:
+            array, part = inputs
+            return [self._write(array, part, record.items, params["how"])]
+        return [self._part(inputs[0], record.items)]
+
+    def _part(self, x: Value, items: IndexItems) -> Value:
+        """Apply a basic index; where an item moves, to the place of this step."""
+        fixed, axis = list[BasicItem](), 0
+        windows, places = dict[int, IndexItem](), dict[int, Value]()
+        for item in items:
+            if item.moves and item.kind == "i":
+                places[axis] = self._integer(_present(item.start))
+            elif item.moves:
+                windows[axis] = item
+            fixed.append(FULL_ITEM if item.moves else _fixed(item))
+            axis += item.moves or item.kind != "i"
+        part = basic(x, tuple(fixed))
+        for axis, item in windows.items():
+            start, stop = _present(item.start), _present(item.stop)
+            length = stop.start - start.start
+            first = self._integer(start)
+            part = DYNAMIC_SLICE(part, first, axis=axis, length=length)
+            by_step = ("s", None, None, item.step)
+            part = basic(part, (*[FULL_ITEM] * axis, by_step))
+        if places:
+            inside = (True,) * len(places)
+            part = F._gather(part, *places.values(), axes=tuple(places), inside=inside)
+        return part
+
+    def _write(self, x: Value, part: Value, items: IndexItems, how: str) -> Value:
+        """Write to a basic index, where items may move. Raises Unsupported."""
+        if not any(item.moves for item in items):
+            kinds, starts, stops, steps = zip(*map(_fixed, items), strict=True)
+            bounds = {"starts": starts, "stops": stops, "steps": steps}
+            updated: Value = F._slice_update(
+                x, part, how=how, kinds="".join(kinds), **bounds
+            )
+            return updated
+        if any(item.kind == "n" for item in items):
+            raise Unsupported("a loop writes to a new axis of an array")
+        slices_left = sum(item.kind == "s" for item in items)
+        places = list[Value]()
+        for item, n in zip(items, x.type.shape, strict=False):
+            slices_left -= item.kind == "s"
+            places.append(self._places(item, n, slices_left))
+        axes, inside = tuple(range(len(places))), (True,) * len(places)
+        written: Value = F._scatter(x, part, *places, axes=axes, how=how, inside=inside)
+        return written
+
+    def _places(self, item: IndexItem, n: Size, slices_after: int) -> Value:
+        """The places of an item on an axis, along an axis of their own for a slice."""
+        if item.kind == "i":
+            return self._integer(_present(item.start))
+        _, start, stop, _ = _fixed(item)
+        step = item.step or 1
+        if step < 0:
+            raise Unsupported("a loop writes to a slice backwards")
+        first = self._integer(item.start or Moving(0, (0,) * len(self._counters)))
+        places = first + step * F.arange(slice_length(start, stop, step, n))
+        return F.reshape(places, (-1, *[1] * slices_after))
+
+    def _join(self, join: JoinedArrays) -> Value:
+        """Join arrays, and the rows of others."""
+        arrays = []
+        for operand, is_run in zip(join.operands, join.runs, strict=True):
+            array = self.value(operand)
+            if is_run:
+                array = F.moveaxis(array, 0, join.axis)
+            if is_run and not join.stacked:
+                array = _with_axes_joined(array, join.axis)
+            elif join.stacked and not is_run:
+                array = F.expand_dims(array, join.axis)
+            arrays.append(array)
+        whole: Value = F.concatenate(arrays, join.axis) if arrays[1:] else arrays[0]
+        return whole
+
+    def _loop(self, loop: RecordedLoop) -> Sequence[Value]:
+        """Run a loop as a scan over the rows that its steps read, and a counter."""
+        reads = dict(self._rows_read_by(loop))
+        sequences = list(dict.fromkeys(reads.values()))
+        first = [self.value(carry.first) for carry in loop.carries]
+
+        def step(carries: list[Value], rows: list[Value]) -> StepResult:
+            *rows_read, counter = rows
+            by_sequence = dict(zip(sequences, rows_read, strict=True))
+            self._rows |= {read: by_sequence[rows] for read, rows in reads.items()}
+            numbers = [carry.inside for carry in loop.carries]
+            self._values |= zip(numbers, carries, strict=True)
+            self._counters.insert(0, counter)
+            self.build(loop.steps)
+            passed = [self.value(carry.passed) for carry in loop.carries]
+            self._counters.pop(0)
+            return passed, [self._values[value] for value in loop.stacked]
+
+        all_rows = [*sequences, F.arange(loop.count)]
+        ends, stacked = F._run_scan(
+            step, first, all_rows, loop.count, False, pruned=True
+        )
+        return [*ends, *stacked]
+
+    def _rows_read_by(self, loop: RecordedLoop) -> Iterator[tuple[int, Value]]:
+        """Yield the identity of each read in a step that is a row of one array."""
+        inside = {ValueRef(number) for number in defined_in(loop)}
+        operands = [carry.passed for carry in loop.carries]
+        for step in loop.steps:
+            if not isinstance(step, RecordedLoop):
+                operands += step.operands
+        for read in operands:
+            if not isinstance(read, PartRead) or read.source in inside:
+                continue
+            part = slice_of_rows(read.items, loop.count)
+            if part is not None:
+                rows = self._part(self.value(read.source), part.items)
+                yield id(read), rows if part.forwards else F.flip(rows, 0)
+
+
+def _present(number: Moving | None) -> Moving:
+    assert number is not None
+    return number
+
+
+def _fixed(item: IndexItem) -> BasicItem:
+    """An item that does not move."""
+    start, stop = (None if n is None else n.start for n in (item.start, item.stop))
+    return item.kind, start, stop, item.step
+
+
+def _with_axes_joined(array: Value, axis: int) -> Value:
+    """Make one axis of two that are side by side."""
+    *before, n, m = array.type.shape[: axis + 2]
+    joined: Value = F.reshape(array, (*before, n * m, *array.type.shape[axis + 2 :]))
+    return joined

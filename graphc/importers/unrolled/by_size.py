@@ -1,0 +1,254 @@
+"""One graph for all sizes, combined from traces at several sizes.
+
+Once their loops are folded, the traces of a function differ only in integers and in
+constant arrays. The integers become formulas of the sizes. Arrays that differ become
+inputs, and each call passes those of its own trace, which must fit the template.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.formulas import Formula, fit_formula
+from graphc.importers.jax.sizes.samples import UNLIKE
+from graphc.importers.unrolled.building import Building
+from graphc.importers.unrolled.folding import fold
+from graphc.importers.unrolled.reading import Records, records_of
+from graphc.importers.unrolled.records import (
+    ConstantInteger,
+    FilledArray,
+    IndexItem,
+    IndexItems,
+    JoinedArrays,
+    Moving,
+    PartRead,
+    PartSource,
+    Record,
+    RecordedLoop,
+    RecordedStep,
+    StepOperand,
+    TableRef,
+    ValueRef,
+)
+from graphc.ir.graph.build import constant, variable
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Size
+from graphc.ir.types import NDArray, TensorType
+
+FEWEST_VALUES = 3  # of a size, from which formulas follow
+
+
+class _RecordParts:
+    """Records taken apart: a form, which must be equal, integers and constant arrays.
+
+    The records are rebuilt on the way: `size` replaces each integer, and the number of
+    a table becomes its position among the `tables`.
+    """
+
+    def __init__(self, records: Records, size: Callable[[Size], Size]) -> None:
+        self.all = records
+        self.form: list[Hashable] = []
+        self.integers: list[Size] = []
+        self.tables: list[tuple[NDArray, bool]] = []
+        self.shapes: list[tuple[Size, ...]] = []  # of the tables
+        self._size = size
+        self._numbers: dict[int, int] = {}  # of values, in the order of the records
+        self._define(range(records.inputs))
+        self.records = list(map(self._record, records.records))
+        self.outputs = self._operands(records.outputs)
+
+    def _integer(self, n: Size) -> Size:
+        self.integers.append(n)
+        return self._size(n)
+
+    def _integers(self, numbers: Iterable[Size]) -> tuple[Size, ...]:
+        return tuple(map(self._integer, numbers))
+
+    def _define(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            type = self.all.types[number]
+            self.form.append((type.dtype, type.rank, type.weak))
+            self._numbers[number] = len(self._numbers)
+
+    def _record(self, record: Record) -> Record:
+        match record:
+            case RecordedLoop():
+                fresh: Record = self._loop(record)
+            case JoinedArrays():
+                self.form.append((record.axis, record.stacked, record.runs))
+                fresh = replace(record, operands=self._operands(record.operands))
+            case RecordedStep():
+                self.form.append((record.primitive, record.form, record.items is None))
+                fresh = replace(
+                    record,
+                    integers=self._integers(record.integers),
+                    operands=self._operands(record.operands),
+                    items=None if record.items is None else self._items(record.items),
+                )
+        self._define(record.results)
+        return fresh
+
+    def _loop(self, loop: RecordedLoop) -> RecordedLoop:
+        self.form.append((len(loop.steps), len(loop.carries)))
+        count = self._integer(loop.count)
+        firsts = self._operands([carry.first for carry in loop.carries])
+        self._define(carry.inside for carry in loop.carries)
+        steps = tuple(map(self._record, loop.steps))
+        all_passed = self._operands([carry.passed for carry in loop.carries])
+        self.form.append(tuple([self._numbers[value] for value in loop.stacked]))
+        carries = [
+            replace(carry, first=first, passed=passed)
+            for carry, first, passed in zip(
+                loop.carries, firsts, all_passed, strict=True
+            )
+        ]
+        return replace(loop, count=count, steps=steps, carries=tuple(carries))
+
+    def _operands(self, operands: Sequence[StepOperand]) -> tuple[StepOperand, ...]:
+        self.form.append(len(operands))
+        return tuple(map(self._operand, operands))
+
+    def _operand(self, operand: StepOperand) -> StepOperand:
+        self.form.append(type(operand).__name__)
+        match operand:
+            case ValueRef() | TableRef():
+                return self._source(operand)
+            case PartRead(source, items):
+                self.form.append(type(source).__name__)
+                return PartRead(self._source(source), self._items(items))
+            case FilledArray(element, shape):
+                self.form.append(len(shape))
+                return FilledArray(self._table(element), self._integers(shape))
+            case ConstantInteger(number, dtype, weak):
+                self.form.append((dtype, weak))
+                return ConstantInteger(self._moving(number), dtype, weak)
+
+    def _source(self, source: PartSource) -> PartSource:
+        if isinstance(source, TableRef):
+            return self._table(source)
+        self.form.append(self._numbers[source.value])
+        return source
+
+    def _table(self, table: TableRef) -> TableRef:
+        array, weak = self.all.tables[table.number]
+        self.form.append((array.dtype, array.ndim, weak))
+        self.shapes.append(self._integers(array.shape))
+        self.tables.append((array, weak))
+        return TableRef(len(self.tables) - 1)
+
+    def _items(self, items: IndexItems) -> IndexItems:
+        self.form.append(len(items))
+        return tuple(map(self._item, items))
+
+    def _item(self, item: IndexItem) -> IndexItem:
+        self.form.append((item.kind, item.start is None, item.stop is None, item.step))
+        return item.mapped(self._moving)
+
+    def _moving(self, number: Moving) -> Moving:
+        self.form.append(len(number.distances))
+        return Moving(self._integer(number.start), self._integers(number.distances))
+
+
+def _parts_of(graph: Graph) -> _RecordParts:
+    """Fold the loops in a graph whose sizes are numbers, and take it apart.
+
+    Raises Unsupported for a node that no loop can hold.
+    """
+    records = records_of(graph)
+    fold(records)
+    return _RecordParts(records, lambda n: n)
+
+
+@dataclass(frozen=True, eq=False)
+class UnrolledTemplate:
+    """The traces of a function at all sizes, as inferred from a few of them.
+
+    The last inputs of `graph` stand for arrays that differ between the traces.
+    `varying` maps the positions of the tables that differ to the numbers of these
+    inputs.
+    """
+
+    graph: Graph
+    parts: _RecordParts  # of the first trace
+    formulas: Sequence[Formula]
+    varying: Mapping[int, int]
+
+    def arrays_at(self, sizes: Mapping[str, int], trace: Graph) -> list[NDArray]:
+        """The arrays for the last inputs, which a trace at some sizes has.
+
+        Raises Unsupported if the template does not describe the trace.
+        """
+        parts = _parts_of(trace)
+        expected = [formula.at(sizes) for formula in self.formulas]
+        if parts.form != self.parts.form or parts.integers != expected:
+            raise Unsupported(UNLIKE)
+        arrays: dict[int, NDArray] = {}
+        for i, (array, _) in enumerate(parts.tables):
+            if i in self.varying:
+                known = arrays.setdefault(self.varying[i], array)
+            else:
+                known, _ = self.parts.tables[i]
+            if not _are_same(array, known):
+                raise Unsupported(UNLIKE)
+        return [arrays[i] for i in range(len(arrays))]
+
+
+def _are_same(a: NDArray, b: NDArray) -> bool:
+    return a.shape == b.shape and a.tobytes() == b.tobytes()  # 0.0 differs from -0.0
+
+
+def template(
+    traces: Sequence[Graph],
+    samples: Sequence[Mapping[str, int]],
+    inputs: Sequence[Value],
+    sizes: Mapping[str, Size],
+) -> UnrolledTemplate:
+    """Make a template of the traces at several sizes.
+
+    `inputs` and `sizes` are those of its graph. Traces that differ from the first one
+    in more than integers and constant arrays are left out. Raises Unsupported if fewer
+    than `FEWEST_VALUES` values of a size remain, or if an integer follows no formula.
+    """
+    first, *others = map(_parts_of, traces)
+    named = zip(others, samples[1:], strict=True)
+    alike = [pair for pair in named if pair[0].form == first.form]
+    parts = [first, *(other for other, _ in alike)]
+    samples = [samples[0], *(numbers for _, numbers in alike)]
+    for name in sizes:
+        if len({numbers[name] for numbers in samples}) < FEWEST_VALUES:
+            raise Unsupported(UNLIKE)
+    columns = list(zip(*(p.integers for p in parts), strict=True))
+    known = {column: fit_formula(column, samples) for column in dict.fromkeys(columns)}
+    formulas = [known[column] for column in columns]
+    remaining = iter(formulas)
+    generic = _RecordParts(first.all, lambda _: next(remaining).at(sizes))
+    varying = _varying_tables([p.tables for p in parts])
+    arguments: dict[int, Value] = {}
+    tables = list[Value]()
+    for i, (array, weak) in enumerate(first.tables):
+        if i not in varying:
+            tables.append(constant(array, weak))
+            continue
+        number = varying[i]
+        if number not in arguments:
+            type = TensorType(array.dtype, generic.shapes[i], weak)
+            arguments[number] = variable(f"table{number}", type)
+        tables.append(arguments[number])
+    building = Building(inputs, tables)
+    building.build(generic.records)
+    outputs = list(map(building.value, generic.outputs))
+    graph = Graph.of([*inputs, *arguments.values()], outputs)
+    return UnrolledTemplate(graph, first, formulas, varying)
+
+
+def _varying_tables(
+    traces: Iterable[Sequence[tuple[NDArray, bool]]],
+) -> dict[int, int]:
+    """Number the tables that differ between traces; equal ones have one number."""
+    numbers: dict[Hashable, int] = {}
+    varying: dict[int, int] = {}
+    for i, tables in enumerate(zip(*traces, strict=True)):
+        contents = tuple([(array.shape, array.tobytes()) for array, _ in tables])
+        if len(set(contents)) > 1:
+            varying[i] = numbers.setdefault(contents, len(numbers))
+    return varying

@@ -1,0 +1,398 @@
+"""Fold records that repeat into loops: the shortest first, so that loops may be nested.
+
+Python runs the body of a loop in each step, and each time it is traced again. So a run
+of records is periodic where it comes from a loop: each record does the same as the one
+a period before. It is made a loop if the operands repeat too. They are the same in all
+steps; or from the same step, or a step before; or parts of one array, or constants.
+
+The first steps may differ, as one does that computes what all others take from it. They
+stay outside of the loop.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import chain
+from typing import cast
+
+import numpy as np
+
+from graphc.importers.unrolled.reading import Records, are_whole
+from graphc.importers.unrolled.records import (
+    CarriedValue,
+    ConstantInteger,
+    IndexItem,
+    IndexItems,
+    JoinedArrays,
+    Moving,
+    PartRead,
+    PartSource,
+    Record,
+    RecordedLoop,
+    StepOperand,
+    ValueRef,
+    defined_in,
+    mapped,
+    numbers_in,
+    operands_in,
+)
+from graphc.importers.unrolled.rows import joined, row, with_writes_after
+from graphc.ir.sizes.dims import Size
+from graphc.ir.types import NDArray
+
+LEAST = 4  # steps of a loop
+LONGEST = 1000  # records of a step
+MOST_STARTS = 64  # records, of a step, at which a loop is tried to start
+
+OperandColumn = Sequence[StepOperand]  # of one operand: what it is in each step
+
+
+class _UnlikeError(Exception):
+    """Raised for steps that are not alike."""
+
+
+def fold(records: Records) -> None:
+    """Replace records by loops wherever they repeat."""
+    while _fold_shortest(records):
+        pass
+
+
+def _fold_shortest(records: Records) -> bool:
+    """Make loops of steps of the fewest records; tell whether there are any."""
+    numbers: dict[Hashable, int] = {}
+    kinds = [numbers.setdefault(_kind(r), len(numbers)) for r in records.records]
+    array = np.array(kinds, int)
+    for period in range(1, min(len(kinds) // LEAST, LONGEST) + 1):
+        runs = _periodic_runs(array, period)
+        if runs and _Folding(records, period).run(runs):
+            return True
+    return False
+
+
+def _periodic_runs(kinds: NDArray, period: int) -> list[tuple[int, int]]:
+    """The bounds of runs in which each kind equals the one a period before."""
+    alike = np.concatenate([[False], kinds[:-period] == kinds[period:], [False]])
+    (changes,) = np.nonzero(alike[1:] != alike[:-1])
+    bounds = changes.reshape(-1, 2).tolist()
+    least = (LEAST - 1) * period
+    return [(start, end + period) for start, end in bounds if end - start >= least]
+
+
+def _kind(record: Record) -> Hashable:
+    """A key that is equal for records that do the same to operands of equal types."""
+    if isinstance(record, RecordedLoop):
+        numbers = {number: i for i, number in enumerate(defined_in(record))}
+        stacked = tuple([numbers[value] for value in record.stacked])
+        steps = tuple(map(_kind, record.steps))
+        return record.count, steps, len(record.carries), stacked
+    types = tuple([(t.dtype, t.shape, t.weak) for t in record.types])
+    if isinstance(record, JoinedArrays):
+        return record.axis, record.stacked, record.runs, types
+    forms = None if record.items is None else tuple(map(_form, record.items))
+    return record.primitive, record.form, record.integers, types, forms
+
+
+def _form(item: IndexItem) -> Hashable:
+    """An item without its integers."""
+    return item.kind, item.start is None, item.stop is None, item.step
+
+
+class _Folding:
+    """One pass over the records, for loops whose steps have `period` records."""
+
+    def __init__(self, records: Records, period: int) -> None:
+        self._all, self._period = records, period
+        self._folded = list[Record]()
+        self._replacements: dict[int, StepOperand] = {}
+
+    def run(self, runs: Sequence[tuple[int, int]]) -> bool:
+        """Make loops in these runs of the records; tell whether there are any."""
+        records, end = self._all.records, 0
+        for start, end_of_run in runs:
+            start = max(start, end)
+            while (steps_at := self._first_loop(start, end_of_run)) is not None:
+                first, steps = steps_at
+                self._keep(records[end:first])
+                start = end = first + steps.count * self._period
+                loop = steps.loop(self._last_uses, end, self._replacements)
+                self._folded += with_writes_after(loop, self._all)
+        if not end:
+            return False
+        self._keep(records[end:])
+        self._all.outputs = list(map(self._replaced, self._all.outputs))
+        self._all.records = self._folded
+        return True
+
+    def _first_loop(self, start: int, end: int) -> "tuple[int, _AlikeSteps] | None":
+        """The position of the first loop in a run, and its steps.
+
+        Steps end as the run does, rather than begin so: the first ones may differ.
+        """
+        period = self._period
+        aligned = (end - start) % period
+        starts = aligned, aligned + period, *range(min(period, MOST_STARTS))
+        for first in dict.fromkeys(starts):
+            most = (end - start - first) // period
+            steps = self._longest(start + first, most) if most >= LEAST else None
+            if steps is not None:
+                return start + first, steps
+        return None
+
+    def _longest(self, first: int, most: int) -> "_AlikeSteps | None":
+        """The longest loop from a position on, of at least `LEAST` steps.
+
+        A loop within a loop ends before the run does.
+        """
+        longest, too_many, count = None, most + 1, LEAST
+        while count < too_many:
+            steps = self._steps(first, count)
+            if steps is None:
+                too_many = count
+            else:
+                longest = steps
+            done = LEAST if longest is None else longest.count
+            count = min(2 * done, (done + too_many + 1) // 2)
+            if longest is None or count == done:
+                break
+        return longest
+
+    def _steps(self, first: int, count: int) -> "_AlikeSteps | None":
+        """So many steps from a position on; None if they are not alike."""
+        period = self._period
+        records = self._all.records[first : first + count * period]
+        current = [mapped(record, self._replaced) for record in records]
+        starts = range(0, len(current), period)
+        try:
+            return _AlikeSteps(self._all, [current[i : i + period] for i in starts])
+        except _UnlikeError:
+            return None
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        self._folded += [joined(mapped(record, self._replaced)) for record in records]
+
+    def _replaced(self, operand: StepOperand) -> StepOperand:
+        """The operand, or what loops made so far give in its place."""
+        if isinstance(operand, ValueRef):
+            return self._replacements.get(operand.value, operand)
+        if not isinstance(operand, PartRead) or not isinstance(
+            operand.source, ValueRef
+        ):
+            return operand
+        source = self._replacements.get(operand.source.value, operand.source)
+        if isinstance(source, PartRead):
+            return PartRead(source.source, source.items + operand.items)
+        assert isinstance(source, ValueRef)
+        return PartRead(source, operand.items)
+
+    @cached_property
+    def _last_uses(self) -> dict[int, int]:
+        """By value: the position of the last record that uses it."""
+        last: dict[int, int] = {}
+        for position, record in enumerate(self._all.records):
+            numbers = chain.from_iterable(map(numbers_in, operands_in(record)))
+            last |= dict.fromkeys(numbers, position)
+        numbers = chain.from_iterable(map(numbers_in, self._all.outputs))
+        return last | dict.fromkeys(numbers, len(self._all.records))
+
+
+class _AlikeSteps:
+    """Blocks of records as the steps of a loop. Raises _UnlikeError."""
+
+    def __init__(self, records: Records, blocks: Sequence[Sequence[Record]]) -> None:
+        self.count = len(blocks)
+        self._records = records
+        self._counterparts = [dict(_pairs(block, blocks[0])) for block in blocks]
+        self._inside: dict[
+            tuple[StepOperand, int], int
+        ] = {}  # by first and passed value
+        self._steps = tuple([self._step(row) for row in zip(*blocks, strict=True)])
+
+    def _step(self, records: Sequence[Record]) -> Record:
+        """The record of the loop for those of all steps."""
+        slots = list(map(_slots_of, records))
+        operands = zip(*(s[0] for s in slots), strict=True)
+        items = zip(*(s[1] for s in slots), strict=True)
+        common = iter([self._common(column) for column in operands])
+        moving = iter(list(map(_common_item, items)))
+        return mapped(records[0], lambda _: next(common), lambda _: next(moving))
+
+    def _common(self, column: OperandColumn) -> StepOperand:
+        """The operand of the loop for those of all steps."""
+        value = self._common_value(column)
+        if value is not None:
+            return value
+        if all(isinstance(operand, PartRead) for operand in column):
+            return self._common_read(cast(Sequence[PartRead], column))
+        if all(isinstance(operand, ConstantInteger) for operand in column):
+            return self._common_integer(cast(Sequence[ConstantInteger], column))
+        if all(operand == column[0] for operand in column):
+            return column[0]
+        return self._row_of_constants(column)
+
+    def _common_value(self, column: OperandColumn) -> ValueRef | None:
+        """The value in a step for those of all steps; None if there is none."""
+        second = column[1]
+        if isinstance(second, ValueRef) and second.value in self._counterparts[1]:
+            same = self._counterparts[1][second.value]
+            self._require_from(column, 0, same)
+            return ValueRef(same)
+        for distance in range(1, LEAST):
+            operand = column[distance]
+            if isinstance(operand, ValueRef) and operand.value in self._counterparts[0]:
+                passed = self._counterparts[0][operand.value]
+                self._require_from(column, distance, passed)
+                for first in reversed(column[:distance]):
+                    passed = self._carried(first, passed)
+                return ValueRef(passed)
+        return None
+
+    def _require_from(self, column: OperandColumn, distance: int, value: int) -> None:
+        """Require that operands are a value of so many steps before."""
+        pairs = zip(column[distance:], self._counterparts, strict=False)
+        for operand, numbers in pairs:
+            if not isinstance(operand, ValueRef) or numbers.get(operand.value) != value:
+                raise _UnlikeError
+
+    def _carried(self, first: StepOperand, passed: int) -> int:
+        """The value in a step that is `first` at first, then what was passed on."""
+        inside = self._inside.get((first, passed))
+        if inside is None:
+            type = self._records.types[passed]
+            of_steps = chain.from_iterable(self._counterparts[:LEAST])
+            is_before = set(numbers_in(first)).isdisjoint(of_steps)
+            if not is_before or not self._records.type_of(first).same(type):
+                raise _UnlikeError
+            inside = self._inside[first, passed] = self._records.new_value(type)
+        return inside
+
+    def _common_read(self, column: Sequence[PartRead]) -> PartRead:
+        if len({len(read.items) for read in column}) > 1:
+            raise _UnlikeError
+        columns = zip(*(read.items for read in column), strict=True)
+        items = tuple(map(_common_item, columns))
+        source = self._common([read.source for read in column])
+        if isinstance(source, PartRead):  # a row of tables that differ
+            (first,) = source.items
+            loops = (0,) * (len(_distances(items)) - 1)
+            number = Moving(0, (*loops, 1))
+            return PartRead(source.source, (first._replace(start=number), *items))
+        if not isinstance(source, PartSource):
+            raise _UnlikeError
+        return PartRead(source, items)
+
+    def _common_integer(self, column: Sequence[ConstantInteger]) -> StepOperand:
+        if len({(operand.dtype, operand.weak) for operand in column}) == 1:
+            with suppress(_UnlikeError):
+                number = _common_number([operand.number for operand in column])
+                return column[0]._replace(number=number)
+        return self._row_of_constants(column)
+
+    def _row_of_constants(self, column: OperandColumn) -> PartRead | ConstantInteger:
+        """A row of a table of constants, or an integer if these are evenly spaced."""
+        arrays = list(map(self._records.array_of, column))
+        if any(array is None for array in arrays):
+            raise _UnlikeError
+        types = [self._records.type_of(operand) for operand in column]
+        if not all(type.same(types[0]) for type in types):
+            raise _UnlikeError
+        table = np.stack(cast(list[NDArray], arrays))
+        if table.ndim == 1 and are_whole(table):
+            with suppress(_UnlikeError):
+                number = _common_number([Moving(int(n)) for n in table])
+                return ConstantInteger(number, table.dtype, types[0].weak)
+        return row(self._records.table(table, types[0].weak), Moving(0, (1,)))
+
+    def loop(
+        self,
+        last_uses: Mapping[int, int],
+        end: int,
+        replacements: dict[int, StepOperand],
+    ) -> RecordedLoop:
+        """Make the loop; `replacements` get those of values used from `end` on."""
+        records = self._records
+        carries = [
+            CarriedValue(
+                first,
+                inside,
+                ValueRef(passed),
+                records.new_value(records.types[passed]),
+            )
+            for (first, passed), inside in self._inside.items()
+        ]
+        ends = {carry.passed: carry.after for carry in carries}
+        stacked: dict[int, int] = {}
+        for value, uses in self._uses_after(last_uses, end).items():
+            after = ends.get(ValueRef(value))
+            if after is not None and list(uses) == [self.count - 1]:
+                replacements[uses[self.count - 1]] = ValueRef(after)
+                continue
+            stacked[value] = records.new_stack(value, self.count)
+            for step, number in uses.items():
+                replacements[number] = row(ValueRef(stacked[value]), Moving(step))
+        return RecordedLoop(self.count, self._steps, tuple(carries), stacked)
+
+    def _uses_after(
+        self, last_uses: Mapping[int, int], end: int
+    ) -> dict[int, dict[int, int]]:
+        """By value in a step that is used after all: its number in each such step."""
+        uses: dict[int, dict[int, int]] = {}
+        for step, numbers in enumerate(self._counterparts):
+            for number, value in numbers.items():
+                if last_uses.get(number, -1) >= end:
+                    uses.setdefault(value, {})[step] = number
+        return uses
+
+
+def _pairs(
+    block: Sequence[Record], first: Sequence[Record]
+) -> Iterator[tuple[int, int]]:
+    """Yield the values that a block defines, each with that of the first block."""
+    values, counterparts = (
+        chain.from_iterable(map(defined_in, records)) for records in (block, first)
+    )
+    return zip(values, counterparts, strict=True)
+
+
+def _slots_of(record: Record) -> tuple[list[StepOperand], list[IndexItem]]:
+    """All operands and items of a record, which may differ from step to step."""
+    operands, items = list[StepOperand](), list[IndexItem]()
+
+    def list_operand(operand: StepOperand) -> StepOperand:
+        operands.append(operand)
+        return operand
+
+    def list_item(item: IndexItem) -> IndexItem:
+        items.append(item)
+        return item
+
+    mapped(record, list_operand, list_item)
+    return operands, items
+
+
+def _common_item(column: Sequence[IndexItem]) -> IndexItem:
+    """The item of the loop for those of all steps."""
+    if len(set(map(_form, column))) > 1:
+        raise _UnlikeError
+    bounds = list[Moving | None]()
+    for side in ("start", "stop"):
+        numbers = [getattr(item, side) for item in column]
+        bounds.append(None if numbers[0] is None else _common_number(numbers))
+    distances = {0 if n is None else n.distances[-1] for n in bounds}
+    if column[0].kind == "s" and len(distances) > 1:
+        raise _UnlikeError  # the slices differ in length
+    return column[0]._replace(start=bounds[0], stop=bounds[1])
+
+
+def _distances(items: IndexItems) -> tuple[Size, ...]:
+    """The distances of the first integer in some items."""
+    integers = (n for item in items for n in (item.start, item.stop) if n is not None)
+    return next((n.distances for n in integers), ())
+
+
+def _common_number(column: Sequence[Moving]) -> Moving:
+    """The integer of the loop for those of all steps."""
+    first, distance = column[0], column[1].start - column[0].start
+    for step, number in enumerate(column):
+        if number != first._replace(start=first.start + step * distance):
+            raise _UnlikeError
+    return Moving(first.start, (*first.distances, distance))

@@ -1,0 +1,306 @@
+"""Read a graph whose sizes are numbers into records, in the order of the trace."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.unrolled.records import (
+    ConstantInteger,
+    FilledArray,
+    IndexItem,
+    IndexItems,
+    Moving,
+    PartRead,
+    PartSource,
+    Record,
+    RecordedStep,
+    StepOperand,
+    TableRef,
+    ValueRef,
+)
+from graphc.ir.graph.bodies import runs_in_python
+from graphc.ir.graph.build import CONSTANT
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.op import Opaque
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.params.kinds import Param
+from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.types import NDArray, TensorType
+from graphc.ops.indexing.basic import BASIC_INDEX, items_of
+from graphc.ops.indexing.parse import SliceBound
+from graphc.ops.indexing.scatter import SLICE_UPDATE
+
+MOST_WRITES = 8  # through which a read is followed
+LARGEST = 2**11  # of the floats that count as integers: float16 holds them all
+OF_ITEMS = frozenset(["kinds", "starts", "stops", "steps"])
+
+
+@dataclass(eq=False)
+class Records:
+    """The records of a graph, the types of all values by number, and its constants.
+
+    The first values are the graph's inputs. Of each constant array, `tables` has one,
+    and whether it is weak.
+    """
+
+    inputs: int
+    records: list[Record] = field(default_factory=list)
+    outputs: list[StepOperand] = field(default_factory=list)
+    types: list[TensorType] = field(default_factory=list)
+    tables: list[tuple[NDArray, bool]] = field(default_factory=list)
+    _numbers: dict[Hashable, int] = field(default_factory=dict)
+
+    def new_value(self, type: TensorType) -> int:
+        """Number a new value."""
+        self.types.append(type)
+        return len(self.types) - 1
+
+    def new_stack(self, value: int, count: Size) -> int:
+        """Number a new array, of what a value is in so many steps."""
+        type = self.types[value]
+        return self.new_value(type.like((count, *type.shape)))
+
+    def constant(
+        self, array: NDArray, weak: bool
+    ) -> TableRef | FilledArray | ConstantInteger:
+        """The operand for a constant."""
+        if array.ndim == 0 and array.dtype.kind in "iu":
+            return ConstantInteger(Moving(int(array)), array.dtype, weak)
+        if array.ndim and array.size:
+            element = array.ravel()[0]
+            if array.tobytes() == array.size * element.tobytes():
+                return FilledArray(self.table(element, weak), array.shape)
+        return self.table(array, weak)
+
+    def table(self, array: NDArray, weak: bool) -> TableRef:
+        """The operand for a constant array."""
+        array = np.asarray(array)
+        key = array.dtype, array.shape, weak, array.tobytes()
+        number = self._numbers.setdefault(key, len(self.tables))
+        if number == len(self.tables):
+            self.tables.append((array, weak))
+        return TableRef(number)
+
+    def array_of(self, operand: StepOperand) -> NDArray | None:
+        """The array of a constant operand; None for others, and in loops."""
+        match operand:
+            case TableRef(number):
+                return self.tables[number][0]
+            case FilledArray(element, shape):
+                return _repeated(self.tables[element.number][0], shape)
+            case ConstantInteger(Moving(number, ()), dtype):
+                return np.array(number, dtype)
+        return None
+
+    def type_of(self, operand: StepOperand) -> TensorType:
+        """The type of an operand outside of loops."""
+        match operand:
+            case ValueRef(value):
+                return self.types[value]
+            case PartRead(source, items):
+                type = self.type_of(source)
+                whole = _repeated(np.array(0, np.int8), type.shape)
+                return type.like(whole[tuple(map(_as_python, items))].shape)
+            case ConstantInteger(_, dtype, weak):
+                return TensorType(dtype, (), weak)
+            case FilledArray(element, shape):
+                return self.type_of(element).like(shape)
+            case TableRef(number):
+                array, weak = self.tables[number]
+                return TensorType(array.dtype, array.shape, weak)
+
+
+def _repeated(element: NDArray, shape: Sequence[Size]) -> NDArray:
+    return np.broadcast_to(element, [n for n in shape if isinstance(n, int)])
+
+
+def _as_python(item: IndexItem) -> Any:
+    """An item outside of loops, as Python writes it."""
+    start, stop = (None if n is None else n.start for n in (item.start, item.stop))
+    return slice(start, stop, item.step) if item.kind == "s" else start
+
+
+def are_whole(numbers: NDArray) -> bool:
+    """Whether floats are integers that any dtype holds exactly, and none is -0.0."""
+    if numbers.dtype.kind != "f":
+        return False
+    small = (abs(numbers) < LARGEST) & (numbers == np.trunc(numbers))
+    return bool(np.all(small & ~((numbers == 0) & np.signbit(numbers))))
+
+
+def records_of(graph: Graph) -> Records:
+    """Read a graph whose sizes are numbers.
+
+    Raises Unsupported for a node that no loop can hold.
+    """
+    records = Records(len(graph.inputs))
+    nodes = _in_traced_order(graph)
+    reader = _TraceReader(records, nodes)
+    for value in graph.inputs:
+        reader.numbers[value] = records.new_value(value.type)
+    for node in nodes:
+        reader.read(node)
+    records.outputs += map(reader.operand, graph.outputs)
+    return records
+
+
+def _in_traced_order(graph: Graph) -> list[Node]:
+    """The nodes that need no input, in the order of their use; then the others.
+
+    The former may be older than the trace, which orders only the latter.
+    """
+    inputs = {v.node for v in graph.inputs}
+    nodes = [node for node in ancestors(graph.outputs) if node not in inputs]
+    dependent, before = list[Node](), set(inputs)
+    for node in nodes:
+        if any(v.node in before for v in node.inputs):
+            dependent.append(node)
+            before.add(node)
+    used = (v for node in dependent for v in node.inputs if v.node not in before)
+    independent: dict[Node, None] = {}
+    for value in dict.fromkeys((*used, *graph.outputs)):
+        if value.node not in before and value.node not in independent:
+            independent |= dict.fromkeys(ancestors([value]))
+    return [*independent, *dependent]
+
+
+class _TraceReader:
+    """The reader of one graph; `numbers` has the values that records define."""
+
+    def __init__(self, records: Records, nodes: Iterable[Node]) -> None:
+        self.numbers: dict[Value, int] = {}
+        self._records = records
+        self._sources = {n.inputs[0] for n in nodes if n.primitive is BASIC_INDEX}
+
+    def read(self, node: Node) -> None:
+        """Read a node as a step, unless it is an operand."""
+        if node.primitive is CONSTANT or self._is_operand(node):
+            return
+        _require_readable(node)
+        indexed = node.primitive in (BASIC_INDEX, SLICE_UPDATE)
+        params = node.params
+        if indexed:
+            params = {k: p for k, p in params.items() if k not in OF_ITEMS}
+        form, integers = split_params(params)
+        operands = tuple(map(self.operand, node.inputs))
+        types = tuple([v.type for v in node.outputs])
+        results = tuple(map(self._records.new_value, types))
+        self.numbers |= zip(node.outputs, results, strict=True)
+        items = _items_of(node) if indexed else None
+        self._records.records.append(
+            RecordedStep(
+                node.primitive,
+                form,
+                integers,
+                operands,
+                results,
+                types,
+                node.place,
+                items,
+            )
+        )
+
+    def _is_operand(self, node: Node) -> bool:
+        """Whether a node reads part of an array, of which nothing is read in turn."""
+        return node.primitive is BASIC_INDEX and node.outputs[0] not in self._sources
+
+    def operand(self, value: Value) -> StepOperand:
+        """The operand that stands for a value."""
+        value = _written_value(value)
+        number = self.numbers.get(value)
+        if number is not None:
+            return ValueRef(number)
+        node = value.node
+        if node.primitive is BASIC_INDEX:
+            source = self.operand(node.inputs[0])
+            if not isinstance(source, PartSource):
+                raise Unsupported("a part of a constant is read", node.place)
+            return PartRead(source, _items_of(node))
+        return self._records.constant(node.params["data"].array, value.type.weak)
+
+
+def _written_value(value: Value) -> Value:
+    """The value that was just written to the elements that `value` reads, if any."""
+    for _ in range(MOST_WRITES):
+        node = value.node
+        array = node.inputs[0].node if node.primitive is BASIC_INDEX else None
+        if array is None or array.primitive is not SLICE_UPDATE:
+            break
+        written = array.inputs[1]
+        same = _items_of(array) == _items_of(node) and written.type.same(value.type)
+        if array.params["how"] != "set" or not same:
+            break
+        value = written
+    return value
+
+
+def _require_readable(node: Node) -> None:
+    """Raise Unsupported for a node that no loop can hold, or whose sizes vary."""
+    types = [v.type for v in (*node.inputs, *node.outputs)]
+    if node.guards or any(isinstance(n, Dim) for type in types for n in type.shape):
+        problem = f"{node.primitive.name} has sizes that depend on data"
+        raise Unsupported(problem, node.place)
+    if node.primitive.driven or runs_in_python(node):
+        raise Unsupported(f"no loop can hold {node.primitive.name}", node.place)
+
+
+def _items_of(node: Node) -> IndexItems:
+    """The items of an index or of a write, with integers counted from the start."""
+    items, axis = list[IndexItem](), 0
+    shape = node.inputs[0].type.shape
+    for kind, start, stop, step in items_of(node):
+        assert not isinstance(step, Dim)
+        if kind == "i" or (kind == "s" and (step or 1) > 0):
+            start, stop = (_from_start(bound, shape[axis]) for bound in (start, stop))
+        axis += kind != "n"
+        items.append(IndexItem(kind, _unmoved(start), _unmoved(stop), step))
+    return tuple(items)
+
+
+def _from_start(bound: SliceBound, n: Size) -> SliceBound:
+    """A bound that is counted from the start of an axis."""
+    if isinstance(bound, int) and isinstance(n, int) and bound < 0:
+        return max(bound + n, 0)
+    return bound
+
+
+def _unmoved(bound: Size | None) -> Moving | None:
+    return None if bound is None else Moving(bound)
+
+
+def split_params(params: Mapping[str, Param]) -> tuple[Hashable, tuple[int, ...]]:
+    """Split params into their form and the integers in them.
+
+    Raises Unsupported for params that are not data.
+    """
+    integers = list[int]()
+    return _form(tuple(params.items()), integers), tuple(integers)
+
+
+def _form(param: object, integers: list[int]) -> Hashable:
+    if type(param) is int:
+        integers.append(param)
+        return int
+    if isinstance(param, tuple):
+        return (tuple, *[_form(item, integers) for item in param])
+    if isinstance(param, Opaque) and not isinstance(param.content, str):
+        raise Unsupported(f"no loop can hold a {param.name}")
+    if not isinstance(param, Hashable):
+        raise Unsupported(f"no loop can hold a {type(param).__name__}")
+    return param
+
+
+def joined_params(form: Hashable, integers: Sequence[Size]) -> dict[str, Any]:
+    """The params of a form with these integers: the inverse of `split_params`."""
+    return dict(_param(form, iter(integers)))
+
+
+def _param(form: Any, integers: Iterator[Size]) -> Any:
+    if form is int:
+        return next(integers)
+    if isinstance(form, tuple):
+        return tuple([_param(item, integers) for item in form[1:]])
+    return form
