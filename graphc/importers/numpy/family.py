@@ -10,7 +10,7 @@ import jax
 from graphc.errors import GraphError
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.call.known_calls import OnLeaves
-from graphc.importers.jax.call.structures import in_structure
+from graphc.importers.jax.call.results import in_structure
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of

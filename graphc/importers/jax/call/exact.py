@@ -20,7 +20,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
 
 from graphc.errors import GraphError
-from graphc.importers.jax.call.program import as_jax_results
+from graphc.importers.jax.call.results import as_jax_results
 from graphc.importers.jax.call.xla_mistakes import (
     is_worked_around,
     may_abort,

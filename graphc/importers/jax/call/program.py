@@ -1,21 +1,20 @@
 """One compiled program that serves all sizes of a pattern."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.dtypes
-import jax.numpy as jnp
-from jax.extend.core.primitives import convert_element_type_p
-
 from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.call.alike import are_alike
 from graphc.importers.jax.call.known_calls import OnLeaves
-from graphc.importers.jax.call.structures import in_structure
+from graphc.importers.jax.call.results import (
+    as_distinct_arrays,
+    as_jax_results,
+    in_structure,
+    needs_conversion,
+)
 from graphc.importers.jax.read.callbacks import sharing
-from graphc.importers.jax.read.jaxprs import array_of, is_key
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import (
     Unsupported,
@@ -45,7 +44,6 @@ from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
 from graphc.runtime.function import Function
-from graphc_serving import private_jax
 
 if TYPE_CHECKING:
     from graphc.importers.jax.read.jaxprs import PyTreeDef
@@ -229,7 +227,7 @@ class JaxProgram:
         Outputs after the results are dropped.
         """
         traced, count = self.traced, len(self.traced.inner.outvars)
-        if any(map(_needs_conversion, traced.inner.outvars)):
+        if any(map(needs_conversion, traced.inner.outvars)):
             return lambda outputs: tree.unflatten(as_jax_results(outputs, traced))
         finish = in_structure(tree)
         if len(self.source.graph.outputs) > count:
@@ -288,58 +286,6 @@ def _called_once(run: OnLeaves) -> OnLeaves:
 
 def _same_arrays(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
     return len(a) == len(b) and all(map(same_array, a, b))
-
-
-def as_distinct_arrays(
-    results: list[ConcreteArray], inputs: Iterable[object]
-) -> list[ConcreteArray]:
-    """Copy results so that each is an array of its own, which its owner may donate."""
-    identities = {*map(id, results)}
-    if len(identities) == len(results) and identities.isdisjoint(map(id, inputs)):
-        return results
-    taken = set(map(id, inputs))
-    copies = []
-    for x in results:
-        copies.append(x.copy() if id(x) in taken else x)
-        taken.add(id(x))
-    return copies
-
-
-def as_jax_results(
-    outputs: Sequence[ConcreteArray], function: TracedFunction
-) -> list[ConcreteArray]:
-    """Turn plain arrays into results as JAX returns them: with weak types, and keys.
-
-    Outputs of the graph after the results are dropped.
-    """
-    avals = [v.aval for v in function.inner.outvars]
-    results = outputs[: len(avals)]
-    return [_as_jax_result(x, aval) for x, aval in zip(results, avals, strict=True)]
-
-
-def _needs_conversion(result: Any) -> bool:
-    """Whether a result must be converted from a plain array."""
-    aval = result.aval
-    weak = getattr(aval, "weak_type", False)
-    return weak or is_key(aval.dtype) or aval.dtype == jax.dtypes.float0
-
-
-def _as_jax_result(x: ConcreteArray, aval: Any) -> Any:
-    if aval.dtype == jax.dtypes.float0:
-        return jnp.zeros(x.shape, jax.dtypes.float0)
-    x = array_of(x, aval)
-    return _with_weak_type(x) if getattr(aval, "weak_type", False) else x
-
-
-def _with_weak_type(x: ConcreteArray) -> ConcreteArray:
-    """Give an array a weak type, without compiling anything unless it is traced."""
-    if not isinstance(x, jax.core.Tracer):
-        weak: ConcreteArray | None = private_jax.of_weak_type(x)
-        if weak is not None:
-            return weak
-    how = {"new_dtype": x.dtype, "weak_type": True, "sharding": None}
-    converted: ConcreteArray = convert_element_type_p.bind(x, **how)
-    return converted
 
 
 class Pinned(Exception):
