@@ -25,9 +25,9 @@ from graphc.importers.jax.trace.choices import (
 )
 from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.importers.jax.unrolled.by_size import UnrolledTemplate, template
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, inputs_of, trace_function
-from graphc.importers.unrolled.by_size import UnrolledTemplate, template
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.types import ConcreteArray, NDArray

@@ -17,8 +17,8 @@ from typing import cast
 
 import numpy as np
 
-from graphc.importers.unrolled.reading import Records, are_whole
-from graphc.importers.unrolled.records import (
+from graphc.importers.jax.unrolled.reading import Records, are_whole
+from graphc.importers.jax.unrolled.records import (
     CarriedValue,
     ConstantInteger,
     IndexItem,
@@ -36,7 +36,7 @@ from graphc.importers.unrolled.records import (
     numbers_in,
     operands_in,
 )
-from graphc.importers.unrolled.rows import joined, row, with_writes_after
+from graphc.importers.jax.unrolled.rows import joined, row, with_writes_after
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import NDArray
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.formulas import Formula, fit_formula
 from graphc.importers.jax.sizes.samples import UNLIKE
-from graphc.importers.unrolled.building import Building
-from graphc.importers.unrolled.folding import fold
-from graphc.importers.unrolled.reading import Records, records_of
-from graphc.importers.unrolled.records import (
+from graphc.importers.jax.unrolled.building import Building
+from graphc.importers.jax.unrolled.folding import fold
+from graphc.importers.jax.unrolled.reading import Records, records_of
+from graphc.importers.jax.unrolled.records import (
     ConstantInteger,
     FilledArray,
     IndexItem,

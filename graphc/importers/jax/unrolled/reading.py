@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.unrolled.records import (
+from graphc.importers.jax.unrolled.records import (
     ConstantInteger,
     FilledArray,
     IndexItem,

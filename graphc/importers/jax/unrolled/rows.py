@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from graphc.importers.unrolled.reading import Records, joined_params
-from graphc.importers.unrolled.records import (
+from graphc.importers.jax.unrolled.reading import Records, joined_params
+from graphc.importers.jax.unrolled.records import (
     CarriedValue,
     IndexItem,
     IndexItems,

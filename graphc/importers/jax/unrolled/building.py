@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from graphc.errors import standing_at
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.unrolled.reading import joined_params
-from graphc.importers.unrolled.records import (
+from graphc.importers.jax.unrolled.reading import joined_params
+from graphc.importers.jax.unrolled.records import (
     ConstantInteger,
     FilledArray,
     IndexItem,
@@ -21,7 +21,7 @@ from graphc.importers.unrolled.records import (
     defined_in,
     is_zero,
 )
-from graphc.importers.unrolled.rows import slice_of_rows
+from graphc.importers.jax.unrolled.rows import slice_of_rows
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
