@@ -25,7 +25,12 @@ from graphc.importers.jax.trace.choices import (
 )
 from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.importers.jax.trace.tracing import Spec
-from graphc.importers.jax.unrolled.by_size import UnrolledTemplate, template
+from graphc.importers.jax.unrolled.by_size import (
+    UnrolledTemplate,
+    is_small,
+    sizes_beside,
+    template,
+)
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, inputs_of, trace_function
 from graphc.ir.graph.nodes import Graph
@@ -37,7 +42,6 @@ from graphc.transform.policies import names_in
 
 MOST_UNLIKE = 3  # sizes after which loops are left unrolled
 LEAST_FOLDED = 300  # nodes of a graph, which take seconds to compile
-SMALL = 8  # sizes of axes that may be too short to show a loop
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +267,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         Raises Unsupported for loops of so few steps that they are compiled alone.
         """
         others = self.program is not None and self.program.template is not None
-        few_steps = min(pattern.sizes(sizes).values(), default=0) <= SMALL
+        few_steps = is_small(pattern.sizes(sizes))
         if others and few_steps:
             raise Unsupported(UNLIKE)
         if self.unlike == MOST_UNLIKE:
@@ -290,7 +294,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             raise Unsupported("no size varies")
         first = self._exact_trace(sizes)
         named, traces = [pattern.sizes(sizes)], [first]
-        for other_sizes in self._sampled_sizes(pattern, sizes):
+        for other_sizes in sizes_beside(named[0]):
             try:
                 trace = self._trace(SizePattern(self._shapes_at(pattern, other_sizes)))
             except Exception:  # whatever the function raises at sizes it cannot take
@@ -304,20 +308,6 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         unrolled = template(graphs, named, inputs, by_name)
         trace = NumpyTrace(unrolled.graph, first.tree, (), Decisions(symbols))
         return unrolled, trace
-
-    def _sampled_sizes(
-        self, pattern: SizePattern, sizes: ShapesOfCall
-    ) -> Iterator[dict[str, int]]:
-        """Yield sizes at which the function is traced besides these: odd and even ones.
-
-        Smaller ones have shorter traces, unless they are too few to show loops.
-        """
-        named = pattern.sizes(sizes)
-        for name, n in named.items():
-            half = n // 2 + 2
-            larger = n + 2, n + 3, n + 4
-            others = (half, half + 1, n - 2) if n > 2 * SMALL else larger
-            yield from ({**named, name: other} for other in others)
 
     def _shapes_at(
         self, pattern: SizePattern, sizes: Mapping[str, int]

@@ -336,6 +336,7 @@ row("custom_jvp", lambda x: nn.relu(x) + jnp.logaddexp(x, 1.0), "n")
 row("python size", lambda x: x.sum() if x.shape[0] > 2 else x.prod(), "n")
 row("python equal", lambda x: x.sum() if x.shape[0] == 3 else x.prod(), "n")
 row("python loop", lambda x: sum(x[i] for i in range(x.shape[0])), "n")
+row("triangle", lambda x: sum(x[:i].sum() for i in range(x.shape[0])), "n")
 row("attention", lambda x, w: nn.softmax(x @ w @ x.T / 2) @ x, "n 3", "3 3")
 row("mlp", lambda x, w, v: jnp.mean((jnp.tanh(x @ w) @ v) ** 2), "n 3", "3 4", "4 2")
 row(

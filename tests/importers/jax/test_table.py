@@ -22,7 +22,7 @@ GRADIENTS = ["scan loss", "attention", "x[i]", "nn.softplus", "at add rows"]
 GRADIENTS += ["far outside"]
 
 # Rows whose Python code needs sizes as numbers.
-FALLS_BACK = {"python loop"}
+FALLS_BACK = {"triangle"}
 
 
 def groups(names):

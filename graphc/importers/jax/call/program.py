@@ -23,7 +23,7 @@ from graphc.importers.jax.read.unsupported import (
     users_place,
 )
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
-from graphc.importers.jax.sizes.same_equations import have_same_equations, same_array
+from graphc.importers.jax.sizes.same_equations import have_same_equations, same_arrays
 from graphc.importers.jax.sizes.samples import Sample, sample_at
 from graphc.importers.jax.sizes.template import Template
 from graphc.importers.jax.trace.arguments import JaxCall, arrays
@@ -39,6 +39,8 @@ from graphc.importers.jax.trace.tracing import (
     inputs_of,
     retracer_of,
 )
+from graphc.importers.jax.unrolled.by_size import UnrolledTemplate, template
+from graphc.importers.jax.unrolled.of_jax import exact_source, graph_like, inputs_at
 from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import ConcreteArray
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 class TraceAtSizes:
     """The template's numbers for the trace of a call, and its results' structure."""
 
-    numbers: list[Any]
+    numbers: Sequence[ConcreteArray]
     tree: Any
 
 
@@ -123,7 +125,7 @@ class FunctionRead:
                 generic = read(traced, sizes)
             with recording(other_recorder), sharing(*how, verdicts):
                 special = read(other, other_sizes)
-            same = _same_arrays(generic.captured, special.captured)
+            same = same_arrays(generic.captured, special.captured)
             return same and are_alike(generic.graph, special.graph)
         except (GraphError, Unsupported):
             return False
@@ -133,11 +135,12 @@ class FunctionRead:
 class JaxProgram:
     """A function for the sizes of a pattern, as a graph and compiled.
 
-    The program holds for sizes by which the function takes the same `decisions` or, if
-    it has a `template`, for sizes whose traces the template describes. It also holds
-    for `other_decisions`, which were found to make no difference. A program is
-    `doubted` after its decisions held at some sizes where JAX traced something else.
-    The sizes in `checked` are those whose own traces it was found to agree with.
+    The program holds for sizes by which the function takes the same `decisions`, or for
+    sizes whose traces are described by its `template` or, where these have unrolled
+    loops of Python, by `unrolled`. It also holds for `other_decisions`, which were
+    found to make no difference. A program is `doubted` after its decisions held at some
+    sizes where JAX traced something else. The sizes in `checked` are those whose own
+    traces it was found to agree with.
     """
 
     pattern: SizePattern
@@ -145,6 +148,7 @@ class JaxProgram:
     traced: TracedFunction  # of the results
     compiled: Function
     template: Template | None = None
+    unrolled: UnrolledTemplate | None = None
     traces_at_sizes: dict[ShapesOfCall, "TraceAtSizes"] = field(default_factory=dict)
     checked: set[ShapesOfCall] = field(default_factory=set)
     doubted: bool = False
@@ -182,9 +186,14 @@ class JaxProgram:
         return [d for decisions in self.all_decisions for d in decisions.taken]
 
     @property
+    def is_sampled(self) -> bool:
+        """Whether the program was made of traces at several sizes."""
+        return self.template is not None or self.unrolled is not None
+
+    @property
     def is_compared(self) -> bool:
         """Whether each new size is compared with its own trace before it is served."""
-        return bool(self.template or self.doubted or self.decisions.opaque)
+        return bool(self.is_sampled or self.doubted or self.decisions.opaque)
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -193,7 +202,7 @@ class JaxProgram:
 
     def trailing_arguments(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
         """The graph's arguments that follow the leaves in a call of these sizes."""
-        if self.template is None:
+        if not self.is_sampled:
             return [*self.source.captured]
         return [*self.source.captured, *self.traces_at_sizes[sizes].numbers]
 
@@ -205,7 +214,7 @@ class JaxProgram:
         """Return a function of the leaves that runs calls like this one."""
         sizes, tree = shapes_of(specs), self.traced.tree
         captured = self.trailing_arguments(sizes)
-        if self.template is not None:
+        if self.is_sampled:
             tree = self.traces_at_sizes[sizes].tree
         finish = self._finish(tree)
 
@@ -246,23 +255,39 @@ class JaxProgram:
         If so, the template's numbers and the structure of the results are kept for
         `sizes`.
         """
-        assert self.template is not None
-        named = self.pattern.sizes(sizes)
-        if not self.template.is_possible(named):
-            return False
         if sizes not in self.traces_at_sizes:
+            named = self.pattern.sizes(sizes)
+            if self.template is not None and not self.template.is_possible(named):
+                return False
             direct = trace()
             try:
-                jaxpr = subject.comparable(direct).jaxpr
-                numbers = self.template.numbers(jaxpr, named)
-            except Unsupported:  # other steps may compute the same
-                if self.template.fed or not self.read.agrees(direct, named):
-                    return False
-                numbers = []
+                numbers = self._numbers_of(subject, direct, named)
+            except Unsupported:
+                return False
             self.traces_at_sizes[sizes] = TraceAtSizes(
                 numbers, subject.results(direct, specs).tree
             )
         return True
+
+    def _numbers_of(
+        self, subject: Subject, direct: TracedFunction, sizes: Mapping[str, int]
+    ) -> Sequence[ConcreteArray]:
+        """The numbers that a trace at these sizes passes to the template.
+
+        Raises Unsupported if the template does not describe the trace.
+        """
+        if self.unrolled is not None:
+            names = [v.name for v in self.source.graph.inputs]
+            names = names[: len(direct.inner.invars)]
+            graph = graph_like(self.source, subject, direct, names)
+            return self.unrolled.arrays_at(sizes, graph)
+        assert self.template is not None
+        try:
+            return self.template.numbers(subject.comparable(direct).jaxpr, sizes)
+        except Unsupported:  # other steps may compute the same
+            if self.template.fed or not self.read.agrees(direct, sizes):
+                raise
+            return []
 
 
 def result_shapes(trace: TracedFunction, sizes: Mapping[str, int]) -> ShapesOfCall:
@@ -282,10 +307,6 @@ def _called_once(run: OnLeaves) -> OnLeaves:
             raise error.__cause__ or error from None
 
     return called
-
-
-def _same_arrays(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
-    return len(a) == len(b) and all(map(same_array, a, b))
 
 
 class Pinned(Exception):
@@ -405,6 +426,40 @@ def program_of_samples(
     read = FunctionRead(subject, trace, source, decisions, recorder)
     results = results_of(read, pattern, specs)
     return JaxProgram(pattern, read, results, program, template)
+
+
+def program_of_loops(
+    subject: Subject,
+    pattern: SizePattern,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    options: Options,
+    samples: Sequence[Sample],
+    asking: SourceLocation | None,
+) -> JaxProgram:
+    """Return a program for sizes of a pattern, in whose traces loops are unrolled.
+
+    Raises Unsupported if the traces at several sizes differ in more than the number of
+    steps, integers and constants.
+    """
+    first, *others = samples
+    source = exact_source(subject, first.trace, names)
+    graphs = [graph_like(source, subject, other.trace, names) for other in others]
+    symbols = pattern.new_symbols()
+    sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
+    unrolled = template(
+        [source.graph, *graphs],
+        [sample.sizes for sample in samples],
+        inputs_at(pattern, sizes, source.graph),
+        sizes,
+    )
+    source = replace(source, graph=unrolled.graph)
+    program = compile_imported(source, options, pattern.names)
+    decisions = Decisions(symbols, opaque=asking)
+    recorder = Recorder(first.sizes)
+    read = FunctionRead(subject, first.trace, source, decisions, recorder)
+    results = results_of(read, pattern, specs)
+    return JaxProgram(pattern, read, results, program, unrolled=unrolled)
 
 
 def compile_imported(

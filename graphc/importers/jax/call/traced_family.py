@@ -7,7 +7,7 @@ compiled exactly.
 
 import os
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from graphc.importers.jax.call.program import (
     JaxProgram,
     Pinned,
     program_for,
+    program_of_loops,
     program_of_samples,
     result_shapes,
 )
@@ -25,11 +26,18 @@ from graphc.importers.jax.call.unread import FirstExact
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
-from graphc.importers.jax.sizes.samples import UNLIKE, Sample, Sampling, Unlike
-from graphc.importers.jax.trace.choices import require_names_of_call
+from graphc.importers.jax.sizes.samples import (
+    UNLIKE,
+    Sample,
+    Sampling,
+    Unlike,
+    sample_at,
+)
+from graphc.importers.jax.trace.choices import Options, require_names_of_call
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
+from graphc.importers.jax.unrolled.by_size import is_small, sizes_beside
 from graphc.ir.garbage import only_young_garbage
 from graphc.runtime.function import Function
 
@@ -127,7 +135,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def _result_shapes(self, program: JaxProgram, sizes: ShapesOfCall) -> ShapesOfCall:
         """The shapes of the results of a program at these sizes."""
-        if program.template is not None:
+        if program.is_sampled:
             return result_shapes(self._exact_trace(sizes), {})
         return result_shapes(program.traced, program.pattern.sizes(sizes))
 
@@ -160,7 +168,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """
         if not self.captured[id(program)].is_unwritten():
             return False
-        if program.template is not None:
+        if program.is_sampled:
             return self._admits(program, sizes)
         named = program.pattern.sizes(sizes)
         if not program.holds(named):
@@ -215,7 +223,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if self._is_alone(pattern, sizes):
             return None
         reasons: list[Unsupported] = []
-        sampled = self.program is not None and self.program.template is not None
+        sampled = self.program is not None and self.program.is_sampled
         readings = self._program_from_symbols, self._program_from_samples
         for reading in readings[-1:] if sampled else readings:
             try:
@@ -369,9 +377,27 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             return program_of_samples(
                 subject, pattern, self.specs, names, how, template, first, self.asking
             )
-        except Unsupported:
+        except Unsupported as error:
+            if isinstance(error, Unlike):
+                with suppress(Unsupported):
+                    return self._program_of_loops(pattern, first, how)
             self.unlike += 1
             raise
+
+    def _program_of_loops(
+        self, pattern: SizePattern, first: Sample, how: Options
+    ) -> JaxProgram:
+        """Return the program read from traces in which loops of Python are unrolled."""
+        if self.program is not None and is_small(first.sizes):
+            raise Unlike
+        specs, samples = pattern.specs(self.specs), [first]
+        for sizes in sizes_beside(first.sizes):
+            with suppress(Unsupported):
+                trace = sample_at(self.subject, [spec.at(sizes) for spec in specs])
+                samples.append(Sample(sizes, trace))
+        return program_of_loops(
+            self.subject, pattern, self.specs, self.names(), how, samples, self.asking
+        )
 
     def _sampling(self, pattern: SizePattern, sizes: ShapesOfCall) -> Sampling:
         """How other sizes are traced: near the known ones if other programs' were."""
@@ -390,7 +416,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         A program that may differ from size to size is checked at the other sizes only
         when they are called.
         """
-        if program.template is not None or program.decisions.opaque is not None:
+        if program.is_sampled or program.decisions.opaque is not None:
             self._require_agreement(program, sizes)
             return
         for known in dict.fromkeys((*self.seen, sizes)):
@@ -408,7 +434,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         named = program.pattern.sizes(sizes)
         if not program.pattern.has(sizes) or not program.holds(named):
             return
-        if program.template is not None:
+        if program.is_sampled:
             if not self._admits(program, sizes):
                 raise Unsupported(UNLIKE)
         elif self._is_to_check(program, sizes) and not self._agrees(program, sizes):

@@ -45,7 +45,7 @@ class FirstExact:
         It does not if code decides by a size, since that reads the size.
         """
         pattern, how = program.pattern, program.decisions
-        if program.template is not None or how.taken or how.opaque is not None:
+        if program.is_sampled or how.taken or how.opaque is not None:
             return False
         if program.read.subject.differentiated is not None:
             return False

@@ -182,6 +182,11 @@ def same_array(a: object, b: object) -> bool:
     return same_type and x.tobytes() == y.tobytes()
 
 
+def same_arrays(a: Sequence[object], b: Sequence[object]) -> bool:
+    """Whether the arrays at the same places are the same; see `same_array`."""
+    return len(a) == len(b) and all(map(same_array, a, b))
+
+
 def _same_constant(a: object, b: object) -> bool:
     if isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer):
         return a is b

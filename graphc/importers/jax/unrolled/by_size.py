@@ -5,7 +5,7 @@ constant arrays. The integers become formulas of the sizes. Arrays that differ b
 inputs, and each call passes those of its own trace, which must fit the template.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -36,6 +36,7 @@ from graphc.ir.sizes.dims import Size
 from graphc.ir.types import NDArray, TensorType
 
 FEWEST_VALUES = 3  # of a size, from which formulas follow
+SMALL = 8  # sizes of axes that may be too short to show a loop
 
 
 class _RecordParts:
@@ -191,6 +192,23 @@ class UnrolledTemplate:
             if not _are_same(array, known):
                 raise Unsupported(UNLIKE)
         return [arrays[i] for i in range(len(arrays))]
+
+
+def is_small(sizes: Mapping[str, int]) -> bool:
+    """Whether loops over one of these sizes may have too few steps to show."""
+    return min(sizes.values(), default=0) <= SMALL
+
+
+def sizes_beside(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield sizes at which to trace a function besides these: odd and even ones.
+
+    Smaller ones have shorter traces, unless they are too few to show loops.
+    """
+    for name, n in sizes.items():
+        half = n // 2 + 2
+        larger = n + 2, n + 3, n + 4
+        others = (half, half + 1, n - 2) if n > 2 * SMALL else larger
+        yield from ({**sizes, name: other} for other in others)
 
 
 def _are_same(a: NDArray, b: NDArray) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +24,11 @@ from graphc.importers.jax.unrolled.records import (
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.op import Opaque
+from graphc.ir.graph.op import Opaque, Primitive
+from graphc.ir.graph.structure import param_form
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.params.kinds import Param
+from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import NDArray, TensorType
 from graphc.ops.indexing.basic import BASIC_INDEX, items_of
@@ -173,67 +175,133 @@ class _TraceReader:
     def __init__(self, records: Records, nodes: Iterable[Node]) -> None:
         self.numbers: dict[Value, int] = {}
         self._records = records
-        self._sources = {n.inputs[0] for n in nodes if n.primitive is BASIC_INDEX}
+        self._read_arrays = {read.array for read in map(_read_by, nodes) if read}
 
     def read(self, node: Node) -> None:
         """Read a node as a step, unless it is an operand."""
         if node.primitive is CONSTANT or self._is_operand(node):
             return
         _require_readable(node)
-        indexed = node.primitive in (BASIC_INDEX, SLICE_UPDATE)
-        params = node.params
-        if indexed:
+        inputs, params, items = node.inputs, node.params, None
+        part = _read_by(node) or _written_by(node)
+        if part is not None:
+            inputs, items = part.inputs, part.items
             params = {k: p for k, p in params.items() if k not in OF_ITEMS}
         form, integers = split_params(params)
-        operands = tuple(map(self.operand, node.inputs))
+        operands = tuple(map(self.operand, inputs))
         types = tuple([v.type for v in node.outputs])
         results = tuple(map(self._records.new_value, types))
         self.numbers |= zip(node.outputs, results, strict=True)
-        items = _items_of(node) if indexed else None
+        primitive = node.primitive if part is None else part.primitive
         self._records.records.append(
             RecordedStep(
-                node.primitive,
-                form,
-                integers,
-                operands,
-                results,
-                types,
-                node.place,
-                items,
+                primitive, form, integers, operands, results, types, node.place, items
             )
         )
 
     def _is_operand(self, node: Node) -> bool:
         """Whether a node reads part of an array, of which nothing is read in turn."""
-        return node.primitive is BASIC_INDEX and node.outputs[0] not in self._sources
+        return _read_by(node) is not None and node.outputs[0] not in self._read_arrays
 
     def operand(self, value: Value) -> StepOperand:
         """The operand that stands for a value."""
-        value = _written_value(value)
+        value = _followed(value)
         number = self.numbers.get(value)
         if number is not None:
             return ValueRef(number)
-        node = value.node
-        if node.primitive is BASIC_INDEX:
-            source = self.operand(node.inputs[0])
-            if not isinstance(source, PartSource):
-                raise Unsupported("a part of a constant is read", node.place)
-            return PartRead(source, _items_of(node))
-        return self._records.constant(node.params["data"].array, value.type.weak)
+        read = _read_by(value.node)
+        if read is None:
+            data = value.node.params["data"]
+            return self._records.constant(data.array, value.type.weak)
+        source = self.operand(read.array)
+        if not isinstance(source, PartSource):
+            raise Unsupported("a part of a constant is read", value.node.place)
+        return PartRead(source, read.items)
 
 
-def _written_value(value: Value) -> Value:
+class _PartOfArray(NamedTuple):
+    """The part of an array that a node reads or, if it has a value, writes."""
+
+    array: Value
+    items: IndexItems
+    written: Value | None = None
+
+    @property
+    def primitive(self) -> Primitive:
+        """The primitive that reads or writes such a part."""
+        return BASIC_INDEX if self.written is None else SLICE_UPDATE
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The inputs of that primitive."""
+        return (self.array,) if self.written is None else (self.array, self.written)
+
+
+def _read_by(node: Node) -> _PartOfArray | None:
+    """The part of an array that a node reads.
+
+    JAX reads an element as a slice of one element, without that axis.
+    """
+    if node.primitive is BASIC_INDEX:
+        return _PartOfArray(node.inputs[0], _items_of(node))
+    if node.primitive is not OP.squeeze:
+        return None
+    slices = node.inputs[0].node
+    if slices.primitive is not BASIC_INDEX:
+        return None
+    items = _without_axes(_items_of(slices), node.params["axes"])
+    return None if items is None else _PartOfArray(slices.inputs[0], items)
+
+
+def _written_by(node: Node) -> _PartOfArray | None:
+    """The part of an array that a node sets, and to what.
+
+    JAX sets an element as a slice of one element, to a value with that axis.
+    """
+    if node.primitive is not SLICE_UPDATE:
+        return None
+    array, written = node.inputs
+    items = _items_of(node)
+    if written.node.primitive is OP.expand_dims:
+        elements = _without_axes(items, written.node.params["axes"])
+        if elements is not None:
+            return _PartOfArray(array, elements, written.node.inputs[0])
+    return _PartOfArray(array, items, written)
+
+
+def _without_axes(items: IndexItems, axes: Sequence[int]) -> IndexItems | None:
+    """The items without these axes, if they are slices of one element there."""
+    new_items, axis, remaining = list[IndexItem](), 0, set(axes)
+    for item in items:
+        if item.kind != "i" and axis in remaining:
+            if item.kind == "n" or not _is_one_element(item):
+                return None
+            remaining.remove(axis)
+            new_items.append(IndexItem("i", item.start, None, None))
+        else:
+            new_items.append(item)
+        axis += item.kind != "i"
+    return None if remaining else tuple(new_items)
+
+
+def _is_one_element(item: IndexItem) -> bool:
+    start, stop = item.start, item.stop
+    if start is None or stop is None or item.step not in (None, 1):
+        return False
+    return stop.start == start.start + 1
+
+
+def _followed(value: Value) -> Value:
     """The value that was just written to the elements that `value` reads, if any."""
     for _ in range(MOST_WRITES):
-        node = value.node
-        array = node.inputs[0].node if node.primitive is BASIC_INDEX else None
-        if array is None or array.primitive is not SLICE_UPDATE:
+        read = _read_by(value.node)
+        write = None if read is None else _written_by(read.array.node)
+        if read is None or write is None or write.written is None:
             break
-        written = array.inputs[1]
-        same = _items_of(array) == _items_of(node) and written.type.same(value.type)
-        if array.params["how"] != "set" or not same:
+        same = write.items == read.items and write.written.type.same(value.type)
+        if read.array.node.params["how"] != "set" or not same:
             break
-        value = written
+        value = write.written
     return value
 
 
@@ -271,6 +339,14 @@ def _unmoved(bound: Size | None) -> Moving | None:
     return None if bound is None else Moving(bound)
 
 
+@dataclass(frozen=True)
+class _OpaqueParam:
+    """A body, or a text, which equals those of the same form."""
+
+    form: Hashable
+    param: Opaque = field(compare=False)
+
+
 def split_params(params: Mapping[str, Param]) -> tuple[Hashable, tuple[int, ...]]:
     """Split params into their form and the integers in them.
 
@@ -286,8 +362,11 @@ def _form(param: object, integers: list[int]) -> Hashable:
         return int
     if isinstance(param, tuple):
         return (tuple, *[_form(item, integers) for item in param])
-    if isinstance(param, Opaque) and not isinstance(param.content, str):
-        raise Unsupported(f"no loop can hold a {param.name}")
+    if isinstance(param, Opaque):
+        form = param_form(param)
+        if form is param and not isinstance(param.content, str):
+            raise Unsupported(f"no loop can hold a {param.name}")
+        return _OpaqueParam(form, param)
     if not isinstance(param, Hashable):
         raise Unsupported(f"no loop can hold a {type(param).__name__}")
     return param
@@ -301,6 +380,8 @@ def joined_params(form: Hashable, integers: Sequence[Size]) -> dict[str, Any]:
 def _param(form: Any, integers: Iterator[Size]) -> Any:
     if form is int:
         return next(integers)
+    if isinstance(form, _OpaqueParam):
+        return form.param
     if isinstance(form, tuple):
         return tuple([_param(item, integers) for item in form[1:]])
     return form

@@ -1,0 +1,127 @@
+"""Loops of Python over an axis, in functions of JAX, are one program for all sizes."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+
+SIZES = 9, 14, 12, 11, 2, 20, 14
+WEIGHTS = jnp.asarray(np.cos(np.arange(9.0)).reshape(3, 3), "float32")
+
+
+def smoothed(x):
+    level, levels = x[0], []
+    for i in range(len(x)):
+        level = 0.25 * x[i] + 0.75 * level
+        levels.append(level)
+    return jnp.stack(levels)
+
+
+def recurrent(rows):
+    state = jnp.zeros(3)
+    for row in rows:
+        state = jnp.tanh(WEIGHTS @ state + row)
+    return {"state": state}
+
+
+def recurrent_loss(weights, rows):
+    state = jnp.zeros(3)
+    for t in range(rows.shape[0]):
+        state = jnp.tanh(state @ weights + rows[t])
+    return jnp.sum(state**2)
+
+
+def slopes(rows):
+    return jax.grad(recurrent_loss, argnums=(0, 1))(WEIGHTS, rows)
+
+
+def set_in_turn(x):
+    out = jnp.zeros_like(x)
+    for i in range(len(x)):
+        out = out.at[i].set(x[i] + (out[i - 1] if i else 0))
+    return out
+
+
+def means(x):
+    return jnp.stack([x[i : i + 3].mean() for i in range(len(x) - 2)])
+
+
+def distances(x):
+    return jnp.array([[jnp.abs(a - b) for b in x] for a in x])
+
+
+def drawn(x):
+    key, total = jax.random.key(3), 0.0
+    for element in x:
+        key, one = jax.random.split(key)
+        total = total + element * jax.random.normal(one)
+    return total
+
+
+def with_bodies(rows):
+    total = jnp.float32(0)
+    for row in rows:
+        start = jax.lax.fori_loop(0, 3, lambda _, c: 0.5 * c + row.sum(), total)  # noqa: B023
+        total = jax.lax.cond(start > 0, lambda a: a / 2, jnp.cos, start)
+    return total
+
+
+OF_VECTORS = smoothed, set_in_turn, means, drawn
+OF_ROWS = recurrent, with_bodies
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("function", OF_VECTORS + OF_ROWS, ids=lambda f: f.__name__)
+def test_one_program_serves_all_sizes(function, dims):
+    compiled = graphc.jit(function, dims=dims)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in SIZES:
+            shape = (n, 3) if function in OF_ROWS else (n,)
+            x = np.random.default_rng(n).normal(size=shape).astype("float32")
+            if function is means and n < 3:
+                continue
+            results, expected = compiled(x), function(x)
+            jax.tree.map(
+                lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6),
+                results,
+                expected,
+            )
+            assert jax.tree.map(jnp.result_type, results) == jax.tree.map(
+                jnp.result_type, expected
+            )
+    assert compiled.explain().count("compiled for all sizes") == 1
+
+
+def test_a_step_that_differs_is_noticed():
+    def stepped(x):
+        total = 0.0
+        for i in range(len(x)):
+            total = total + (x[i] if i != 20 else 2 * x[i])
+        return total
+
+    compiled = graphc.jit(stepped)
+    for n in (9, 10, 11, 12):
+        np.testing.assert_allclose(compiled(np.ones(n, "float32")), n)
+    for n in (21, 30, 21, 14):
+        np.testing.assert_allclose(compiled(np.ones(n, "float32")), n + (n > 20))
+
+
+def test_captured_arrays_are_arguments_of_the_program():
+    large = jnp.asarray(np.sin(np.arange(10_000.0)).reshape(100, 100), "float32")
+
+    def applied(rows):
+        state = jnp.zeros(100)
+        for row in rows:
+            state = jnp.tanh(large @ state + row)
+        return state
+
+    compiled = graphc.jit(applied, dims="pad")
+    for n in (9, 12, 11, 13):
+        rows = np.random.default_rng(n).normal(size=(n, 100)).astype("float32")
+        np.testing.assert_allclose(compiled(rows), applied(rows), rtol=2e-4, atol=1e-5)
+    assert compiled.explain().count("compiled for all sizes") == 1
