@@ -97,6 +97,15 @@ def windows(x):
     return out
 
 
+@listed(1, 1)
+def with_numbers_of_outer_loops(x, y):
+    total = 0.0
+    for j in range(len(y)):
+        for i in range(len(x)):
+            total = 0.9 * total + np.cos(j) * x[i] - y[j] * i + j
+    return total
+
+
 @listed(1)
 def backwards(x):
     y = np.zeros(len(x))

@@ -22,7 +22,6 @@ from graphc.importers.jax.unrolled.records import (
     CarriedValue,
     ConstantInteger,
     IndexItem,
-    IndexItems,
     JoinedArrays,
     Moving,
     PartRead,
@@ -212,22 +211,23 @@ class _AlikeSteps:
         slots = list(map(_slots_of, records))
         operands = zip(*(s[0] for s in slots), strict=True)
         items = zip(*(s[1] for s in slots), strict=True)
-        common = iter([self._common(column) for column in operands])
+        columns = zip(operands, _depths_of(records[0]), strict=True)
+        common = iter([self._common(column, depth) for column, depth in columns])
         moving = iter(list(map(_common_item, items)))
         return mapped(records[0], lambda _: next(common), lambda _: next(moving))
 
-    def _common(self, column: OperandColumn) -> StepOperand:
-        """The operand of the loop for those of all steps."""
+    def _common(self, column: OperandColumn, depth: int) -> StepOperand:
+        """The operand of the loop for those of all steps, in so many loops within."""
         value = self._common_value(column)
         if value is not None:
             return value
         if all(isinstance(operand, PartRead) for operand in column):
-            return self._common_read(cast(Sequence[PartRead], column))
+            return self._common_read(cast(Sequence[PartRead], column), depth)
         if all(isinstance(operand, ConstantInteger) for operand in column):
-            return self._common_integer(cast(Sequence[ConstantInteger], column))
+            return self._common_integer(cast(Sequence[ConstantInteger], column), depth)
         if all(operand == column[0] for operand in column):
             return column[0]
-        return self._row_of_constants(column)
+        return self._row_of_constants(column, depth)
 
     def _common_value(self, column: OperandColumn) -> ValueRef | None:
         """The value in a step for those of all steps; None if there is none."""
@@ -265,29 +265,30 @@ class _AlikeSteps:
             inside = self._inside[first, passed] = self._records.new_value(type)
         return inside
 
-    def _common_read(self, column: Sequence[PartRead]) -> PartRead:
+    def _common_read(self, column: Sequence[PartRead], depth: int) -> PartRead:
         if len({len(read.items) for read in column}) > 1:
             raise _UnlikeError
         columns = zip(*(read.items for read in column), strict=True)
         items = tuple(map(_common_item, columns))
-        source = self._common([read.source for read in column])
+        source = self._common([read.source for read in column], depth)
         if isinstance(source, PartRead):  # a row of tables that differ
-            (first,) = source.items
-            loops = (0,) * (len(_distances(items)) - 1)
-            number = Moving(0, (*loops, 1))
-            return PartRead(source.source, (first._replace(start=number), *items))
+            return PartRead(source.source, source.items + items)
         if not isinstance(source, PartSource):
             raise _UnlikeError
         return PartRead(source, items)
 
-    def _common_integer(self, column: Sequence[ConstantInteger]) -> StepOperand:
+    def _common_integer(
+        self, column: Sequence[ConstantInteger], depth: int
+    ) -> StepOperand:
         if len({(operand.dtype, operand.weak) for operand in column}) == 1:
             with suppress(_UnlikeError):
                 number = _common_number([operand.number for operand in column])
                 return column[0]._replace(number=number)
-        return self._row_of_constants(column)
+        return self._row_of_constants(column, depth)
 
-    def _row_of_constants(self, column: OperandColumn) -> PartRead | ConstantInteger:
+    def _row_of_constants(
+        self, column: OperandColumn, depth: int
+    ) -> PartRead | ConstantInteger:
         """A row of a table of constants, or an integer if these are evenly spaced."""
         arrays = list(map(self._records.array_of, column))
         if any(array is None for array in arrays):
@@ -295,12 +296,12 @@ class _AlikeSteps:
         types = [self._records.type_of(operand) for operand in column]
         if not all(type.same(types[0]) for type in types):
             raise _UnlikeError
-        table = np.stack(cast(list[NDArray], arrays))
+        table, within = np.stack(cast(list[NDArray], arrays)), (0,) * depth
         if table.ndim == 1 and are_whole(table):
             with suppress(_UnlikeError):
-                number = _common_number([Moving(int(n)) for n in table])
+                number = _common_number([Moving(int(n), within) for n in table])
                 return ConstantInteger(number, table.dtype, types[0].weak)
-        return row(self._records.table(table, types[0].weak), Moving(0, (1,)))
+        return row(self._records.table(table, types[0].weak), Moving(0, (*within, 1)))
 
     def loop(
         self,
@@ -369,6 +370,17 @@ def _slots_of(record: Record) -> tuple[list[StepOperand], list[IndexItem]]:
     return operands, items
 
 
+def _depths_of(record: Record, depth: int = 0) -> Iterator[int]:
+    """Yield, for each operand of a record, how many loops of the record it is in."""
+    if not isinstance(record, RecordedLoop):
+        yield from [depth] * len(record.operands)
+        return
+    yield from [depth] * len(record.carries)
+    for step in record.steps:
+        yield from _depths_of(step, depth + 1)
+    yield from [depth + 1] * len(record.carries)
+
+
 def _common_item(column: Sequence[IndexItem]) -> IndexItem:
     """The item of the loop for those of all steps."""
     if len(set(map(_form, column))) > 1:
@@ -381,12 +393,6 @@ def _common_item(column: Sequence[IndexItem]) -> IndexItem:
     if column[0].kind == "s" and len(distances) > 1:
         raise _UnlikeError  # the slices differ in length
     return column[0]._replace(start=bounds[0], stop=bounds[1])
-
-
-def _distances(items: IndexItems) -> tuple[Size, ...]:
-    """The distances of the first integer in some items."""
-    integers = (n for item in items for n in (item.start, item.stop) if n is not None)
-    return next((n.distances for n in integers), ())
 
 
 def _common_number(column: Sequence[Moving]) -> Moving:
