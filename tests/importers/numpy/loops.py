@@ -97,6 +97,23 @@ def windows(x):
     return out
 
 
+@listed(1)
+def sums_to_the_end(x):
+    """The last windows have fewer elements than the others."""
+    total = 0.0
+    for i in range(len(x)):
+        total = 0.5 * total + x[i : i + 3].sum()
+    return total
+
+
+@listed(1)
+def every_other_to_the_end(x):
+    total = 0.0
+    for i in range(len(x)):
+        total = 0.5 * total + x[i : i + 4 : 2].sum()
+    return total
+
+
 @listed(1, 1)
 def with_numbers_of_outer_loops(x, y):
     total = 0.0

@@ -102,7 +102,9 @@ class Building:
         part = basic(x, tuple(fixed))
         for axis, item in windows.items():
             start, stop = _present(item.start), _present(item.stop)
-            length = stop.start - start.start
+            length, every = stop.start - start.start, item.step or 1
+            if every > 1:  # to its last element, as the axis may end there
+                length = (length - 1) // every * every + 1
             first = self._integer(start)
             part = DYNAMIC_SLICE(part, first, axis=axis, length=length)
             by_step = ("s", None, None, item.step)

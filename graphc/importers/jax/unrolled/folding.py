@@ -93,7 +93,7 @@ def _kind(record: Record) -> Hashable:
 
 def _form(item: IndexItem) -> Hashable:
     """An item without its integers."""
-    return item.kind, item.start is None, item.stop is None, item.step
+    return item.kind, item.start is None, item.stop is None, item.step, item.length
 
 
 class _Folding:
@@ -390,9 +390,22 @@ def _common_item(column: Sequence[IndexItem]) -> IndexItem:
         numbers = [getattr(item, side) for item in column]
         bounds.append(None if numbers[0] is None else _common_number(numbers))
     distances = {0 if n is None else n.distances[-1] for n in bounds}
-    if column[0].kind == "s" and len(distances) > 1:
+    common = column[0]._replace(start=bounds[0], stop=bounds[1])
+    if common.kind == "s" and (len(distances) > 1 or not _may_move(common)):
         raise _UnlikeError  # the slices differ in length
-    return column[0]._replace(start=bounds[0], stop=bounds[1])
+    return common
+
+
+def _may_move(item: IndexItem) -> bool:
+    """Whether a slice does not move, or has all elements between its bounds."""
+    if not item.moves or item.length is None:
+        return True
+    start, stop = item.start, item.stop
+    if start is None or stop is None or (item.step or 1) < 0:
+        return False
+    between: Size = stop.start - start.start
+    assert isinstance(between, int)
+    return item.length == len(range(0, between, item.step or 1))
 
 
 def _common_number(column: Sequence[Moving]) -> Moving:

@@ -32,7 +32,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import NDArray, TensorType
 from graphc.ops.indexing.basic import BASIC_INDEX, items_of
-from graphc.ops.indexing.parse import SliceBound
+from graphc.ops.indexing.parse import SliceBound, slice_length
 from graphc.ops.indexing.scatter import SLICE_UPDATE
 
 MOST_WRITES = 8  # through which a read is followed
@@ -321,11 +321,19 @@ def _items_of(node: Node) -> IndexItems:
     shape = node.inputs[0].type.shape
     for kind, start, stop, step in items_of(node):
         assert not isinstance(step, Dim)
+        length = None
         if kind == "i" or (kind == "s" and (step or 1) > 0):
             start, stop = (_from_start(bound, shape[axis]) for bound in (start, stop))
+        if kind == "s":
+            length = _number(slice_length(start, stop, step or 1, shape[axis]))
         axis += kind != "n"
-        items.append(IndexItem(kind, _unmoved(start), _unmoved(stop), step))
+        items.append(IndexItem(kind, _unmoved(start), _unmoved(stop), step, length))
     return tuple(items)
+
+
+def _number(n: Size) -> int:
+    assert isinstance(n, int)
+    return n
 
 
 def _from_start(bound: SliceBound, n: Size) -> SliceBound:

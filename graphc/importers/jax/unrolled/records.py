@@ -62,12 +62,16 @@ class ConstantInteger(NamedTuple):
 
 
 class IndexItem(NamedTuple):
-    """An item of a basic index: an integer ("i"), a slice ("s") or a new axis ("n")."""
+    """An item of a basic index: an integer ("i"), a slice ("s") or a new axis ("n").
+
+    Of a slice in the trace, `length` counts the elements: those that the axis has.
+    """
 
     kind: str
     start: Moving | None
     stop: Moving | None
     step: int | None
+    length: int | None = None
 
     @property
     def moves(self) -> bool:
