@@ -70,8 +70,8 @@ def with_bodies(rows):
     return total
 
 
-OF_VECTORS = smoothed, set_in_turn, means, drawn
-OF_ROWS = recurrent, with_bodies
+OF_VECTORS = smoothed, set_in_turn, means, distances, drawn
+OF_ROWS = recurrent, slopes, with_bodies
 
 
 @pytest.mark.parametrize("dims", [None, "pad"])

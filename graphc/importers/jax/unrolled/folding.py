@@ -63,7 +63,7 @@ def _fold_shortest(records: Records) -> bool:
     array = np.array(kinds, int)
     for period in range(1, min(len(kinds) // LEAST, LONGEST) + 1):
         runs = _periodic_runs(array, period)
-        if runs and _Folding(records, period).run(runs):
+        if runs and _Folding(records, array, period).run(runs):
             return True
     return False
 
@@ -99,8 +99,8 @@ def _form(item: IndexItem) -> Hashable:
 class _Folding:
     """One pass over the records, for loops whose steps have `period` records."""
 
-    def __init__(self, records: Records, period: int) -> None:
-        self._all, self._period = records, period
+    def __init__(self, records: Records, kinds: NDArray, period: int) -> None:
+        self._all, self._kinds, self._period = records, kinds, period
         self._folded = list[Record]()
         self._replacements: dict[int, StepOperand] = {}
 
@@ -108,6 +108,8 @@ class _Folding:
         """Make loops in these runs of the records; tell whether there are any."""
         records, end = self._all.records, 0
         for start, end_of_run in runs:
+            if end and self._may_be_shorter(start, end_of_run):
+                continue
             start = max(start, end)
             while (steps_at := self._first_loop(start, end_of_run)) is not None:
                 first, steps = steps_at
@@ -121,6 +123,14 @@ class _Folding:
         self._all.outputs = list(map(self._replaced, self._all.outputs))
         self._all.records = self._folded
         return True
+
+    def _may_be_shorter(self, start: int, end: int) -> bool:
+        """Whether the steps of a run may have fewer records, after the loops so far."""
+        kinds, period = self._kinds[start:end], self._period
+        return any(
+            period % shorter == 0 and np.array_equal(kinds[shorter:], kinds[:-shorter])
+            for shorter in range(1, period)
+        )
 
     def _first_loop(self, start: int, end: int) -> "tuple[int, _AlikeSteps] | None":
         """The position of the first loop in a run, and its steps.

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +21,11 @@ from graphc.importers.jax.unrolled.records import (
     StepOperand,
     TableRef,
     ValueRef,
+    numbers_in,
+    operands_in,
 )
 from graphc.ir.graph.bodies import runs_in_python
-from graphc.ir.graph.build import CONSTANT
+from graphc.ir.graph.build import CONSTANT, literal_of
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import Opaque, Primitive
 from graphc.ir.graph.structure import param_form
@@ -35,9 +38,9 @@ from graphc.ops.indexing.basic import BASIC_INDEX, items_of
 from graphc.ops.indexing.parse import SliceBound, slice_length
 from graphc.ops.indexing.scatter import SLICE_UPDATE
 
+CHUNK = 16  # arrays that JAX joins at a time
 MOST_WRITES = 8  # through which a read is followed
 LARGEST = 2**11  # of the floats that count as integers: float16 holds them all
-OF_ITEMS = frozenset(["kinds", "starts", "stops", "steps"])
 
 
 @dataclass(eq=False)
@@ -146,7 +149,19 @@ def records_of(graph: Graph) -> Records:
     for node in nodes:
         reader.read(node)
     records.outputs += map(reader.operand, graph.outputs)
+    records.records = _needed(records)
     return records
+
+
+def _needed(records: Records) -> list[Record]:
+    """The records that outputs need: what was read as an operand needs no others."""
+    numbers = {number for output in records.outputs for number in numbers_in(output)}
+    needed = list[Record]()
+    for record in reversed(records.records):
+        if not numbers.isdisjoint(record.results):
+            numbers.update(n for o in operands_in(record) for n in numbers_in(o))
+            needed.append(record)
+    return needed[::-1]
 
 
 def _in_traced_order(graph: Graph) -> list[Node]:
@@ -182,17 +197,23 @@ class _TraceReader:
         if node.primitive is CONSTANT or self._is_operand(node):
             return
         _require_readable(node)
-        inputs, params, items = node.inputs, node.params, None
+        primitive, inputs, params, items = (
+            node.primitive,
+            node.inputs,
+            node.params,
+            None,
+        )
         part = _read_by(node) or _written_by(node)
         if part is not None:
-            inputs, items = part.inputs, part.items
-            params = {k: p for k, p in params.items() if k not in OF_ITEMS}
+            primitive, inputs, items = part.primitive, part.inputs, part.items
+            params = {"how": part.how}
+        elif primitive in (OP.stack, OP.concatenate):
+            primitive, inputs = _joined_by(node)
         form, integers = split_params(params)
         operands = tuple(map(self.operand, inputs))
         types = tuple([v.type for v in node.outputs])
         results = tuple(map(self._records.new_value, types))
         self.numbers |= zip(node.outputs, results, strict=True)
-        primitive = node.primitive if part is None else part.primitive
         self._records.records.append(
             RecordedStep(
                 primitive, form, integers, operands, results, types, node.place, items
@@ -220,11 +241,15 @@ class _TraceReader:
 
 
 class _PartOfArray(NamedTuple):
-    """The part of an array that a node reads or, if it has a value, writes."""
+    """The part of an array that a node reads or, if it has a value, writes.
+
+    `how` says what is done with a value: it is "set", or it is "add"-ed and so on.
+    """
 
     array: Value
     items: IndexItems
     written: Value | None = None
+    how: str = ""
 
     @property
     def primitive(self) -> Primitive:
@@ -254,19 +279,41 @@ def _read_by(node: Node) -> _PartOfArray | None:
 
 
 def _written_by(node: Node) -> _PartOfArray | None:
-    """The part of an array that a node sets, and to what.
+    """The part of an array that a node writes, and what.
 
-    JAX sets an element as a slice of one element, to a value with that axis.
+    JAX sets an element as a slice of one element, to a value with that axis. The
+    gradient of its read is added to others as an array that is zero elsewhere.
     """
-    if node.primitive is not SLICE_UPDATE:
+    if node.primitive is SLICE_UPDATE:
+        array, written = node.inputs
+        part = _PartOfArray(array, _items_of(node), written, node.params["how"])
+    elif node.primitive is OP.add and any(map(_is_mostly_zero, node.inputs)):
+        array, padded = sorted(node.inputs, key=_is_mostly_zero)
+        written, low = padded.node.inputs[0], padded.node.params["low"]
+        ends = [a + n for a, n in zip(low, written.type.shape, strict=True)]
+        bounds = zip(map(Moving, low), map(Moving, ends), strict=True)
+        items = tuple([IndexItem("s", *pair, None) for pair in bounds])
+        part = _PartOfArray(array, items, written, "add")
+    else:
         return None
-    array, written = node.inputs
-    items = _items_of(node)
     if written.node.primitive is OP.expand_dims:
-        elements = _without_axes(items, written.node.params["axes"])
+        elements = _without_axes(part.items, written.node.params["axes"])
         if elements is not None:
-            return _PartOfArray(array, elements, written.node.inputs[0])
-    return _PartOfArray(array, items, written)
+            return part._replace(items=elements, written=written.node.inputs[0])
+    return part
+
+
+def _is_mostly_zero(value: Value) -> bool:
+    """Whether a value is an array with zeros around it."""
+    node = value.node
+    if node.primitive is not OP.pad:
+        return False
+    fill, widths = (
+        literal_of(node.inputs[1]),
+        (*node.params["low"], *node.params["high"]),
+    )
+    is_zero = fill is not None and not fill.any()
+    return is_zero and all(isinstance(n, int) and n >= 0 for n in widths)
 
 
 def _without_axes(items: IndexItems, axes: Sequence[int]) -> IndexItems | None:
@@ -291,6 +338,40 @@ def _is_one_element(item: IndexItem) -> bool:
     return stop.start == start.start + 1
 
 
+def _joined_by(node: Node) -> tuple[Primitive, tuple[Value, ...]]:
+    """The primitive that joins arrays at once, and all arrays that a node joins.
+
+    JAX joins sixteen arrays at a time, then what that gives, and so on.
+    """
+    axis, joins = node.params["axis"], (OP.stack, OP.concatenate)
+    if node.primitive is OP.stack:
+        return OP.stack, node.inputs
+    nested = {
+        v: _joined_by(v.node)
+        for v in node.inputs
+        if v.node.primitive in joins and v.node.params["axis"] == axis
+    }
+    primitives = {primitive for primitive, _ in nested.values()}
+    primitive = OP.stack if primitives == {OP.stack} else OP.concatenate
+    parts = list[tuple[Value, ...]]()
+    for v in node.inputs:
+        alone = v.node.primitive is OP.expand_dims and v.node.params["axes"] == (axis,)
+        if v in nested:
+            parts.append(nested[v][1])
+        else:
+            parts.append(v.node.inputs if alone and primitive is OP.stack else (v,))
+    if len(primitives) != 1 or not _are_chunks(list(map(len, parts))):
+        return OP.concatenate, node.inputs
+    return primitive, tuple(chain.from_iterable(parts))
+
+
+def _are_chunks(counts: Sequence[int]) -> bool:
+    """Whether arrays are joined as JAX does it: so many at a time, but at the end."""
+    *full, last = counts
+    is_full = bool(full) and set(full) == {full[0]} and last <= full[0]
+    return is_full and full[0] in (CHUNK, CHUNK**2, CHUNK**3)
+
+
 def _followed(value: Value) -> Value:
     """The value that was just written to the elements that `value` reads, if any."""
     for _ in range(MOST_WRITES):
@@ -299,7 +380,7 @@ def _followed(value: Value) -> Value:
         if read is None or write is None or write.written is None:
             break
         same = write.items == read.items and write.written.type.same(value.type)
-        if read.array.node.params["how"] != "set" or not same:
+        if write.how != "set" or not same:
             break
         value = write.written
     return value
