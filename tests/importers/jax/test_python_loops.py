@@ -70,8 +70,28 @@ def with_bodies(rows):
     return total
 
 
+def nested_with_constants(rows):
+    state = jnp.zeros(2)
+    for i, row in enumerate(rows):
+        turn, other = np.array([np.sin(i), np.cos(i)], "float32"), np.float32(np.sin(i))
+        for _ in range(5):
+            state = jnp.cos(state * turn / 2 + row[0] * other + i * i)
+    return state
+
+
+def nested_from_a_row(rows):
+    state = rows[0, 0]
+    for row in rows:
+        total = jnp.float32(0)
+        for _ in range(5):
+            total = total + jnp.sin(state * row[1])
+        state = total / 9
+    return state
+
+
 OF_VECTORS = smoothed, set_in_turn, means, distances, drawn
-OF_ROWS = recurrent, slopes, with_bodies
+OF_NESTED = nested_with_constants, nested_from_a_row
+OF_ROWS = recurrent, slopes, with_bodies, *OF_NESTED
 
 
 @pytest.mark.parametrize("dims", [None, "pad"])

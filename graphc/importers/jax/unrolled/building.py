@@ -195,6 +195,8 @@ class Building:
         for read in operands:
             if not isinstance(read, PartRead) or read.source in inside:
                 continue
+            bounds = (n for item in read.items for n in (item.start, item.stop) if n)
+            assert all(len(n.distances) == len(self._counters) + 1 for n in bounds)
             part = slice_of_rows(read.items, loop.count)
             if part is not None:
                 rows = self._part(self.value(read.source), part.items)

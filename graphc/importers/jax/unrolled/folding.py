@@ -169,7 +169,7 @@ class _Folding:
         """So many steps from a position on; None if they are not alike."""
         period = self._period
         records = self._all.records[first : first + count * period]
-        current = [mapped(record, self._replaced) for record in records]
+        current = list(map(self._current, records))
         starts = range(0, len(current), period)
         try:
             return _AlikeSteps(self._all, [current[i : i + period] for i in starts])
@@ -177,21 +177,27 @@ class _Folding:
             return None
 
     def _keep(self, records: Sequence[Record]) -> None:
-        self._folded += [joined(mapped(record, self._replaced)) for record in records]
+        self._folded += [joined(self._current(record)) for record in records]
 
-    def _replaced(self, operand: StepOperand) -> StepOperand:
-        """The operand, or what loops made so far give in its place."""
-        if isinstance(operand, ValueRef):
-            return self._replacements.get(operand.value, operand)
-        if not isinstance(operand, PartRead) or not isinstance(
-            operand.source, ValueRef
-        ):
+    def _current(self, record: Record) -> Record:
+        """A record, with what loops made so far give in place of its operands."""
+        depths = _depths_of(record)
+        return mapped(record, lambda operand: self._replaced(operand, next(depths)))
+
+    def _replaced(self, operand: StepOperand, depth: int = 0) -> StepOperand:
+        """The operand, or what loops give in its place, within so many loops."""
+        source = operand.source if isinstance(operand, PartRead) else operand
+        if not isinstance(source, ValueRef):
             return operand
-        source = self._replacements.get(operand.source.value, operand.source)
-        if isinstance(source, PartRead):
-            return PartRead(source.source, source.items + operand.items)
-        assert isinstance(source, ValueRef)
-        return PartRead(source, operand.items)
+        new = self._replacements.get(source.value, source)
+        if isinstance(new, PartRead):
+            new = PartRead(new.source, tuple([_within(i, depth) for i in new.items]))
+        if not isinstance(operand, PartRead):
+            return new
+        if isinstance(new, PartRead):
+            return PartRead(new.source, new.items + operand.items)
+        assert isinstance(new, ValueRef)
+        return PartRead(new, operand.items)
 
     @cached_property
     def _last_uses(self) -> dict[int, int]:
@@ -228,7 +234,7 @@ class _AlikeSteps:
 
     def _common(self, column: OperandColumn, depth: int) -> StepOperand:
         """The operand of the loop for those of all steps, in so many loops within."""
-        value = self._common_value(column)
+        value = self._common_value(column, depth)
         if value is not None:
             return value
         if all(isinstance(operand, PartRead) for operand in column):
@@ -239,7 +245,7 @@ class _AlikeSteps:
             return column[0]
         return self._row_of_constants(column, depth)
 
-    def _common_value(self, column: OperandColumn) -> ValueRef | None:
+    def _common_value(self, column: OperandColumn, depth: int) -> ValueRef | None:
         """The value in a step for those of all steps; None if there is none."""
         second = column[1]
         if isinstance(second, ValueRef) and second.value in self._counterparts[1]:
@@ -252,7 +258,7 @@ class _AlikeSteps:
                 passed = self._counterparts[0][operand.value]
                 self._require_from(column, distance, passed)
                 for first in reversed(column[:distance]):
-                    passed = self._carried(first, passed)
+                    passed = self._carried(_from_outside(first, depth), passed)
                 return ValueRef(passed)
         return None
 
@@ -389,6 +395,27 @@ def _depths_of(record: Record, depth: int = 0) -> Iterator[int]:
     for step in record.steps:
         yield from _depths_of(step, depth + 1)
     yield from [depth + 1] * len(record.carries)
+
+
+def _from_outside(operand: StepOperand, depth: int) -> StepOperand:
+    """An operand within so many loops, as it stands outside of them."""
+
+    def outside(number: Moving) -> Moving:
+        if Moving(0, number.distances[:depth]).moves:
+            raise _UnlikeError
+        return Moving(number.start, number.distances[depth:])
+
+    if isinstance(operand, ConstantInteger):
+        return operand._replace(number=outside(operand.number))
+    if isinstance(operand, PartRead):
+        items = tuple([item.mapped(outside) for item in operand.items])
+        return operand._replace(items=items)
+    return operand
+
+
+def _within(item: IndexItem, depth: int) -> IndexItem:
+    """An item that stands outside of loops, as one that moves in none of so many."""
+    return item.mapped(lambda number: Moving(number.start, (0,) * depth))
 
 
 def _common_item(column: Sequence[IndexItem]) -> IndexItem:

@@ -90,14 +90,14 @@ class Records:
         return TableRef(number)
 
     def array_of(self, operand: StepOperand) -> NDArray | None:
-        """The array of a constant operand; None for others, and in loops."""
+        """The array of a constant operand; None for others."""
         match operand:
             case TableRef(number):
                 return self.tables[number][0]
             case FilledArray(element, shape):
                 return _repeated(self.tables[element.number][0], shape)
-            case ConstantInteger(Moving(number, ()), dtype):
-                return np.array(number, dtype)
+            case ConstantInteger(number, dtype) if not number.moves:
+                return np.array(number.start, dtype)
         return None
 
     def type_of(self, operand: StepOperand) -> TensorType:
