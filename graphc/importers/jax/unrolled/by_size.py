@@ -8,7 +8,8 @@ inputs, and each call passes those of its own trace, which must fit the template
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.errors import GraphError
+from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.sizes.formulas import Formula, fit_formula
 from graphc.importers.jax.sizes.samples import UNLIKE
 from graphc.importers.jax.unrolled.building import Building
@@ -155,9 +156,10 @@ def _parts_of(graph: Graph) -> _RecordParts:
 
     Raises Unsupported for a node that no loop can hold.
     """
-    records = records_of(graph)
-    fold(records)
-    return _RecordParts(records, lambda n: n)
+    with reading():
+        records = records_of(graph)
+        fold(records)
+        return _RecordParts(records, lambda n: n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,8 +255,12 @@ def template(
             arguments[number] = variable(f"table{number}", type)
         tables.append(arguments[number])
     building = Building(inputs, tables)
-    building.build(generic.records)
-    outputs = list(map(building.value, generic.outputs))
+    try:
+        with reading():
+            building.build(generic.records)
+            outputs = list(map(building.value, generic.outputs))
+    except GraphError as error:  # the shapes of steps agree at these sizes only
+        raise Unsupported(UNLIKE) from error
     graph = Graph.of([*inputs, *arguments.values()], outputs)
     return UnrolledTemplate(graph, first, formulas, varying)
 

@@ -217,9 +217,8 @@ class _AlikeSteps:
         self.count = len(blocks)
         self._records = records
         self._counterparts = [dict(_pairs(block, blocks[0])) for block in blocks]
-        self._inside: dict[
-            tuple[StepOperand, int], int
-        ] = {}  # by first and passed value
+        # Values in a step by what they are at first, and by the values passed on.
+        self._inside: dict[tuple[StepOperand, int], int] = {}
         self._steps = tuple([self._step(row) for row in zip(*blocks, strict=True)])
 
     def _step(self, records: Sequence[Record]) -> Record:
