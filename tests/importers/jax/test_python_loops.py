@@ -9,7 +9,8 @@ import pytest
 
 import graphc
 
-SIZES = 9, 14, 12, 11, 2, 20, 14
+SIZES = 9, 12, 11, 2, 17, 12
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
 WEIGHTS = jnp.asarray(np.cos(np.arange(9.0)).reshape(3, 3), "float32")
 
 
@@ -94,8 +95,12 @@ OF_NESTED = nested_with_constants, nested_from_a_row
 OF_ROWS = recurrent, slopes, with_bodies, *OF_NESTED
 
 
-@pytest.mark.parametrize("dims", [None, "pad"])
-@pytest.mark.parametrize("function", OF_VECTORS + OF_ROWS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    ("function", "dims"),
+    [(function, "pad") for function in OF_VECTORS + OF_ROWS]
+    + [(smoothed, None), (slopes, None)],
+    ids=lambda parameter: getattr(parameter, "__name__", parameter),
+)
 def test_one_program_serves_all_sizes(function, dims):
     compiled = graphc.jit(function, dims=dims)
     with warnings.catch_warnings():

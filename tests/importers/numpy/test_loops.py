@@ -10,12 +10,11 @@ import graphc
 from tests.importers.numpy.loops import FUNCTIONS
 
 SIZES = 9, 12, 11, 2, 10, 0, 9
+BY_DEFAULT = "smoothed", "fibonacci", "distances", "counted"
 DIFFERENT = {"alternating": 2}  # programs, for odd and for even sizes
-OPTIONS = {
-    "jax": {},
-    "pad": {"dims": "pad"},
-    "numpy": {"backend": "numpy"},
-}
+OPTIONS = {"default": {}, "pad": {"dims": "pad"}, "numpy": {"backend": "numpy"}}
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 
 def arrays(ranks, n):
@@ -39,8 +38,11 @@ def check(compiled, function, args):
         np.testing.assert_allclose(result, other, rtol=1e-5, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, options) for name in FUNCTIONS for options in ("pad", "numpy")]
+    + [(name, "default") for name in BY_DEFAULT],
+)
 def test_values_are_those_of_numpy(name, options):
     function, ranks = FUNCTIONS[name]
     compiled = graphc.jit(function, frontend="numpy", **OPTIONS[options])
