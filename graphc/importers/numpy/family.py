@@ -14,7 +14,7 @@ from graphc.importers.jax.call.results import in_structure
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
-from graphc.importers.jax.sizes.samples import UNLIKE
+from graphc.importers.jax.sizes.samples import MOST_UNLIKE, UNLIKE
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import (
     CallersError,
@@ -40,7 +40,6 @@ from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 from graphc.transform.policies import names_in
 
-MOST_UNLIKE = 3  # sizes after which loops are left unrolled
 LEAST_FOLDED = 300  # nodes of a graph, which take seconds to compile
 
 
@@ -274,12 +273,12 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             raise error
         how = self.options_for(pattern)
         try:
-            template, trace = self._template(pattern, sizes, how)
+            unrolled, trace = self._template(pattern, sizes, how)
         except Unsupported:
             self.unlike += not few_steps
             raise error from None
         program = NumpyProgram(
-            pattern, trace, _compiled(how, template.graph), how, template=template
+            pattern, trace, _compiled(how, unrolled.graph), how, template=unrolled
         )
         if not program.admits(sizes, self._exact_trace(sizes)):
             raise error

@@ -27,6 +27,7 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.sizes.samples import (
+    MOST_UNLIKE,
     UNLIKE,
     Sample,
     Sampling,
@@ -42,7 +43,6 @@ from graphc.ir.garbage import only_young_garbage
 from graphc.runtime.function import Function
 
 SAMPLED = 4  # calls seen, whose traces are combined into one for all sizes
-MOST_UNLIKE = 3  # sizes after which the search for others traced alike is given up
 AUDITS = bool(os.environ.get("GRAPHC_AUDIT"))  # each new size is traced and compared
 
 

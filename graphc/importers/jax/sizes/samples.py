@@ -20,6 +20,7 @@ from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
 
 UNLIKE = "its steps depend on the sizes"
+MOST_UNLIKE = 3  # sizes after which the search for others traced alike is given up
 PERIOD = 24  # sizes this far apart have equal remainders by its divisors
 NEAR = 3  # neighbours of a size that show what it is rounded to
 ENOUGH = 2  # neighbours, if the next one takes other steps

@@ -1,6 +1,7 @@
 """Build a graph of records, with a scan for each loop."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from graphc.errors import standing_at
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -26,8 +27,8 @@ from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT64
+from graphc.ir.sizes.dims import Size, Symbol, substitute
+from graphc.ir.types import INT64, TensorType
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.gather import DYNAMIC_SLICE
 from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, slice_length
@@ -35,20 +36,40 @@ from graphc.ops.indexing.scatter import SLICE_UPDATE
 
 
 class Building:
-    """The graph of records: the values so far, and the counters of the loops around."""
+    """The graph of records: the values so far, and the counters of the loops around.
 
-    def __init__(self, inputs: Sequence[Value], tables: Sequence[Value]) -> None:
+    At the `sizes` of the trace, the values must have the `types` that they have there.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Value],
+        tables: Sequence[Value],
+        types: Sequence[TensorType],
+        sizes: Mapping[Symbol, int],
+    ) -> None:
         self._values = dict(enumerate(inputs))
         self._tables = tables
+        self._types, self._sizes = types, sizes
         self._counters: list[Value] = []  # of the innermost loop first
         self._rows: dict[int, Value] = {}  # by the identity of a read
 
     def build(self, records: Iterable[Record]) -> None:
-        """Compute all records, in their order."""
+        """Compute all records, in their order.
+
+        Raises Unsupported for a result of another type than in the trace.
+        """
         for record in records:
             with standing_at(record.place.plain):
                 results = self._results_of(record)
-            self._values |= zip(record.results, results, strict=True)
+            for number, value in zip(record.results, results, strict=True):
+                self._require_type(value, self._types[number])
+                self._values[number] = value
+
+    def _require_type(self, value: Value, expected: TensorType) -> None:
+        shape = tuple([substitute(n, self._sizes) for n in value.type.shape])
+        if not replace(value.type, shape=shape).same(expected):
+            raise Unsupported(f"{value.type} is not {expected} in a loop")
 
     def value(self, operand: StepOperand) -> Value:
         """The value of an operand within the loops around."""
@@ -195,7 +216,7 @@ class Building:
         for read in operands:
             if not isinstance(read, PartRead) or read.source in inside:
                 continue
-            bounds = (n for item in read.items for n in (item.start, item.stop) if n)
+            bounds = (n for item in read.items for n in item[1:3] if n is not None)
             assert all(len(n.distances) == len(self._counters) + 1 for n in bounds)
             part = slice_of_rows(read.items, loop.count)
             if part is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from graphc.errors import GraphError
 from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.sizes.formulas import Formula, fit_formula
+from graphc.importers.jax.sizes.same_equations import same_array
 from graphc.importers.jax.sizes.samples import UNLIKE
 from graphc.importers.jax.unrolled.building import Building
 from graphc.importers.jax.unrolled.folding import fold
@@ -33,7 +34,7 @@ from graphc.importers.jax.unrolled.records import (
 )
 from graphc.ir.graph.build import constant, variable
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, symbols_in
 from graphc.ir.types import NDArray, TensorType
 
 FEWEST_VALUES = 3  # of a size, from which formulas follow
@@ -191,7 +192,7 @@ class UnrolledTemplate:
                 known = arrays.setdefault(self.varying[i], array)
             else:
                 known, _ = self.parts.tables[i]
-            if not _are_same(array, known):
+            if not same_array(array, known):
                 raise Unsupported(UNLIKE)
         return [arrays[i] for i in range(len(arrays))]
 
@@ -211,10 +212,6 @@ def sizes_beside(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
         larger = n + 2, n + 3, n + 4
         others = (half, half + 1, n - 2) if n > 2 * SMALL else larger
         yield from ({**sizes, name: other} for other in others)
-
-
-def _are_same(a: NDArray, b: NDArray) -> bool:
-    return a.shape == b.shape and a.tobytes() == b.tobytes()  # 0.0 differs from -0.0
 
 
 def template(
@@ -254,7 +251,8 @@ def template(
             type = TensorType(array.dtype, generic.shapes[i], weak)
             arguments[number] = variable(f"table{number}", type)
         tables.append(arguments[number])
-    building = Building(inputs, tables)
+    numbers = {s: samples[0][name] for name, n in sizes.items() for s in symbols_in(n)}
+    building = Building(inputs, tables, first.all.types, numbers)
     try:
         with reading():
             building.build(generic.records)

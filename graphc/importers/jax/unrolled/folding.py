@@ -33,7 +33,8 @@ from graphc.importers.jax.unrolled.records import (
     defined_in,
     mapped,
     numbers_in,
-    operands_in,
+    numbers_used_by,
+    slots_of,
 )
 from graphc.importers.jax.unrolled.rows import joined, row, with_writes_after
 from graphc.ir.sizes.dims import Size
@@ -161,7 +162,7 @@ class _Folding:
                 longest = steps
             done = LEAST if longest is None else longest.count
             count = min(2 * done, (done + too_many + 1) // 2)
-            if longest is None or count == done:
+            if longest is None:
                 break
         return longest
 
@@ -204,8 +205,7 @@ class _Folding:
         """By value: the position of the last record that uses it."""
         last: dict[int, int] = {}
         for position, record in enumerate(self._all.records):
-            numbers = chain.from_iterable(map(numbers_in, operands_in(record)))
-            last |= dict.fromkeys(numbers, position)
+            last |= dict.fromkeys(numbers_used_by(record), position)
         numbers = chain.from_iterable(map(numbers_in, self._all.outputs))
         return last | dict.fromkeys(numbers, len(self._all.records))
 
@@ -223,7 +223,7 @@ class _AlikeSteps:
 
     def _step(self, records: Sequence[Record]) -> Record:
         """The record of the loop for those of all steps."""
-        slots = list(map(_slots_of, records))
+        slots = list(map(slots_of, records))
         operands = zip(*(s[0] for s in slots), strict=True)
         items = zip(*(s[1] for s in slots), strict=True)
         columns = zip(operands, _depths_of(records[0]), strict=True)
@@ -367,22 +367,6 @@ def _pairs(
         chain.from_iterable(map(defined_in, records)) for records in (block, first)
     )
     return zip(values, counterparts, strict=True)
-
-
-def _slots_of(record: Record) -> tuple[list[StepOperand], list[IndexItem]]:
-    """All operands and items of a record, which may differ from step to step."""
-    operands, items = list[StepOperand](), list[IndexItem]()
-
-    def list_operand(operand: StepOperand) -> StepOperand:
-        operands.append(operand)
-        return operand
-
-    def list_item(item: IndexItem) -> IndexItem:
-        items.append(item)
-        return item
-
-    mapped(record, list_operand, list_item)
-    return operands, items
 
 
 def _depths_of(record: Record, depth: int = 0) -> Iterator[int]:

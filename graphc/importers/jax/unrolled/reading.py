@@ -22,7 +22,7 @@ from graphc.importers.jax.unrolled.records import (
     TableRef,
     ValueRef,
     numbers_in,
-    operands_in,
+    numbers_used_by,
 )
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT, literal_of
@@ -33,7 +33,7 @@ from graphc.ir.graph.walk import ancestors
 from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size
-from graphc.ir.types import NDArray, TensorType
+from graphc.ir.types import BOOL, NDArray, TensorType
 from graphc.ops.indexing.basic import BASIC_INDEX, items_of
 from graphc.ops.indexing.parse import SliceBound, slice_length
 from graphc.ops.indexing.scatter import SLICE_UPDATE
@@ -159,7 +159,7 @@ def _needed(records: Records) -> list[Record]:
     needed = list[Record]()
     for record in reversed(records.records):
         if not numbers.isdisjoint(record.results):
-            numbers.update(n for o in operands_in(record) for n in numbers_in(o))
+            numbers.update(numbers_used_by(record))
             needed.append(record)
     return needed[::-1]
 
@@ -197,16 +197,11 @@ class _TraceReader:
         if node.primitive is CONSTANT or self._is_operand(node):
             return
         _require_readable(node)
-        primitive, inputs, params, items = (
-            node.primitive,
-            node.inputs,
-            node.params,
-            None,
-        )
+        primitive, inputs, params = node.primitive, node.inputs, node.params
         part = _read_by(node) or _written_by(node)
+        items = None if part is None else part.items
         if part is not None:
-            primitive, inputs, items = part.primitive, part.inputs, part.items
-            params = {"how": part.how}
+            primitive, inputs, params = part.primitive, part.inputs, {"how": part.how}
         elif primitive in (OP.stack, OP.concatenate):
             primitive, inputs = _joined_by(node)
         form, integers = split_params(params)
@@ -287,7 +282,7 @@ def _written_by(node: Node) -> _PartOfArray | None:
     if node.primitive is SLICE_UPDATE:
         array, written = node.inputs
         part = _PartOfArray(array, _items_of(node), written, node.params["how"])
-    elif node.primitive is OP.add and any(map(_is_mostly_zero, node.inputs)):
+    elif node.primitive is OP.add and _adds_part(node):
         array, padded = sorted(node.inputs, key=_is_mostly_zero)
         written, low = padded.node.inputs[0], padded.node.params["low"]
         ends = [a + n for a, n in zip(low, written.type.shape, strict=True)]
@@ -303,15 +298,20 @@ def _written_by(node: Node) -> _PartOfArray | None:
     return part
 
 
+def _adds_part(node: Node) -> bool:
+    """Whether a sum of two numeric arrays of one type adds to a part of one of them."""
+    total = node.outputs[0].type
+    same = all(v.type.same(total) for v in node.inputs)
+    return same and total.dtype != BOOL and any(map(_is_mostly_zero, node.inputs))
+
+
 def _is_mostly_zero(value: Value) -> bool:
     """Whether a value is an array with zeros around it."""
     node = value.node
     if node.primitive is not OP.pad:
         return False
-    fill, widths = (
-        literal_of(node.inputs[1]),
-        (*node.params["low"], *node.params["high"]),
-    )
+    fill = literal_of(node.inputs[1])
+    widths = [*node.params["low"], *node.params["high"]]
     is_zero = fill is not None and not fill.any()
     return is_zero and all(isinstance(n, int) and n >= 0 for n in widths)
 
@@ -466,7 +466,7 @@ def joined_params(form: Hashable, integers: Sequence[Size]) -> dict[str, Any]:
     return dict(_param(form, iter(integers)))
 
 
-def _param(form: Any, integers: Iterator[Size]) -> Any:
+def _param(form: object, integers: Iterator[Size]) -> Any:
     if form is int:
         return next(integers)
     if isinstance(form, _OpaqueParam):

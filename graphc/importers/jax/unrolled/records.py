@@ -206,16 +206,27 @@ def mapped(
     return replace(record, steps=steps, carries=tuple(carries))
 
 
-def operands_in(record: Record) -> list[StepOperand]:
-    """The operands of a record, and of the steps of a loop."""
-    operands = list[StepOperand]()
+def slots_of(record: Record) -> tuple[list[StepOperand], list[IndexItem]]:
+    """The operands and the items of a record, and of the steps of a loop."""
+    operands, items = list[StepOperand](), list[IndexItem]()
 
     def list_operand(operand: StepOperand) -> StepOperand:
         operands.append(operand)
         return operand
 
-    mapped(record, list_operand)
-    return operands
+    def list_item(item: IndexItem) -> IndexItem:
+        items.append(item)
+        return item
+
+    mapped(record, list_operand, list_item)
+    return operands, items
+
+
+def numbers_used_by(record: Record) -> Iterator[int]:
+    """Yield the number of each value that a record uses, once for each use."""
+    operands, _ = slots_of(record)
+    for operand in operands:
+        yield from numbers_in(operand)
 
 
 def numbers_in(operand: StepOperand) -> tuple[int, ...]:

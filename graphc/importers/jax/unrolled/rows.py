@@ -27,7 +27,7 @@ from graphc.importers.jax.unrolled.records import (
     defined_in,
     is_zero,
     numbers_in,
-    operands_in,
+    numbers_used_by,
 )
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
@@ -101,9 +101,10 @@ def _write_of_row(
     if not isinstance(step, RecordedStep) or step.primitive is not SLICE_UPDATE:
         return None
     array, value = step.operands
-    uses = Counter(chain_of_numbers(loop))
+    uses = Counter(numbers_used_by(loop))
     alone = uses[carry.inside] == uses[step.results[0]] == 1
-    if array != ValueRef(carry.inside) or not alone or step.results[0] in loop.stacked:
+    is_stacked = not loop.stacked.keys().isdisjoint((carry.inside, *step.results))
+    if array != ValueRef(carry.inside) or not alone or is_stacked:
         return None
     if joined_params(step.form, step.integers)["how"] != "set":
         return None
@@ -114,12 +115,6 @@ def _write_of_row(
     kinds = [item.kind for item in step.items]
     rank = step.types[0].rank + kinds.count("n") - kinds.count("i")
     return step if records.type_of(value).rank == rank else None
-
-
-def chain_of_numbers(loop: RecordedLoop) -> Iterator[int]:
-    """Yield the number of each value that a loop uses, once for each use."""
-    for operand in operands_in(loop):
-        yield from numbers_in(operand)
 
 
 def _without_write(
