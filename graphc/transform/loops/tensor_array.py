@@ -8,6 +8,8 @@ arguments.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from graphc.control.pytree import Compound
 from graphc.errors import graph_error
 from graphc.ir.config import config
@@ -16,7 +18,7 @@ from graphc.ir.graph.build import as_size, as_strong_value, as_value, cast, size
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT32, dtype_of, is_integer
+from graphc.ir.types import INT32, INT64, dtype_of, is_integer
 from graphc.ops.effects.assertions import asserted
 
 
@@ -87,7 +89,8 @@ class TensorArray(Compound):
     def write(self, i: ArrayLike, x: ArrayLike) -> "TensorArray":
         """Return an array with `x` as row `i`; beyond the end, zeros fill the gap."""
         place = self._place(i)
-        return self._written(place, F.maximum(self._count, place + 1), x)
+        count = cast(F.maximum(self._count, place + 1), INT32)
+        return self._written(place, count, x)
 
     def read(self, i: ArrayLike) -> Value:
         """The row at `i`."""
@@ -137,7 +140,9 @@ class TensorArray(Compound):
                 got=str(value.type) if isinstance(i, Value) else repr(i),
                 hint="use stack() or buffer for other parts",
             )
-        place = cast(value, INT32)
+        # A wide index stays wide, so that none wraps to a row that exists.
+        narrow = np.can_cast(value.dtype, INT32)
+        place = cast(value, INT32 if narrow else INT64)
         return F.where(place < 0, place + self._count, place)
 
     def _need_one(self) -> None:

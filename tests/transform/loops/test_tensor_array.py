@@ -76,12 +76,12 @@ def test_rows_that_are_read_and_written_by_number(backend):
         rows[k] = c
         alike(write(ROWS, k)[:3], [[a, b][k], np.stack(rows), np.int32(2)])
     alike(write(ROWS, 0)[3:], [np.stack([a, b, 0 * a, a])])
-    for k in (2, 5, -3):
+    for k in (2, 5, -3, 2**32):
         with pytest.raises(graphc.GraphError, match="a row is read that is not there"):
             read(ROWS, k)
     beyond = graphc.function([X, K], written, backend=backend)
     alike([beyond(ROWS, 3)], [np.stack([a, b, 0 * a, c])])
-    for k in (4, -3):
+    for k in (4, -3, 2**32):
         with pytest.raises(graphc.GraphError, match="no room for a row"):
             beyond(ROWS, k)
 
