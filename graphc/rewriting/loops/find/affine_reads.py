@@ -136,7 +136,6 @@ class View(NamedTuple):
         rows: Value = F.moveaxis(value, self.axis, 0) if self.axis else value
         if self.covers(length):
             return rows
-        first = self.start
         if self.step < 0:
             rows = F.flip(rows, 0)
         first, end = self._iterations()

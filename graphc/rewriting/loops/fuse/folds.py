@@ -9,7 +9,6 @@ from collections.abc import Callable, Container, Mapping
 import numpy as np
 
 from graphc.errors import standing_at
-from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
@@ -90,17 +89,12 @@ def _first_carry(carry: Carry, known: Resolve) -> Value:
     return carry[0]
 
 
-def _fill_reduced(
-    node: Node, place: PartPlace, stream: Stream, number: ArrayLike, dtype: DType
-) -> Value:
+def _fill_reduced(node: Node, place: PartPlace, stream: Stream, number: Value) -> Value:
     """Fill the shape of the reduced parts with a number."""
     shape = node.outputs[0].type.shape
     if node.params["keepdims"]:
         shape = part_shape(shape, place[1].axis, stream.one)
-    fill = number
-    if not isinstance(number, Value):
-        fill = scalar(number, dtype)
-    return F.full(shape, fill)
+    return F.full(shape, number)
 
 
 def _with_kept_axis(
@@ -131,7 +125,7 @@ def _monoid_fold(
 
     def start(known: Resolve) -> Carry:
         number = known(starts[0]) if starts else neutral
-        return [_fill_reduced(node, place, stream, number, accumulator)]
+        return [_fill_reduced(node, place, stream, number)]
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
         slice_ = cast(parts[place], accumulator) if monoid.widened else parts[place]
@@ -224,8 +218,8 @@ def _position_fold(
             return [best, F.where(is_better, cast(position, at.dtype), at)]
 
         def start(known: Resolve) -> Carry:
-            best = _fill_reduced(node, place, stream, number, dtype)
-            return [best, _fill_reduced(node, place, stream, 0, node.outputs[0].dtype)]
+            firsts = number, scalar(0, node.outputs[0].dtype)
+            return [_fill_reduced(node, place, stream, first) for first in firsts]
 
         def end(carry: Carry, known: Resolve) -> Value:
             return _with_kept_axis(node, place, stream, carry[1])
