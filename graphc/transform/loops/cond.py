@@ -226,5 +226,8 @@ def switch(
         )
     if not branches:
         raise graph_error("needs at least one branch", op="switch")
-    clamped = F.clip(as_strong_value(value), 0, len(branches) - 1)
+    strong = as_strong_value(value)
+    # Of a narrow index, the dtype may not hold the number of the last branch.
+    wide = cast(strong, INT32) if strong.dtype.itemsize < 4 else strong
+    clamped = F.clip(wide, 0, len(branches) - 1)
     return _run_chosen(cast(clamped, INT32), list(branches), operands, "switch")

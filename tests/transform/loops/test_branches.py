@@ -88,6 +88,13 @@ def test_switch_is_clamped(backend):
         alike(f(k, 1.5), [np.float64(results[i]), np.float64(slopes[i])])
 
 
+def test_a_narrow_index_and_many_branches():
+    narrow = gt.tensor("narrow", "int8", ())
+    branches = [lambda i=i: A * i for i in range(150)]
+    f = graphc.function([narrow, A], gt.switch(narrow, branches), backend="numpy")
+    assert (f(-5, 2.0), f(100, 2.0)) == (0, 200)
+
+
 def test_numbers_of_branches_adapt():
     half = gt.tensor("h", "float16", ())
     for y in (
