@@ -86,6 +86,11 @@ def test_functions_and_values_that_are_swapped(row):
         "custom_vjp: the forward rule must return a pair: outputs and residuals",
         "hint: return outputs, residuals",
     ),
+    (
+        lambda: graphc.grad(halved_product([x, x]), x),
+        "custom_vjp: a cotangent does not have the structure of its argument",
+        "got: 1 values",
+    ),
 )
 def test_derivatives_and_examples(row):
     raised(*row)
@@ -93,6 +98,8 @@ def test_derivatives_and_examples(row):
 
 halved = graphc.custom_vjp(lambda v: v / 2)
 halved.defvjp(lambda v: v / 2, lambda kept, g: (g / 2,))
+halved_product = graphc.custom_vjp(lambda pair: gt.sum(pair[0] * pair[1]) / 2)
+halved_product.defvjp(lambda pair: (pair[0], None), lambda kept, g: (g / 2,))
 
 
 def put():

@@ -171,6 +171,13 @@ def _cotangents_of_rule(
     for part, argument in zip(answer, form, strict=True):
         its_values = [next(remaining) for _ in flatten(argument, leaf=as_value)[0]]
         values = [None] * len(its_values) if part is None else _leaves(part)
+        if len(values) != len(its_values):
+            raise graph_error(
+                "a cotangent does not have the structure of its argument",
+                op="custom_vjp",
+                got=f"{len(values)} values",
+                expected=f"{len(its_values)}",
+            )
         for d, value in zip(values, its_values, strict=True):
             gradients.append(None if d is None else _cotangent_of_type(d, value))
     return gradients
