@@ -1,7 +1,8 @@
 """Calls of a function for NumPy that differ only in sizes, and their programs."""
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -30,6 +31,7 @@ from graphc.importers.jax.unrolled.by_size import (
     is_small,
     sizes_beside,
     template,
+    with_enough_steps,
 )
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, inputs_of, trace_function
@@ -189,13 +191,18 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
 
     def _exact_trace(self, sizes: ShapesOfCall) -> NumpyTrace:
         """The trace at exactly these sizes, kept for the current call."""
-        if self.direct is None or self.direct[0] != sizes:
-            self.direct = sizes, self._trace(SizePattern(sizes))
-        return self.direct[1]
+        direct = self.direct  # once, as other threads may change it
+        if direct is None or direct[0] != sizes:
+            direct = self.direct = sizes, self._trace(SizePattern(sizes))
+        return direct[1]
 
     def program_at(self, sizes: ShapesOfCall) -> NumpyProgram | None:
         """The program for a call of these sizes; None if it is compiled exactly."""
-        program = super().program_at(sizes)
+        try:
+            program = super().program_at(sizes)
+        except BaseException:
+            self.direct = None
+            raise
         if program is not None:
             self.direct = None
         return program
@@ -265,48 +272,100 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         Raises the `error` with which the trace for all sizes failed if there is none.
         Raises Unsupported for loops of so few steps that they are compiled alone.
         """
-        others = self.program is not None and self.program.template is not None
-        few_steps = is_small(pattern.sizes(sizes))
-        if others and few_steps:
+        if self._has_few_steps(sizes):
             raise Unsupported(UNLIKE)
         if self.unlike == MOST_UNLIKE:
             raise error
-        how = self.options_for(pattern)
+        self._exact_trace(sizes)  # raises what the function does at these sizes
+        few_steps = is_small(pattern.sizes(sizes))
+        for one in self._patterns_with_fixed_axes(pattern, sizes):
+            with suppress(Unsupported):
+                program = self._folded_program(one, sizes)
+                if not few_steps and not program.admits(
+                    sizes, self._exact_trace(sizes)
+                ):
+                    break
+                said = pattern.sizes(sizes).items()
+                self._tell_fixed({s: n for s, n in said if s not in one.names})
+                return program
+        self.unlike += not few_steps
+        raise error
+
+    def _folded_program(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> NumpyProgram:
+        """The program of these and of other sizes, or of larger ones if they are small.
+
+        Raises Unsupported if the traces do not fit together.
+        """
+        how, named = self.options_for(pattern), pattern.sizes(sizes)
         try:
-            unrolled, trace = self._template(pattern, sizes, how)
+            unrolled, trace = self._template(pattern, named, how)
         except Unsupported:
-            self.unlike += not few_steps
-            raise error from None
-        program = NumpyProgram(
-            pattern, trace, _compiled(how, unrolled.graph), how, template=unrolled
+            if not is_small(named):
+                raise
+            unrolled, trace = self._template(pattern, with_enough_steps(named), how)
+        compiled = _compiled(how, unrolled.graph)
+        return NumpyProgram(pattern, trace, compiled, how, template=unrolled)
+
+    def _patterns_with_fixed_axes(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> Iterator[SizePattern]:
+        """Yield a pattern, and one with numbers for axes that were said to vary.
+
+        They are axes for which the function accepts a single size.
+        """
+        yield pattern
+        named = pattern.sizes(sizes) if self.shapes is not None else {}
+        fixed = pattern
+        for name, n in named.items():
+            others = [{**named, name: other} for other in (n + 1, 2 * n)]
+            if not self._traces_at(pattern, others):
+                fixed = fixed.fixed(name, n)
+        if fixed != pattern:
+            yield fixed
+
+    def _has_few_steps(self, sizes: ShapesOfCall) -> bool:
+        """Whether loops that a program has for other sizes may not show at these."""
+        return any(
+            program.template is not None
+            and program.template.has_few_steps(program.pattern.sizes(sizes))
+            for program in self._siblings(sizes)
         )
-        if not program.admits(sizes, self._exact_trace(sizes)):
-            raise error
-        return program
 
     def _template(
-        self, pattern: SizePattern, sizes: ShapesOfCall, how: Options
+        self, pattern: SizePattern, sizes: Mapping[str, int], how: Options
     ) -> tuple[UnrolledTemplate, NumpyTrace]:
         """Fit traces at several sizes together. Raises Unsupported."""
         symbols = pattern.new_symbols()
         if not symbols:
             raise Unsupported("no size varies")
-        first = self._exact_trace(sizes)
-        named, traces = [pattern.sizes(sizes)], [first]
-        for other_sizes in sizes_beside(named[0]):
-            try:
-                trace = self._trace(SizePattern(self._shapes_at(pattern, other_sizes)))
-            except Exception:  # whatever the function raises at sizes it cannot take
-                continue
-            if trace.types == first.types:
-                named.append(other_sizes)
-                traces.append(trace)
+        samples = self._traces_at(pattern, [sizes, *sizes_beside(sizes)])
+        if not samples:
+            raise Unsupported(UNLIKE)
+        first = samples[0][1]
+        samples = [sample for sample in samples if sample[1].types == first.types]
         inputs = inputs_of(pattern, symbols, self.specs, self.names())
         by_name = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
-        graphs = [trace.checked(how.check) for trace in traces]
-        unrolled = template(graphs, named, inputs, by_name)
+        graphs = [trace.checked(how.check) for _, trace in samples]
+        all_sizes = [numbers for numbers, _ in samples]
+        unrolled = template(graphs, all_sizes, inputs, by_name)
         trace = NumpyTrace(unrolled.graph, first.tree, (), Decisions(symbols))
         return unrolled, trace
+
+    def _traces_at(
+        self, pattern: SizePattern, all_sizes: Iterable[Mapping[str, int]]
+    ) -> list[tuple[Mapping[str, int], NumpyTrace]]:
+        """Traces at those of the sizes that the function accepts."""
+        traces, direct = list[tuple[Mapping[str, int], NumpyTrace]](), self.direct
+        for sizes in all_sizes:
+            shapes = self._shapes_at(pattern, sizes)
+            if direct is not None and direct[0] == shapes:
+                traces.append((sizes, direct[1]))
+                continue
+            with suppress(Exception):  # whatever it raises at sizes it cannot take
+                traces.append((sizes, self._trace(SizePattern(shapes))))
+        return traces
 
     def _shapes_at(
         self, pattern: SizePattern, sizes: Mapping[str, int]
@@ -343,7 +402,9 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         error, and decisions by sizes are recorded.
         """
         if program.template is not None:
-            return  # compared by its steps
+            if not program.admits(sizes, self._exact_trace(sizes)):
+                raise Unsupported(UNLIKE)
+            return
         done = sizes in self.checked or len(self.checked) >= CHECKED
         if done or not program.pattern.has(sizes) or not self._decides(program, sizes):
             return

@@ -157,3 +157,59 @@ def test_captured_arrays_are_arguments_of_the_program():
         rows = np.random.default_rng(n).normal(size=(n, 100)).astype("float32")
         np.testing.assert_allclose(compiled(rows), applied(rows), rtol=2e-4, atol=1e-5)
     assert compiled.explain().count("compiled for all sizes") == 1
+
+
+def decayed(x):
+    level = 0.0
+    for element in x:
+        level = 0.5 * level + element
+    return level
+
+
+def alternating(rows):
+    state, even = 0 * rows[0], len(rows) % 2 == 0
+    for row in rows:
+        state = state * 0.5 + row if even else state * 0.5 - row
+    return state
+
+
+@pytest.mark.parametrize("shapes", [None, "n"])
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_first_calls_may_have_few_steps(frontend, shapes):
+    options = {} if frontend == "jax" else {"frontend": frontend}
+    compiled = graphc.jit(decayed, shapes=shapes, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in (2, 3, 1, 9, 12, 3):
+            x = np.arange(n, dtype="float32")
+            np.testing.assert_allclose(compiled(x), decayed(x), rtol=1e-6)
+    assert compiled.explain().count("compiled for all sizes") == 1
+
+
+def test_short_axes_without_a_loop_keep_no_size_alone():
+    compiled = graphc.jit(alternating)
+    for shape in ((9, 2), (11, 3), (12, 4), (13, 3), (10, 5)):
+        rows = np.random.default_rng(0).normal(size=shape).astype("float32")
+        np.testing.assert_allclose(compiled(rows), alternating(rows), rtol=1e-5)
+    assert compiled.explain().count("compiled for all sizes") == 2
+    assert compiled.explain().count("compiled exactly") == 1
+
+
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_an_axis_said_to_vary_may_be_fixed(frontend):
+    def from_zeros(rows, weights):
+        state = np.zeros(3, "float32")
+        for row in rows:
+            state = weights @ state + row
+        return state
+
+    options = {} if frontend == "jax" else {"frontend": frontend}
+    compiled = graphc.jit(from_zeros, shapes="n d, d d", **options)
+    told = "takes only 3 for the axis d"
+    with pytest.warns(graphc.FallbackWarning, match=told):
+        compiled(np.ones((9, 3), "float32"), np.eye(3, dtype="float32"))
+    for n in (12, 11):
+        rows = np.ones((n, 3), "float32")
+        np.testing.assert_allclose(compiled(rows, np.eye(3, dtype="float32")), [n] * 3)
+    assert compiled.explain().count("compiled for all sizes") == 1
+    assert compiled.explain().count("compiled exactly") == 0

@@ -6,7 +6,7 @@ compiled exactly.
 """
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +38,11 @@ from graphc.importers.jax.trace.choices import Options, require_names_of_call
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
-from graphc.importers.jax.unrolled.by_size import is_small, sizes_beside
+from graphc.importers.jax.unrolled.by_size import (
+    is_small,
+    sizes_beside,
+    with_enough_steps,
+)
 from graphc.ir.garbage import only_young_garbage
 from graphc.runtime.function import Function
 
@@ -151,9 +155,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def _exact_trace(self, sizes: ShapesOfCall) -> TracedFunction:
         """The trace at exactly these sizes, kept for the current call."""
-        if self.direct is None or self.direct[0] != sizes:
-            self.direct = sizes, self.subject.read(self.specs_at(sizes))
-        return self.direct[1]
+        direct = self.direct  # once, as other threads may change it
+        if direct is None or direct[0] != sizes:
+            direct = self.direct = sizes, self.subject.read(self.specs_at(sizes))
+        return direct[1]
 
     def _require_accepted(self, sizes: ShapesOfCall) -> None:
         """Raise the error that the function itself raises at these sizes, if any."""
@@ -222,6 +227,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         require_names_of_call(self.options.dims, self.axes_named(pattern))
         if self._is_alone(pattern, sizes):
             return None
+        if self._has_few_steps(sizes):
+            raise Unlike
         reasons: list[Unsupported] = []
         sampled = self.program is not None and self.program.is_sampled
         readings = self._program_from_symbols, self._program_from_samples
@@ -250,6 +257,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         The first sizes without a counterpart are compiled alone. If no two sizes are
         traced alike, that will not change, and is reported at once.
         """
+        self.unlike += 1
         why, last = _join_reasons(reasons), reasons[-1]
         if not isinstance(last, Unlike) or self.unlike != 1:
             raise why
@@ -284,26 +292,23 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _program_with_fixed_axis(
         self, pattern: SizePattern, sizes: ShapesOfCall, names: Iterable[str]
     ) -> JaxProgram | None:
-        """Return a program with one of the axes `names` fixed, or None.
+        """Return a program with some of the axes `names` fixed, or None.
 
         These axes were said to vary, but the function may accept a single size, such as
         that of a module's weights.
         """
+        fixed: dict[str, int] = {}
         for name in names:
-            size = pattern.sizes(sizes)[name]
             if self._accepts_another_size(pattern, sizes, name):
                 continue
-            try:
-                program = self._program_from_symbols(pattern.fixed(name, size), sizes)
-            except (Pinned, Unsupported):
-                continue
-            if not self._agrees(program, sizes):
-                continue
-            self._warn(
-                f"takes only {size} for the axis {name}, which does not vary: write "
-                f"{size} or _ in `shapes`"
-            )
-            return program
+            fixed[name] = size = pattern.sizes(sizes)[name]
+            pattern = pattern.fixed(name, size)
+            for reading in (self._program_from_symbols, self._program_from_samples):
+                with suppress(Pinned, Unsupported):
+                    program = reading(pattern, sizes)
+                    self._check_at_known(program, sizes)
+                    self._tell_fixed(fixed)
+                    return program
         return None
 
     def _accepts_another_size(
@@ -366,7 +371,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """Return the program read from traces at single sizes, this call's included."""
         trace = self.subject.comparable(self._exact_trace(sizes))
         first = Sample(pattern.sizes(sizes), trace)
-        if self.unlike == MOST_UNLIKE:
+        if self.unlike >= MOST_UNLIKE:
             self._tell_unlike()
             raise Unlike
         seen = [pattern.sizes(s) for s in self.seen[-SAMPLED:] if pattern.has(s)]
@@ -377,27 +382,51 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             return program_of_samples(
                 subject, pattern, self.specs, names, how, template, first, self.asking
             )
-        except Unsupported as error:
-            if isinstance(error, Unlike):
-                with suppress(Unsupported):
-                    return self._program_of_loops(pattern, first, how)
-            self.unlike += 1
+        except Unsupported:
+            with suppress(Unsupported):
+                return self._program_of_loops(pattern, first, how)
             raise
+
+    def _has_few_steps(self, sizes: ShapesOfCall) -> bool:
+        """Whether loops that a program has for other sizes may not show at these."""
+        return any(
+            program.unrolled is not None
+            and program.unrolled.has_few_steps(program.pattern.sizes(sizes))
+            for program in self._siblings(sizes)
+        )
 
     def _program_of_loops(
         self, pattern: SizePattern, first: Sample, how: Options
     ) -> JaxProgram:
-        """Return the program read from traces in which loops of Python are unrolled."""
-        if self.program is not None and is_small(first.sizes):
+        """Return the program read from traces in which loops of Python are unrolled.
+
+        If these sizes are too few to show loops, it may be made of larger ones alone.
+        """
+        samples = [first, *self._samples_at(pattern, sizes_beside(first.sizes))]
+        read = partial(
+            program_of_loops, self.subject, pattern, self.specs, self.names(), how
+        )
+        try:
+            return read(samples, self.asking)
+        except Unsupported:
+            if not is_small(first.sizes):
+                raise
+        enough = with_enough_steps(first.sizes)
+        samples = self._samples_at(pattern, [enough, *sizes_beside(enough)])
+        if not samples:
             raise Unlike
-        specs, samples = pattern.specs(self.specs), [first]
-        for sizes in sizes_beside(first.sizes):
+        return read(samples, self.asking)
+
+    def _samples_at(
+        self, pattern: SizePattern, all_sizes: Iterable[Mapping[str, int]]
+    ) -> list[Sample]:
+        """Traces at those of the sizes that the function accepts."""
+        specs, samples = pattern.specs(self.specs), list[Sample]()
+        for sizes in all_sizes:
             with suppress(Unsupported):
                 trace = sample_at(self.subject, [spec.at(sizes) for spec in specs])
                 samples.append(Sample(sizes, trace))
-        return program_of_loops(
-            self.subject, pattern, self.specs, self.names(), how, samples, self.asking
-        )
+        return samples
 
     def _sampling(self, pattern: SizePattern, sizes: ShapesOfCall) -> Sampling:
         """How other sizes are traced: near the known ones if other programs' were."""
@@ -416,6 +445,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         A program that may differ from size to size is checked at the other sizes only
         when they are called.
         """
+        if program.unrolled is not None and is_small(program.pattern.sizes(sizes)):
+            return  # it may be made of larger sizes alone
         if program.is_sampled or program.decisions.opaque is not None:
             self._require_agreement(program, sizes)
             return

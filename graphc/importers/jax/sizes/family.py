@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -451,6 +451,14 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """The newest program, if it serves other sizes of the same pattern."""
         program = self.program
         return program if program is not None and program.pattern.has(sizes) else None
+
+    def _tell_fixed(self, sizes: Mapping[str, int]) -> None:
+        """Warn of axes that `shapes` lets vary, for which only one size is accepted."""
+        for name, size in sizes.items():
+            self._warn(
+                f"takes only {size} for the axis {name}, which does not vary: write "
+                f"{size} or _ in `shapes`"
+            )
 
     def _warn(self, problem: str) -> None:
         """Warn the user about the function, at the line of the call."""

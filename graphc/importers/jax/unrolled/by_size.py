@@ -169,13 +169,18 @@ class UnrolledTemplate:
 
     The last inputs of `graph` stand for arrays that differ between the traces.
     `varying` maps the positions of the tables that differ to the numbers of these
-    inputs.
+    inputs. The sizes `looped` over are numbers of steps.
     """
 
     graph: Graph
     parts: _RecordParts  # of the first trace
     formulas: Sequence[Formula]
     varying: Mapping[int, int]
+    looped: frozenset[str]
+
+    def has_few_steps(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a loop may have too few steps to show in a trace at these sizes."""
+        return is_small({name: sizes[name] for name in self.looped})
 
     def arrays_at(self, sizes: Mapping[str, int], trace: Graph) -> list[NDArray]:
         """The arrays for the last inputs, which a trace at some sizes has.
@@ -199,7 +204,12 @@ class UnrolledTemplate:
 
 def is_small(sizes: Mapping[str, int]) -> bool:
     """Whether loops over one of these sizes may have too few steps to show."""
-    return min(sizes.values(), default=0) <= SMALL
+    return any(n <= SMALL for n in sizes.values())
+
+
+def with_enough_steps(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Sizes like these, over which loops have enough steps to show."""
+    return {name: n + SMALL if n <= SMALL else n for name, n in sizes.items()}
 
 
 def sizes_beside(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
@@ -260,7 +270,17 @@ def template(
     except GraphError as error:  # the shapes of steps agree at these sizes only
         raise Unsupported(UNLIKE) from error
     graph = Graph.of([*inputs, *arguments.values()], outputs)
-    return UnrolledTemplate(graph, first, formulas, varying)
+    looped = {s for count in _counts_in(generic.records) for s in symbols_in(count)}
+    names = [name for name, n in sizes.items() if not looped.isdisjoint(symbols_in(n))]
+    return UnrolledTemplate(graph, first, formulas, varying, frozenset(names))
+
+
+def _counts_in(records: Iterable[Record]) -> Iterator[Size]:
+    """Yield the numbers of steps of all loops."""
+    for record in records:
+        if isinstance(record, RecordedLoop):
+            yield record.count
+            yield from _counts_in(record.steps)
 
 
 def _varying_tables(
