@@ -97,9 +97,16 @@ def nested_from_a_row(rows):
     return state
 
 
+def grown(rows):
+    out = rows[:1]
+    for row in rows[1:]:
+        out = jnp.concatenate([out, (row + out[-1] / 2)[None]])
+    return out
+
+
 OF_VECTORS = smoothed, set_in_turn, means, padded_sums, distances, drawn
 OF_NESTED = nested_with_constants, nested_from_a_row
-OF_ROWS = recurrent, slopes, with_bodies, *OF_NESTED
+OF_ROWS = recurrent, slopes, with_bodies, grown, *OF_NESTED
 
 
 @pytest.mark.parametrize(
@@ -126,6 +133,27 @@ def test_one_program_serves_all_sizes(function, dims):
             assert jax.tree.map(jnp.result_type, results) == jax.tree.map(
                 jnp.result_type, expected
             )
+    assert compiled.explain().count("compiled for all sizes") == 1
+
+
+def filtered(x, weights):
+    n, m = len(x), len(weights)
+    return jnp.stack([x[i : i + m] @ weights for i in range(n - m + 1)])
+
+
+def filtered_in_turn(x, weights):
+    n, m = len(x), len(weights)
+    parts = [[x[i + j] * weights[j] for j in range(m)] for i in range(n - m + 1)]
+    return jnp.stack([sum(part) for part in parts])
+
+
+@pytest.mark.parametrize("function", [filtered, filtered_in_turn])
+def test_windows_may_be_as_long_as_an_axis(function):
+    compiled = graphc.jit(function)
+    for n, m in ((20, 9), (23, 10), (22, 7), (30, 11)):
+        x, weights = (np.cos(np.arange(k, dtype="float32")) for k in (n, m))
+        expected = np.correlate(x, weights)
+        np.testing.assert_allclose(compiled(x, weights), expected, rtol=1e-4, atol=1e-5)
     assert compiled.explain().count("compiled for all sizes") == 1
 
 

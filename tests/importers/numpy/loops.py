@@ -264,3 +264,12 @@ def remainders(x):
     for digit in (10 * x).astype("int64"):
         number = (number * 10 + digit) % 1_000_003
     return number
+
+
+@listed(1)
+def appended(x):
+    out, all_pairs = np.ones(1), np.zeros((0, 2))
+    for element in x:
+        out = np.append(out, 0.5 * out[-1] + element)
+        all_pairs = np.concatenate([[[element, 1]], all_pairs])
+    return out, all_pairs

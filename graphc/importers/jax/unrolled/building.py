@@ -122,18 +122,25 @@ class Building:
             axis += item.moves or item.kind != "i"
         part = basic(x, tuple(fixed))
         for axis, item in windows.items():
-            start, stop = _present(item.start), _present(item.stop)
-            length, every = stop.start - start.start, item.step or 1
-            if every > 1:  # to its last element, as the axis may end there
-                length = (length - 1) // every * every + 1
-            first = self._integer(start)
-            part = DYNAMIC_SLICE(part, first, axis=axis, length=length)
-            by_step = ("s", None, None, item.step)
-            part = basic(part, (*[FULL_ITEM] * axis, by_step))
+            part = self._window(part, axis, item)
         if places:
             inside = (True,) * len(places)
             part = F._gather(part, *places.values(), axes=tuple(places), inside=inside)
         return part
+
+    def _window(self, x: Value, axis: int, item: IndexItem) -> Value:
+        """A part of an axis by a slice that moves."""
+        start, stop = _present(item.start), _present(item.stop)
+        length, every = stop.start - start.start, item.step or 1
+        first = self._integer(start)
+        if not isinstance(length, int):
+            places = first + every * F.arange(-(-length // every))
+            read: Value = F._gather(x, places, axes=(axis,), inside=(True,))
+            return read
+        if every > 1:  # to its last element, as the axis may end there
+            length = (length - 1) // every * every + 1
+        part = DYNAMIC_SLICE(x, first, axis=axis, length=length)
+        return basic(part, (*[FULL_ITEM] * axis, ("s", None, None, item.step)))
 
     def _write(self, x: Value, part: Value, items: IndexItems, how: str) -> Value:
         """Write to a basic index, where items may move. Raises Unsupported."""

@@ -208,8 +208,10 @@ def is_small(sizes: Mapping[str, int]) -> bool:
 
 
 def with_enough_steps(sizes: Mapping[str, int]) -> dict[str, int]:
-    """Sizes like these, over which loops have enough steps to show."""
-    return {name: n + SMALL if n <= SMALL else n for name, n in sizes.items()}
+    """Larger sizes, over which loops have enough steps to show, and over n - m."""
+    return {
+        name: n + SMALL if n <= SMALL else n + 2 * SMALL for name, n in sizes.items()
+    }
 
 
 def sizes_beside(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:

@@ -1,5 +1,6 @@
 """Read a graph whose sizes are numbers into records, in the order of the trace."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -8,6 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.unrolled.joins import (
+    joined_by,
+    joined_element,
+    joined_further,
+)
 from graphc.importers.jax.unrolled.records import (
     ConstantInteger,
     FilledArray,
@@ -38,7 +44,6 @@ from graphc.ops.indexing.basic import BASIC_INDEX, items_of
 from graphc.ops.indexing.parse import SliceBound, slice_length
 from graphc.ops.indexing.scatter import SLICE_UPDATE
 
-CHUNK = 16  # arrays that JAX joins at a time
 MOST_WRITES = 8  # through which a read is followed
 LARGEST = 2**11  # of the floats that count as integers: float16 holds them all
 
@@ -143,7 +148,7 @@ def records_of(graph: Graph) -> Records:
     """
     records = Records(len(graph.inputs))
     nodes = _in_traced_order(graph)
-    reader = _TraceReader(records, nodes)
+    reader = _TraceReader(records, nodes, graph.outputs)
     for value in graph.inputs:
         reader.numbers[value] = records.new_value(value.type)
     for node in nodes:
@@ -187,14 +192,21 @@ def _in_traced_order(graph: Graph) -> list[Node]:
 class _TraceReader:
     """The reader of one graph; `numbers` has the values that records define."""
 
-    def __init__(self, records: Records, nodes: Iterable[Node]) -> None:
+    def __init__(
+        self, records: Records, nodes: Sequence[Node], outputs: Iterable[Value]
+    ) -> None:
         self.numbers: dict[Value, int] = {}
         self._records = records
         self._read_arrays = {read.array for read in map(_read_by, nodes) if read}
+        steps = [node for node in nodes if not self._is_operand(node)]
+        used = chain(*(node.inputs for node in steps), outputs)
+        self._passing = joined_further(steps, Counter(map(_array_used, used)))
 
     def read(self, node: Node) -> None:
         """Read a node as a step, unless it is an operand."""
         if node.primitive is CONSTANT or self._is_operand(node):
+            return
+        if not self._passing.isdisjoint(node.outputs):
             return
         _require_readable(node)
         primitive, inputs, params = node.primitive, node.inputs, node.params
@@ -203,7 +215,7 @@ class _TraceReader:
         if part is not None:
             primitive, inputs, params = part.primitive, part.inputs, {"how": part.how}
         elif primitive in (OP.stack, OP.concatenate):
-            primitive, inputs = _joined_by(node)
+            primitive, inputs = joined_by(node, self._passing)
         form, integers = split_params(params)
         operands = tuple(map(self.operand, inputs))
         types = tuple([v.type for v in node.outputs])
@@ -231,7 +243,10 @@ class _TraceReader:
             return self._records.constant(data.array, value.type.weak)
         source = self.operand(read.array)
         if not isinstance(source, PartSource):
-            raise Unsupported("a part of a constant is read", value.node.place)
+            array = self._records.array_of(source)
+            assert array is not None  # all of whose elements are equal
+            part = np.asarray(array[tuple(map(_as_python, read.items))])
+            return self._records.constant(part, value.type.weak)
         return PartRead(source, read.items)
 
 
@@ -338,44 +353,14 @@ def _is_one_element(item: IndexItem) -> bool:
     return stop.start == start.start + 1
 
 
-def _joined_by(node: Node) -> tuple[Primitive, tuple[Value, ...]]:
-    """The primitive that joins arrays at once, and all arrays that a node joins.
-
-    JAX joins sixteen arrays at a time, then what that gives, and so on.
-    """
-    axis, joins = node.params["axis"], (OP.stack, OP.concatenate)
-    if node.primitive is OP.stack:
-        return OP.stack, node.inputs
-    nested = {
-        v: _joined_by(v.node)
-        for v in node.inputs
-        if v.node.primitive in joins and v.node.params["axis"] == axis
-    }
-    primitives = {primitive for primitive, _ in nested.values()}
-    primitive = OP.stack if primitives == {OP.stack} else OP.concatenate
-    parts = list[tuple[Value, ...]]()
-    for v in node.inputs:
-        alone = v.node.primitive is OP.expand_dims and v.node.params["axes"] == (axis,)
-        if v in nested:
-            parts.append(nested[v][1])
-        else:
-            parts.append(v.node.inputs if alone and primitive is OP.stack else (v,))
-    if len(primitives) != 1 or not _are_chunks(list(map(len, parts))):
-        return OP.concatenate, node.inputs
-    return primitive, tuple(chain.from_iterable(parts))
-
-
-def _are_chunks(counts: Sequence[int]) -> bool:
-    """Whether arrays are joined as JAX does it: so many at a time, but at the end."""
-    *full, last = counts
-    is_full = bool(full) and set(full) == {full[0]} and last <= full[0]
-    return is_full and full[0] in (CHUNK, CHUNK**2, CHUNK**3)
-
-
 def _followed(value: Value) -> Value:
-    """The value that was just written to the elements that `value` reads, if any."""
+    """The value just written to the elements that `value` reads, or joined as these."""
     for _ in range(MOST_WRITES):
         read = _read_by(value.node)
+        joined = None if read is None else joined_element(read.array, read.items)
+        if joined is not None and joined.type.same(value.type):
+            value = joined
+            continue
         write = None if read is None else _written_by(read.array.node)
         if read is None or write is None or write.written is None:
             break
@@ -384,6 +369,13 @@ def _followed(value: Value) -> Value:
             break
         value = write.written
     return value
+
+
+def _array_used(value: Value) -> Value:
+    """The array of which an operand is a part, or else the operand itself."""
+    value = _followed(value)
+    read = _read_by(value.node)
+    return value if read is None else read.array
 
 
 def _require_readable(node: Node) -> None:
