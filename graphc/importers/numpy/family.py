@@ -29,9 +29,8 @@ from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.jax.unrolled.by_size import (
     UnrolledTemplate,
     is_small,
-    sizes_beside,
     template,
-    with_enough_steps,
+    trials,
 )
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, inputs_of, trace_function
@@ -298,15 +297,16 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
 
         Raises Unsupported if the traces do not fit together.
         """
-        how, named = self.options_for(pattern), pattern.sizes(sizes)
-        try:
-            unrolled, trace = self._template(pattern, named, how)
-        except Unsupported:
-            if not is_small(named):
-                raise
-            unrolled, trace = self._template(pattern, with_enough_steps(named), how)
-        compiled = _compiled(how, unrolled.graph)
-        return NumpyProgram(pattern, trace, compiled, how, template=unrolled)
+        how, failed = self.options_for(pattern), Unsupported(UNLIKE)
+        for trial in trials(pattern.sizes(sizes)):
+            try:
+                unrolled, trace = self._template(pattern, trial, how)
+            except Unsupported as error:
+                failed = error
+                continue
+            compiled = _compiled(how, unrolled.graph)
+            return NumpyProgram(pattern, trace, compiled, how, template=unrolled)
+        raise failed
 
     def _patterns_with_fixed_axes(
         self, pattern: SizePattern, sizes: ShapesOfCall
@@ -334,13 +334,16 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         )
 
     def _template(
-        self, pattern: SizePattern, sizes: Mapping[str, int], how: Options
+        self,
+        pattern: SizePattern,
+        all_sizes: Iterable[Mapping[str, int]],
+        how: Options,
     ) -> tuple[UnrolledTemplate, NumpyTrace]:
         """Fit traces at several sizes together. Raises Unsupported."""
         symbols = pattern.new_symbols()
         if not symbols:
             raise Unsupported("no size varies")
-        samples = self._traces_at(pattern, [sizes, *sizes_beside(sizes)])
+        samples = self._traces_at(pattern, all_sizes)
         if not samples:
             raise Unsupported(UNLIKE)
         first = samples[0][1]
@@ -348,8 +351,8 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         inputs = inputs_of(pattern, symbols, self.specs, self.names())
         by_name = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
         graphs = [trace.checked(how.check) for _, trace in samples]
-        all_sizes = [numbers for numbers, _ in samples]
-        unrolled = template(graphs, all_sizes, inputs, by_name)
+        numbers = [sizes for sizes, _ in samples]
+        unrolled = template(graphs, numbers, inputs, by_name)
         trace = NumpyTrace(unrolled.graph, first.tree, (), Decisions(symbols))
         return unrolled, trace
 

@@ -136,6 +136,32 @@ def test_one_program_serves_all_sizes(function, dims):
     assert compiled.explain().count("compiled for all sizes") == 1
 
 
+def by_chunks(x):
+    total = 0 * x[0]
+    for i in range(0, len(x), 10):
+        total = total / 2 + x[i : i + 10].sum()
+    return total
+
+
+def every_third(x):
+    total = 0 * x[0]
+    for i, element in enumerate(x):
+        total = total / 2 + element if i % 3 == 0 else total - element
+    return total
+
+
+@pytest.mark.parametrize(("function", "programs"), [(by_chunks, 1), (every_third, 3)])
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_sizes_of_equal_remainders_share_programs(function, programs, frontend):
+    options = {} if frontend == "jax" else {"frontend": frontend}
+    compiled = graphc.jit(function, dims="pad", **options)
+    for n in (95, 121, 111, 142, 123, 155, 141, 98, 112):
+        x = np.cos(np.arange(n, dtype="float32"))
+        np.testing.assert_allclose(compiled(x), function(x), rtol=2e-5, atol=1e-6)
+    assert compiled.explain().count("compiled for all sizes") == programs
+    assert compiled.explain().count("compiled exactly") == 1
+
+
 def filtered(x, weights):
     n, m = len(x), len(weights)
     return jnp.stack([x[i : i + m] @ weights for i in range(n - m + 1)])

@@ -24,7 +24,7 @@ from graphc.importers.jax.read.unsupported import (
 )
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
 from graphc.importers.jax.sizes.same_equations import have_same_equations, same_arrays
-from graphc.importers.jax.sizes.samples import Sample, sample_at
+from graphc.importers.jax.sizes.samples import UNLIKE, Sample, sample_at
 from graphc.importers.jax.sizes.template import Template
 from graphc.importers.jax.trace.arguments import JaxCall, arrays
 from graphc.importers.jax.trace.choices import Options, compiled_by, dims_of
@@ -442,6 +442,8 @@ def program_of_loops(
     Raises Unsupported if the traces at several sizes differ in more than the number of
     steps, integers and constants.
     """
+    if not samples:
+        raise Unsupported(UNLIKE)
     first, *others = samples
     source = exact_source(subject, first.trace, names)
     graphs = [graph_like(source, subject, other.trace, names) for other in others]

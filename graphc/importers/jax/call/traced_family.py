@@ -40,8 +40,7 @@ from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
 from graphc.importers.jax.unrolled.by_size import (
     is_small,
-    sizes_beside,
-    with_enough_steps,
+    trials,
 )
 from graphc.ir.garbage import only_young_garbage
 from graphc.runtime.function import Function
@@ -379,6 +378,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         how = self.options_for(pattern)
         try:
             template = self._sampling(pattern, sizes).template(first, seen)
+            if template.near and not is_small(first.sizes):  # it serves few sizes
+                with suppress(Unsupported):
+                    program = self._program_of_loops(pattern, first, how)
+                    if program.unrolled is not None and program.unrolled.looped:
+                        return program
             return program_of_samples(
                 subject, pattern, self.specs, names, how, template, first, self.asking
             )
@@ -402,27 +406,35 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
         If these sizes are too few to show loops, it may be made of larger ones alone.
         """
-        samples = [first, *self._samples_at(pattern, sizes_beside(first.sizes))]
-        read = partial(
-            program_of_loops, self.subject, pattern, self.specs, self.names(), how
-        )
-        try:
-            return read(samples, self.asking)
-        except Unsupported:
-            if not is_small(first.sizes):
-                raise
-        enough = with_enough_steps(first.sizes)
-        samples = self._samples_at(pattern, [enough, *sizes_beside(enough)])
-        if not samples:
-            raise Unlike
-        return read(samples, self.asking)
+        failed: Unsupported = Unlike()
+        for trial in trials(first.sizes):
+            samples = self._samples_at(pattern, trial, first)
+            try:
+                return program_of_loops(
+                    self.subject,
+                    pattern,
+                    self.specs,
+                    self.names(),
+                    how,
+                    samples,
+                    self.asking,
+                )
+            except Unsupported as error:
+                failed = error
+        raise failed
 
     def _samples_at(
-        self, pattern: SizePattern, all_sizes: Iterable[Mapping[str, int]]
+        self,
+        pattern: SizePattern,
+        all_sizes: Iterable[Mapping[str, int]],
+        known: Sample,
     ) -> list[Sample]:
         """Traces at those of the sizes that the function accepts."""
         specs, samples = pattern.specs(self.specs), list[Sample]()
         for sizes in all_sizes:
+            if sizes == known.sizes:
+                samples.append(known)
+                continue
             with suppress(Unsupported):
                 trace = sample_at(self.subject, [spec.at(sizes) for spec in specs])
                 samples.append(Sample(sizes, trace))

@@ -38,6 +38,7 @@ from graphc.ir.sizes.dims import Size, symbols_in
 from graphc.ir.types import NDArray, TensorType
 
 FEWEST_VALUES = 3  # of a size, from which formulas follow
+PERIOD = 12  # sizes this far apart have equal remainders by its divisors
 SMALL = 8  # sizes of axes that may be too short to show a loop
 
 
@@ -224,6 +225,24 @@ def sizes_beside(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
         larger = n + 2, n + 3, n + 4
         others = (half, half + 1, n - 2) if n > 2 * SMALL else larger
         yield from ({**sizes, name: other} for other in others)
+
+
+def trials(sizes: Mapping[str, int]) -> Iterator[list[Mapping[str, int]]]:
+    """Yield lists of sizes at which to trace a function for a template.
+
+    The traces at these sizes may be like others only at equal remainders, or may have
+    too few steps, so that the template is made of larger sizes.
+    """
+    yield [sizes, *sizes_beside(sizes)]
+    if is_small(sizes):
+        enough = with_enough_steps(sizes)
+        yield [enough, *sizes_beside(enough)]
+        return
+    alike = [sizes]
+    for name, n in sizes.items():
+        period = -PERIOD if n > 2 * PERIOD + 2 * SMALL else PERIOD
+        alike += [{**sizes, name: n + period}, {**sizes, name: n + 2 * period}]
+    yield alike
 
 
 def template(
