@@ -12,7 +12,7 @@ stay outside of the loop.
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain
+from itertools import chain, starmap, takewhile
 from typing import cast
 
 import numpy as np
@@ -48,7 +48,14 @@ OperandColumn = Sequence[StepOperand]  # of one operand: what it is in each step
 
 
 class _UnlikeError(Exception):
-    """Raised for steps that are not alike."""
+    """Raised for steps that are not alike.
+
+    `alike` counts the first ones that may be; it is 0 if that is not known.
+    """
+
+    def __init__(self, alike: int = 0) -> None:
+        super().__init__()
+        self.alike = alike
 
 
 def fold(records: Records) -> None:
@@ -153,35 +160,33 @@ class _Folding:
 
         A loop within a loop ends before the run does.
         """
-        longest, too_many, count = None, most + 1, LEAST
-        while count < too_many:
-            steps = self._steps(first, count)
-            if steps is None:
-                too_many = count
-            else:
-                longest = steps
-            done = LEAST if longest is None else longest.count
-            count = min(2 * done, (done + too_many + 1) // 2)
-            if longest is None:
-                break
+        longest, blocks, count = None, list[Sequence[Record]](), LEAST
+        while longest is None or longest.count < most:
+            blocks += self._blocks(first, len(blocks), count)
+            try:
+                longest = _AlikeSteps(self._all, blocks[:count])
+                count = min(2 * count, most)
+            except _UnlikeError as error:
+                if longest is None:
+                    return None
+                most = min(count - 1, error.alike or count)
+                count = most if error.alike else (longest.count + count) // 2
         return longest
 
-    def _steps(self, first: int, count: int) -> "_AlikeSteps | None":
-        """So many steps from a position on; None if they are not alike."""
-        period = self._period
-        records = self._all.records[first : first + count * period]
-        current = list(map(self._current, records))
-        starts = range(0, len(current), period)
-        try:
-            return _AlikeSteps(self._all, [current[i : i + period] for i in starts])
-        except _UnlikeError:
-            return None
+    def _blocks(self, first: int, start: int, stop: int) -> Iterator[Sequence[Record]]:
+        """Yield the records of steps, of which number 0 is at position `first`."""
+        for step in range(start, stop):
+            at = first + step * self._period
+            records = self._all.records[at : at + self._period]
+            yield list(map(self._current, records))
 
     def _keep(self, records: Sequence[Record]) -> None:
         self._folded += [joined(self._current(record)) for record in records]
 
     def _current(self, record: Record) -> Record:
         """A record, with what loops made so far give in place of its operands."""
+        if not self._replacements:
+            return record
         depths = _depths_of(record)
         return mapped(record, lambda operand: self._replaced(operand, next(depths)))
 
@@ -264,9 +269,9 @@ class _AlikeSteps:
     def _require_from(self, column: OperandColumn, distance: int, value: int) -> None:
         """Require that operands are a value of so many steps before."""
         pairs = zip(column[distance:], self._counterparts, strict=False)
-        for operand, numbers in pairs:
+        for step, (operand, numbers) in enumerate(pairs, distance):
             if not isinstance(operand, ValueRef) or numbers.get(operand.value) != value:
-                raise _UnlikeError
+                raise _UnlikeError(step)
 
     def _carried(self, first: StepOperand, passed: int) -> int:
         """The value in a step that is `first` at first, then what was passed on."""
@@ -281,8 +286,7 @@ class _AlikeSteps:
         return inside
 
     def _common_read(self, column: Sequence[PartRead], depth: int) -> PartRead:
-        if len({len(read.items) for read in column}) > 1:
-            raise _UnlikeError
+        _require_equal([len(read.items) for read in column])
         columns = zip(*(read.items for read in column), strict=True)
         items = tuple(map(_common_item, columns))
         source = self._common([read.source for read in column], depth)
@@ -307,10 +311,10 @@ class _AlikeSteps:
         """A row of a table of constants, or an integer if these are evenly spaced."""
         arrays = list(map(self._records.array_of, column))
         if any(array is None for array in arrays):
-            raise _UnlikeError
+            pairs = zip(column, arrays, strict=True)
+            raise _UnlikeError(_equal_at_first(list(starmap(_sort_of, pairs))))
         types = [self._records.type_of(operand) for operand in column]
-        if not all(type.same(types[0]) for type in types):
-            raise _UnlikeError
+        _require_equal([(type.dtype, type.shape, type.weak) for type in types])
         table, within = np.stack(cast(list[NDArray], arrays)), (0,) * depth
         if table.ndim == 1 and are_whole(table):
             with suppress(_UnlikeError):
@@ -401,10 +405,27 @@ def _within(item: IndexItem, depth: int) -> IndexItem:
     return item.mapped(lambda number: Moving(number.start, (0,) * depth))
 
 
+def _require_equal(keys: Sequence[Hashable]) -> None:
+    alike = _equal_at_first(keys)
+    if alike < len(keys):
+        raise _UnlikeError(alike)
+
+
+def _equal_at_first(keys: Sequence[Hashable]) -> int:
+    """The number of keys before one that differs from the first."""
+    return sum(1 for _ in takewhile(lambda key: key == keys[0], keys))
+
+
+def _sort_of(operand: StepOperand, array: NDArray | None) -> Hashable:
+    """A key that is equal for operands that may stand beside each other in a column."""
+    if array is not None:
+        return "constant"
+    return operand if isinstance(operand, ValueRef) else "read"
+
+
 def _common_item(column: Sequence[IndexItem]) -> IndexItem:
     """The item of the loop for those of all steps."""
-    if len(set(map(_form, column))) > 1:
-        raise _UnlikeError
+    _require_equal(list(map(_form, column)))
     bounds = list[Moving | None]()
     for side in ("start", "stop"):
         numbers = [getattr(item, side) for item in column]
@@ -433,5 +454,5 @@ def _common_number(column: Sequence[Moving]) -> Moving:
     first, distance = column[0], column[1].start - column[0].start
     for step, number in enumerate(column):
         if number != first._replace(start=first.start + step * distance):
-            raise _UnlikeError
+            raise _UnlikeError(step)
     return Moving(first.start, (*first.distances, distance))

@@ -207,18 +207,17 @@ def mapped(
 
 
 def slots_of(record: Record) -> tuple[list[StepOperand], list[IndexItem]]:
-    """The operands and the items of a record, and of the steps of a loop."""
-    operands, items = list[StepOperand](), list[IndexItem]()
-
-    def list_operand(operand: StepOperand) -> StepOperand:
-        operands.append(operand)
-        return operand
-
-    def list_item(item: IndexItem) -> IndexItem:
-        items.append(item)
-        return item
-
-    mapped(record, list_operand, list_item)
+    """The operands and the items of a record, in the order in which they are mapped."""
+    if isinstance(record, JoinedArrays):
+        return list(record.operands), []
+    if isinstance(record, RecordedStep):
+        return list(record.operands), list(record.items or ())
+    operands: list[StepOperand] = [carry.first for carry in record.carries]
+    items = list[IndexItem]()
+    for of_operands, of_items in map(slots_of, record.steps):
+        operands += of_operands
+        items += of_items
+    operands += [carry.passed for carry in record.carries]
     return operands, items
 
 
