@@ -8,7 +8,7 @@ from functools import cached_property
 
 import jax
 
-from graphc.errors import GraphError
+from graphc.errors import GraphError, SourceLocation
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.results import in_structure
@@ -26,6 +26,7 @@ from graphc.importers.jax.trace.choices import (
 )
 from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.importers.jax.unrolled.alone import folded
 from graphc.importers.jax.unrolled.by_size import (
     UnrolledTemplate,
     is_small,
@@ -79,6 +80,11 @@ class NumpyProgram:
     def is_compared(self) -> bool:
         """Whether each new size is compared with its own trace before it is served."""
         return self.template is not None
+
+    @property
+    def steps_at(self) -> SourceLocation | None:
+        """The line of steps that Python counts, in a loop that was unrolled."""
+        return None if self.template is None else self.template.steps_at
 
     def trailing_arguments(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
         """The graph's arguments that follow the leaves in a call of these sizes."""
@@ -177,16 +183,10 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         return self.compiled[sizes]
 
     def _folded(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyTrace:
-        """A trace with its loops folded, if it has any that leave half of it out."""
-        graph = trace.checked(self.options.check)
+        """A trace with its loops folded, if that pays."""
         inputs = inputs_of(pattern, {}, self.specs, self.names())
-        try:
-            folded = template([graph], [{}], inputs, {}).graph
-        except Unsupported:
-            return trace
-        if 2 * len(folded.nodes) > len(graph.nodes):
-            return trace
-        return replace(trace, graph=folded, unread=())
+        graph = folded(trace.checked(self.options.check), inputs)
+        return trace if graph is None else replace(trace, graph=graph, unread=())
 
     def _exact_trace(self, sizes: ShapesOfCall) -> NumpyTrace:
         """The trace at exactly these sizes, kept for the current call."""

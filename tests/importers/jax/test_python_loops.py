@@ -267,3 +267,63 @@ def test_an_axis_said_to_vary_may_be_fixed(frontend):
         np.testing.assert_allclose(compiled(rows, np.eye(3, dtype="float32")), [n] * 3)
     assert compiled.explain().count("compiled for all sizes") == 1
     assert compiled.explain().count("compiled exactly") == 0
+
+
+IN_A_LOOP = "the steps that Python counts run in a loop"
+
+
+@pytest.mark.parametrize("function", [smoothed, set_in_turn, recurrent, slopes])
+def test_many_steps_run_in_a_loop_at_the_first_size_already(function):
+    shape = (120, 3) if function in OF_ROWS else (120,)
+    x = np.random.default_rng(3).normal(size=shape).astype("float32")
+    compiled = graphc.jit(function)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6),
+        compiled(x),
+        function(x),
+    )
+    assert IN_A_LOOP in compiled.explain()
+
+
+def test_steps_in_a_loop_have_gradients():
+    x = np.random.default_rng(3).normal(size=120).astype("float32")
+
+    def last(function, x):
+        return function(x)[-1] ** 2
+
+    compiled = graphc.jit(smoothed)
+    np.testing.assert_allclose(
+        jax.grad(lambda x: last(compiled, x))(x),
+        jax.grad(lambda x: last(smoothed, x))(x),
+        rtol=1e-5,
+        atol=1e-7,
+    )
+
+
+def evaluated(coefficients, x):
+    value = jnp.zeros_like(x)
+    for coefficient in coefficients:
+        value = value * x + coefficient
+    return value
+
+
+def test_steps_that_are_faster_without_a_loop_are_compiled_as_they_are():
+    coefficients, x = np.ones(101, "float32"), np.full(9000, 0.5, "float32")
+    large, few = graphc.jit(evaluated), graphc.jit(evaluated)
+    for compiled, points in ((large, x), (few, x[:100])):
+        np.testing.assert_allclose(compiled(coefficients, points), 2, rtol=1e-5)
+    assert IN_A_LOOP not in large.explain()
+    assert IN_A_LOOP in few.explain()
+    ordered = graphc.jit(evaluated, rewrites=graphc.rewrites.none)
+    np.testing.assert_allclose(ordered(coefficients, x[:100]), 2, rtol=1e-5)
+    assert IN_A_LOOP not in ordered.explain()
+
+
+def test_explanations_name_the_steps_that_python_counts():
+    compiled = graphc.jit(smoothed)
+    for n in (9, 12, 11):
+        compiled(np.ones(n, "float32"))
+    compared = "each new size is traced and compared, since Python counts the steps at"
+    assert f"{compared} test_python_loops.py:" in compiled.explain()
+    steps = "the number of steps that Python takes (test_python_loops.py:"
+    assert any(fact.startswith(steps) for fact in compiled.stats().decisions)

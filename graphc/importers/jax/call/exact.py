@@ -1,12 +1,11 @@
 """One call of a function at sizes that are numbers, as JAX compiles it.
 
 If rewriting helps, the program of the rewritten graph replaces JAX's trace: because a
-loop can stack less, a large array need not be made, blocks repeat so that one loop can
-do them, or XLA is known to be wrong. Otherwise the trace is compiled as it is, and
-gives the results of `jax.jit` to the bit.
+loop can stack less, a large array need not be made, one loop can do the steps that
+Python took, or the blocks that repeat, or XLA is known to be wrong. Otherwise the trace
+is compiled as it is, and gives the results of `jax.jit` to the bit.
 """
 
-import math
 import threading
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ from graphc.importers.jax.call.xla_mistakes import (
     may_be_miscompiled,
     wraps_around,
 )
-from graphc.importers.jax.read.jaxprs import equations, is_array_type, words_of
+from graphc.importers.jax.read.jaxprs import equations, largest_result, words_of
 from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
@@ -37,6 +36,8 @@ from graphc.importers.jax.trace.tracing import (
     inputs_of,
     trace_function,
 )
+from graphc.importers.jax.unrolled.alone import folded
+from graphc.importers.jax.unrolled.of_jax import may_have_loops
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
@@ -67,6 +68,7 @@ class Exact:
     captured: tuple[Any, ...]
     reason: str  # why it was not read as a graph, "" if it was or need not be
     foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
+    is_folded: bool = False  # whether the steps of Python's loops run in a loop
     seconds: float | None = 0.0
 
     def __call__(self, leaves: Sequence[ConcreteArray]) -> object:
@@ -96,6 +98,8 @@ class Exact:
         yield "as JAX traces it" if self.rewritten is None else "rewritten"
         if self.reason:
             yield f"  it was not read as a graph: {self.reason}"
+        if self.is_folded:
+            yield "  the steps that Python counts run in a loop"
         if self.rewritten is not None:
             yield from (f"  {a}" for a in self.rewritten.rewrites)
             yield from (f"  run by JAX in it: {reason}" for reason in self.foreign)
@@ -157,20 +161,26 @@ def compile_exactly(
     trace = trace_function(subject.flat, specs)
     is_derivative = subject.differentiated is not None  # which graphc takes
     replaced = is_derivative or may_abort(trace.inner) or wraps_around(trace.inner)
-    if not (replaced or _may_gain(trace.inner) or may_be_miscompiled(trace.inner)):
+    loops = options.rewrites != NONE and may_have_loops(trace.inner)
+    may_gain = loops or _may_gain(trace.inner)
+    if not (replaced or may_gain or may_be_miscompiled(trace.inner)):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)
         read = subject.read(specs) if is_derivative else trace
         with reading():
             source = subject.graph(read, {}, inputs)
-        rewritten = _function_of(source.graph, options.rewrites)
+        shorter = folded(source.graph, inputs) if loops else None
+        rewritten = _function_of(shorter or source.graph, options.rewrites)
     except (Unsupported, GraphError) as error:
         return Exact(trace, None, (), str(error).splitlines()[0])
-    gains = replaced or any(a.rule.name in GAINING for a in rewritten.rewrites)
+    is_folded = shorter is not None
+    gains = any(a.rule.name in GAINING for a in rewritten.rewrites)
+    gains = gains or replaced or is_folded
     if not gains and not is_worked_around(rewritten.plan.graph.nodes):
         return Exact(trace, None, (), "")
-    return Exact(trace, rewritten, source.captured, "", source.foreign)
+    foreign, captured = source.foreign, source.captured
+    return Exact(trace, rewritten, captured, "", foreign, is_folded=is_folded)
 
 
 def function_as_graph(
@@ -208,9 +218,6 @@ def _may_repeat(eqns: Sequence[JaxprEqn]) -> bool:
     return max(kinds.values(), default=0) >= LEAST_BLOCKS
 
 
-def _is_to_rewrite(eqn: Any) -> bool:
+def _is_to_rewrite(eqn: JaxprEqn) -> bool:
     """Whether an equation is a scan, which may stack, or makes a large array."""
-    if eqn.primitive.name == "scan":
-        return True
-    types = [v.aval for v in eqn.outvars if is_array_type(v.aval)]
-    return any(math.prod(type.shape) >= LARGE for type in types)
+    return eqn.primitive.name == "scan" or largest_result(eqn) >= LARGE

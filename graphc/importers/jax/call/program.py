@@ -196,6 +196,11 @@ class JaxProgram:
         return bool(self.is_sampled or self.doubted or self.decisions.opaque)
 
     @property
+    def steps_at(self) -> SourceLocation | None:
+        """The line of steps that Python counts, in a loop that was unrolled."""
+        return None if self.unrolled is None else self.unrolled.steps_at
+
+    @property
     def foreign(self) -> tuple[str, ...]:
         """The equations that JAX runs inside the program, and why."""
         return self.source.foreign

@@ -111,6 +111,8 @@ def _compilations_of_one(
 
 def _opaque_question(program: ManySizes) -> list[str]:
     """The question to a program that is not a fact, with its line; or no question."""
+    if program.steps_at is not None:
+        return [f"the number of steps that Python takes ({program.steps_at})"]
     place = program.decisions.opaque
     return [] if place is None else [f"{OPAQUE} of a size ({place})"]
 
@@ -154,11 +156,15 @@ def _lines_of_family(
 
 def _lines_on_comparing(program: ManySizes) -> Iterator[str]:
     """Say why the traces of new sizes are compared with that of a program."""
-    place = program.decisions.opaque
-    since = "" if place is None else f", since {place}"
-    yield f"  each new size is traced and compared{since}"
-    if since:
+    place, steps_at = program.decisions.opaque, program.steps_at
+    compared = "  each new size is traced and compared"
+    if steps_at is not None:
+        yield f"{compared}, since Python counts the steps at {steps_at}"
+    elif place is not None:
+        yield f"{compared}, since {place}"
         yield f"  asks for {OPAQUE} of a size"
+    else:
+        yield compared
 
 
 def _lines_on_sizes(

@@ -1,5 +1,6 @@
 """Access to jaxprs and their equations by JAX's public extension API."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -49,6 +50,12 @@ def apply_equation(eqn: JaxprEqn, inputs: Sequence[object]) -> list[object]:
 def is_array_type(aval: object) -> bool:
     """Whether a type of JAX is an array's, rather than a token's or a reference's."""
     return isinstance(aval, jax.core.ShapedArray)
+
+
+def largest_result(eqn: JaxprEqn) -> int:
+    """The number of elements of an equation's largest array."""
+    avals: list[Any] = [v.aval for v in eqn.outvars if is_array_type(v.aval)]
+    return max((math.prod(aval.shape) for aval in avals), default=0)
 
 
 def array_type(

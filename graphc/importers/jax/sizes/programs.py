@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from graphc.errors import SourceLocation
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.ir.types import ConcreteArray
@@ -45,6 +46,11 @@ class ManySizes(Protocol):
     @property
     def is_compared(self) -> bool:
         """Whether each new size is compared with its own trace before it is served."""
+        ...
+
+    @property
+    def steps_at(self) -> SourceLocation | None:
+        """The line of steps that Python counts, in a loop that was unrolled."""
         ...
 
     @property

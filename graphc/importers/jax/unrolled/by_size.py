@@ -8,7 +8,7 @@ inputs, and each call passes those of its own trace, which must fit the template
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graphc.errors import GraphError
+from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.sizes.formulas import Formula, fit_formula
 from graphc.importers.jax.sizes.same_equations import same_array
@@ -182,6 +182,12 @@ class UnrolledTemplate:
     def has_few_steps(self, sizes: Mapping[str, int]) -> bool:
         """Whether a loop may have too few steps to show in a trace at these sizes."""
         return is_small({name: sizes[name] for name in self.looped})
+
+    @property
+    def steps_at(self) -> SourceLocation | None:
+        """The user's line of the first step of the first loop."""
+        loops = (r for r in self.parts.records if isinstance(r, RecordedLoop))
+        return next((loop.place for loop in loops), None)
 
     def arrays_at(self, sizes: Mapping[str, int], trace: Graph) -> list[NDArray]:
         """The arrays for the last inputs, which a trace at some sizes has.

@@ -1,7 +1,19 @@
 """Graphs of JAX's traces at several sizes, in which loops of Python are unrolled."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import jax
+from jax.extend.core import Jaxpr
+from jax.extend.core.primitives import (
+    dynamic_slice_p,
+    dynamic_update_slice_p,
+    gather_p,
+    scatter_p,
+    slice_p,
+)
+
+from graphc.importers.jax.read.jaxprs import equations, largest_result
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.sizes.pattern import SizePattern
@@ -13,10 +25,37 @@ from graphc.importers.jax.trace.tracing import (
     TracedFunction,
     inputs_of,
 )
+from graphc.importers.jax.unrolled.alone import SMALL_VALUE
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
+
+READS = slice_p, dynamic_slice_p, gather_p
+WRITES = scatter_p, dynamic_update_slice_p
+LEAST_EQUATIONS = 200  # which XLA may compile for seconds
+LEAST_ALIKE = 20  # writes, or reads of one array, that may be those of a loop
+
+
+def may_have_loops(jaxpr: Jaxpr) -> bool:
+    """Whether a trace may have steps of Python's loops that are as fast in a loop.
+
+    On other devices than a CPU, each step of a loop takes long to start.
+    """
+    if jaxpr.effects or jax.default_backend() != "cpu":
+        return False
+    eqns = [*equations(jaxpr)]
+    if len(eqns) < LEAST_EQUATIONS:
+        return False
+    reads = [eqn for eqn in eqns if eqn.primitive in READS]
+    writes = [eqn for eqn in eqns if eqn.primitive in WRITES]
+    arrays = Counter(id(eqn.invars[0]) for eqn in reads)
+    if max((len(writes), *arrays.values())) < LEAST_ALIKE:
+        return False
+    moves = {*map(id, reads), *map(id, writes)}
+    computed = Counter(largest_result(eqn) for eqn in eqns if id(eqn) not in moves)
+    repeated = [n for n, times in computed.items() if times >= LEAST_ALIKE]
+    return max(repeated, default=0) <= max((SMALL_VALUE, *map(largest_result, reads)))
 
 
 def exact_source(
