@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from graphc.errors import standing_at
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.unrolled.reading import joined_params
+from graphc.importers.jax.unrolled.params import joined_params
 from graphc.importers.jax.unrolled.records import (
     ConstantInteger,
     FilledArray,

@@ -1,7 +1,7 @@
 """Read a graph whose sizes are numbers into records, in the order of the trace."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from graphc.importers.jax.unrolled.joins import (
     joined_element,
     joined_further,
 )
+from graphc.importers.jax.unrolled.params import split_params
 from graphc.importers.jax.unrolled.records import (
     ConstantInteger,
     FilledArray,
@@ -33,10 +34,8 @@ from graphc.importers.jax.unrolled.records import (
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT, literal_of
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.op import Opaque, Primitive
-from graphc.ir.graph.structure import param_form
+from graphc.ir.graph.op import Primitive
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import BOOL, NDArray, TensorType
@@ -418,51 +417,3 @@ def _from_start(bound: SliceBound, n: Size) -> SliceBound:
 
 def _unmoved(bound: Size | None) -> Moving | None:
     return None if bound is None else Moving(bound)
-
-
-@dataclass(frozen=True)
-class _OpaqueParam:
-    """A body, or a text, which equals those of the same form."""
-
-    form: Hashable
-    param: Opaque = field(compare=False)
-
-
-def split_params(params: Mapping[str, Param]) -> tuple[Hashable, tuple[int, ...]]:
-    """Split params into their form and the integers in them.
-
-    Raises Unsupported for params that are not data.
-    """
-    integers = list[int]()
-    return _form(tuple(params.items()), integers), tuple(integers)
-
-
-def _form(param: object, integers: list[int]) -> Hashable:
-    if type(param) is int:
-        integers.append(param)
-        return int
-    if isinstance(param, tuple):
-        return (tuple, *[_form(item, integers) for item in param])
-    if isinstance(param, Opaque):
-        form = param_form(param)
-        if form is param and not isinstance(param.content, str):
-            raise Unsupported(f"no loop can hold a {param.name}")
-        return _OpaqueParam(form, param)
-    if not isinstance(param, Hashable):
-        raise Unsupported(f"no loop can hold a {type(param).__name__}")
-    return param
-
-
-def joined_params(form: Hashable, integers: Sequence[Size]) -> dict[str, Any]:
-    """The params of a form with these integers: the inverse of `split_params`."""
-    return dict(_param(form, iter(integers)))
-
-
-def _param(form: object, integers: Iterator[Size]) -> Any:
-    if form is int:
-        return next(integers)
-    if isinstance(form, _OpaqueParam):
-        return form.param
-    if isinstance(form, tuple):
-        return tuple([_param(item, integers) for item in form[1:]])
-    return form

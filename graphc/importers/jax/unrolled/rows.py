@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from graphc.importers.jax.unrolled.reading import Records, joined_params
+from graphc.importers.jax.unrolled.params import joined_params
+from graphc.importers.jax.unrolled.reading import Records
 from graphc.importers.jax.unrolled.records import (
     CarriedValue,
     IndexItem,
