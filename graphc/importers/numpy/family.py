@@ -30,13 +30,13 @@ from graphc.importers.jax.unrolled.alone import folded
 from graphc.importers.jax.unrolled.by_size import (
     UnrolledTemplate,
     is_small,
+    runs_steps_in_python,
     template,
     trials,
 )
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, inputs_of, trace_function
 from graphc.ir.graph.nodes import Graph
-from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.types import ConcreteArray, NDArray
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
@@ -305,6 +305,8 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
                 failed = error
                 continue
             compiled = _compiled(how, unrolled.graph)
+            if runs_steps_in_python(compiled):
+                break
             return NumpyProgram(pattern, trace, compiled, how, template=unrolled)
         raise failed
 
@@ -340,20 +342,23 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         how: Options,
     ) -> tuple[UnrolledTemplate, NumpyTrace]:
         """Fit traces at several sizes together. Raises Unsupported."""
-        symbols = pattern.new_symbols()
-        if not symbols:
+        if not pattern.names:
             raise Unsupported("no size varies")
         samples = self._traces_at(pattern, all_sizes)
         if not samples:
             raise Unsupported(UNLIKE)
         first = samples[0][1]
         samples = [sample for sample in samples if sample[1].types == first.types]
-        inputs = inputs_of(pattern, symbols, self.specs, self.names())
-        by_name = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
         graphs = [trace.checked(how.check) for _, trace in samples]
         numbers = [sizes for sizes, _ in samples]
-        unrolled = template(graphs, numbers, inputs, by_name)
-        trace = NumpyTrace(unrolled.graph, first.tree, (), Decisions(symbols))
+        unrolled = template(
+            graphs,
+            numbers,
+            pattern.least,
+            lambda symbols: inputs_of(pattern, symbols, self.specs, self.names()),
+        )
+        decisions = Decisions(unrolled.symbols)
+        trace = NumpyTrace(unrolled.graph, first.tree, (), decisions)
         return unrolled, trace
 
     def _traces_at(

@@ -180,6 +180,35 @@ def test_windows_may_be_as_long_as_an_axis(function):
         x, weights = (np.cos(np.arange(k, dtype="float32")) for k in (n, m))
         expected = np.correlate(x, weights)
         np.testing.assert_allclose(compiled(x, weights), expected, rtol=1e-4, atol=1e-5)
+
+
+def attended(rows):
+    """Attention of each row to those before it."""
+    results = []
+    for i, row in enumerate(rows):
+        weights = jax.nn.softmax(rows[: i + 1] @ row)
+        results.append(weights @ rows[: i + 1])
+    return jnp.stack(results)
+
+
+def substituted(rows):
+    factors, x = rows @ rows.T / 9, jnp.zeros(len(rows))
+    for i in range(len(rows)):
+        x = x.at[i].set((rows[i, 0] - factors[i, :i] @ x[:i]) / (2 + factors[i, i]))
+    return x
+
+
+def slopes_through_parts(rows):
+    return jax.grad(lambda rows: jnp.sum(substituted(rows) ** 2))(rows)
+
+
+@pytest.mark.parametrize("function", [attended, substituted, slopes_through_parts])
+def test_sizes_may_differ_from_step_to_step(function):
+    compiled = graphc.jit(function, dims="pad")
+    for n in (13, 16, 14):
+        rows = np.random.default_rng(n).normal(size=(n, 3)).astype("float32")
+        expected = function(jnp.asarray(rows))
+        np.testing.assert_allclose(compiled(rows), expected, rtol=2e-4, atol=1e-5)
     assert compiled.explain().count("compiled for all sizes") == 1
 
 

@@ -8,8 +8,10 @@ import pytest
 
 import graphc
 from tests.importers.numpy.loops import FUNCTIONS
+from tests.importers.numpy.triangular_loops import OF_MATRICES, OF_VECTORS
 
 SIZES = 9, 12, 11, 2, 10, 0, 9
+TRIANGULAR_SIZES = 14, 17, 15, 2, 16, 14
 BY_DEFAULT = "smoothed", "fibonacci", "distances", "counted"
 DIFFERENT = {"alternating": 2}  # programs, for odd and for even sizes
 OPTIONS = {"default": {}, "pad": {"dims": "pad"}, "numpy": {"backend": "numpy"}}
@@ -52,6 +54,18 @@ def test_values_are_those_of_numpy(name, options):
             check(compiled, function, arrays(ranks, n))
     programs = compiled.explain().count("compiled for all sizes")
     assert programs == DIFFERENT.get(name, 1)
+
+
+@pytest.mark.parametrize("options", ["pad", "numpy"])
+@pytest.mark.parametrize("function", OF_VECTORS + OF_MATRICES)
+def test_sizes_may_differ_from_step_to_step(function, options):
+    compiled = graphc.jit(function, frontend="numpy", **OPTIONS[options])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in TRIANGULAR_SIZES:
+            check(compiled, function, arrays([1 + (function in OF_MATRICES)], n))
+    assert compiled.explain().count("compiled for all sizes") == 1
+    assert len(compiled.stats().compilations) <= (5 if options == "pad" else 0)
 
 
 def test_changed_numbers_are_noticed_at_new_sizes():

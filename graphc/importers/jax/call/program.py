@@ -39,7 +39,11 @@ from graphc.importers.jax.trace.tracing import (
     inputs_of,
     retracer_of,
 )
-from graphc.importers.jax.unrolled.by_size import UnrolledTemplate, template
+from graphc.importers.jax.unrolled.by_size import (
+    UnrolledTemplate,
+    runs_steps_in_python,
+    template,
+)
 from graphc.importers.jax.unrolled.of_jax import exact_source, graph_like, inputs_at
 from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
@@ -452,17 +456,17 @@ def program_of_loops(
     first, *others = samples
     source = exact_source(subject, first.trace, names)
     graphs = [graph_like(source, subject, other.trace, names) for other in others]
-    symbols = pattern.new_symbols()
-    sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     unrolled = template(
         [source.graph, *graphs],
         [sample.sizes for sample in samples],
-        inputs_at(pattern, sizes, source.graph),
-        sizes,
+        pattern.least,
+        lambda symbols: inputs_at(pattern, symbols, source.graph),
     )
     source = replace(source, graph=unrolled.graph)
     program = compile_imported(source, options, pattern.names)
-    decisions = Decisions(symbols, opaque=asking)
+    if runs_steps_in_python(program):
+        raise Unsupported("the sizes in its loops cannot be padded")
+    decisions = Decisions(unrolled.symbols, opaque=asking)
     recorder = Recorder(first.sizes)
     read = FunctionRead(subject, first.trace, source, decisions, recorder)
     results = results_of(read, pattern, specs)

@@ -1,4 +1,8 @@
-"""The steps of a loop that Python has run, as one step for all of them."""
+"""The steps of a loop that Python has run, as one step for all of them.
+
+Integers that are evenly spaced become multiples of the step's number: places of
+elements, sizes of arrays, and numbers of steps of the loops within.
+"""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +15,7 @@ from graphc.importers.jax.unrolled.reading import Records, are_whole
 from graphc.importers.jax.unrolled.records import (
     CarriedValue,
     ConstantInteger,
+    FilledArray,
     IndexItem,
     Moving,
     PartRead,
@@ -45,7 +50,7 @@ class UnlikeError(Exception):
 
 def form_of(item: IndexItem) -> Hashable:
     """An item without its integers."""
-    return item.kind, item.start is None, item.stop is None, item.step, item.length
+    return item.kind, item.start is None, item.stop is None, item.step
 
 
 class AlikeSteps:
@@ -55,19 +60,33 @@ class AlikeSteps:
         self.count = len(blocks)
         self._records = records
         self._counterparts = [dict(_pairs(block, blocks[0])) for block in blocks]
+        self._resized = set(self._resized_values())
         # Values in a step by what they are at first, and by the values passed on.
         self._inside: dict[tuple[StepOperand, int], int] = {}
         self._steps = tuple([self._step(row) for row in zip(*blocks, strict=True)])
 
     def _step(self, records: Sequence[Record]) -> Record:
         """The record of the loop for those of all steps."""
-        slots = list(map(slots_of, records))
-        operands = zip(*(s[0] for s in slots), strict=True)
-        items = zip(*(s[1] for s in slots), strict=True)
-        columns = zip(operands, depths_of(records[0]), strict=True)
-        common = iter([self._common(column, depth) for column, depth in columns])
-        moving = iter(list(map(_common_item, items)))
-        return mapped(records[0], lambda _: next(common), lambda _: next(moving))
+        slots = zip(*map(slots_of, records), strict=True)
+        all_operands, all_items, all_numbers = (zip(*s, strict=True) for s in slots)
+        columns = zip(all_operands, depths_of(records[0]), strict=True)
+        operands = iter([self._common(column, depth) for column, depth in columns])
+        items = iter(list(map(_common_item, all_items)))
+        numbers = iter(list(map(_common_number, all_numbers)))
+        return mapped(
+            records[0],
+            lambda _: next(operands),
+            lambda _: next(items),
+            lambda _: next(numbers),
+        )
+
+    def _resized_values(self) -> Iterator[int]:
+        """Yield the values in a step whose shapes differ between steps."""
+        types = self._records.types
+        for numbers in self._counterparts[1:]:
+            for number, value in numbers.items():
+                if types[number].shape != types[value].shape:
+                    yield value
 
     def _common(self, column: OperandColumn, depth: int) -> StepOperand:
         """The operand of the loop for those of all steps, in so many loops within."""
@@ -78,6 +97,8 @@ class AlikeSteps:
             return self._common_read(cast(Sequence[PartRead], column), depth)
         if all(isinstance(operand, ConstantInteger) for operand in column):
             return self._common_integer(cast(Sequence[ConstantInteger], column), depth)
+        if all(isinstance(operand, FilledArray) for operand in column):
+            return self._common_filled(cast(Sequence[FilledArray], column), depth)
         if all(operand == column[0] for operand in column):
             return column[0]
         return self._row_of_constants(column, depth)
@@ -113,7 +134,8 @@ class AlikeSteps:
             type = self._records.types[passed]
             of_steps = chain.from_iterable(self._counterparts[:LEAST])
             is_before = set(numbers_in(first)).isdisjoint(of_steps)
-            if not is_before or not self._records.type_of(first).same(type):
+            same = is_before and self._records.type_of(first).same(type)
+            if passed in self._resized or not same:
                 raise UnlikeError
             inside = self._inside[first, passed] = self._records.new_value(type)
         return inside
@@ -137,6 +159,16 @@ class AlikeSteps:
                 number = _common_number([operand.number for operand in column])
                 return column[0]._replace(number=number)
         return self._row_of_constants(column, depth)
+
+    def _common_filled(
+        self, column: Sequence[FilledArray], depth: int
+    ) -> FilledArray | PartRead | ConstantInteger:
+        """An array of equal elements for those of all steps, or a row of constants."""
+        elements = {operand.element for operand in column}
+        if len(elements) > 1 or len({len(operand.shape) for operand in column}) > 1:
+            return self._row_of_constants(column, depth)
+        shapes = zip(*(operand.shape for operand in column), strict=True)
+        return column[0]._replace(shape=tuple(map(_common_number, shapes)))
 
     def _row_of_constants(
         self, column: OperandColumn, depth: int
@@ -162,7 +194,7 @@ class AlikeSteps:
         replacements: dict[int, StepOperand],
     ) -> RecordedLoop:
         """Make the loop; `replacements` get those of values used from `end` on."""
-        records = self._records
+        records, count = self._records, Moving(self.count)
         carries = [
             CarriedValue(
                 first,
@@ -179,10 +211,14 @@ class AlikeSteps:
             if after is not None and list(uses) == [self.count - 1]:
                 replacements[uses[self.count - 1]] = ValueRef(after)
                 continue
-            stacked[value] = records.new_stack(value, self.count)
+            stacked[value] = records.new_stack(value, count)
             for step, number in uses.items():
                 replacements[number] = row(ValueRef(stacked[value]), Moving(step))
-        return RecordedLoop(self.count, self._steps, tuple(carries), stacked)
+        return RecordedLoop(count, self._steps, tuple(carries), stacked)
+
+    def can_be_used_after(self, last_uses: Mapping[int, int], end: int) -> bool:
+        """Whether the values used from `end` on have one shape in all steps."""
+        return self._resized.isdisjoint(self._uses_after(last_uses, end))
 
     def _uses_after(
         self, last_uses: Mapping[int, int], end: int
@@ -227,6 +263,8 @@ def _from_outside(operand: StepOperand, depth: int) -> StepOperand:
 
     if isinstance(operand, ConstantInteger):
         return operand._replace(number=outside(operand.number))
+    if isinstance(operand, FilledArray):
+        return operand._replace(shape=tuple(map(outside, operand.shape)))
     if isinstance(operand, PartRead):
         items = tuple([item.mapped(outside) for item in operand.items])
         return operand._replace(items=items)
@@ -259,24 +297,45 @@ def _sort_of(operand: StepOperand, array: NDArray | None) -> Hashable:
 def _common_item(column: Sequence[IndexItem]) -> IndexItem:
     """The item of the loop for those of all steps."""
     _require_equal(list(map(form_of, column)))
+    lengths = {item.length for item in column}
+    length = column[0].length if len(lengths) == 1 else None
+    item = _with_common_bounds(column)
+    if item.kind == "s" and item.moves:
+        item = _with_common_bounds(list(map(_with_both_bounds, column)))
+        whole = list(map(_is_whole, column))
+        if not all(whole):
+            raise UnlikeError(whole.index(False))
+    return item._replace(length=length)
+
+
+def _with_common_bounds(column: Sequence[IndexItem]) -> IndexItem:
     bounds = list[Moving | None]()
     for side in ("start", "stop"):
         numbers = [getattr(item, side) for item in column]
         bounds.append(None if numbers[0] is None else _common_number(numbers))
-    distances = {0 if n is None else n.distances[-1] for n in bounds}
-    common = column[0]._replace(start=bounds[0], stop=bounds[1])
-    if common.kind == "s" and (len(distances) > 1 or not _may_move(common)):
-        raise UnlikeError  # the slices differ in length
-    return common
+    return column[0]._replace(start=bounds[0], stop=bounds[1])
 
 
-def _may_move(item: IndexItem) -> bool:
-    """Whether a slice does not move, or has all elements between its bounds."""
-    if not item.moves or item.length is None:
-        return True
+def _with_both_bounds(item: IndexItem) -> IndexItem:
+    """A slice that goes forwards, with both of its bounds. Raises UnlikeError."""
     start, stop = item.start, item.stop
-    if start is None or stop is None or (item.step or 1) < 0:
-        return False
+    if (item.step or 1) < 0:
+        raise UnlikeError
+    if start is None:
+        assert stop is not None
+        start = Moving(0, (0,) * len(stop.distances))
+    if stop is None:
+        if item.length is None or (item.step or 1) > 1:
+            raise UnlikeError
+        stop = start._replace(start=start.start + item.length)
+    return item._replace(start=start, stop=stop)
+
+
+def _is_whole(item: IndexItem) -> bool:
+    """Whether a slice has all elements between its bounds."""
+    start, stop = item.start, item.stop
+    if item.length is None or start is None or stop is None:
+        return True
     between: Size = stop.start - start.start
     assert isinstance(between, int)
     return item.length == len(range(0, between, item.step or 1))

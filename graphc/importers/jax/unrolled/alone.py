@@ -1,5 +1,6 @@
 """The graph of one trace, whose sizes are numbers, with its loops folded."""
 
+import math
 from collections.abc import Sequence
 
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -7,7 +8,6 @@ from graphc.importers.jax.unrolled.by_size import template
 from graphc.ir.graph.bodies import bodies_of, with_inner_nodes
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.types import product
 
 SMALL_VALUE = 2**12  # elements of a value that stays in the nearest cache
 
@@ -19,7 +19,7 @@ def folded(graph: Graph, inputs: Sequence[Value]) -> Graph | None:
     its steps.
     """
     try:
-        shorter = template([graph], [{}], inputs, {}).graph
+        shorter = template([graph], [{}], 0, lambda _: inputs).graph
     except Unsupported:
         return None
     if 2 * len(shorter.nodes) > len(graph.nodes):
@@ -36,9 +36,11 @@ def _is_as_fast(node: Node) -> bool:
     """
     if node.primitive is not OP.scan:
         return True
-    values = (v for n in with_inner_nodes(_nodes_of_step(node)) for v in n.outputs)
-    largest = max(map(_elements, values), default=0)
-    rows = max(map(_elements, (*node.inputs, *node.outputs))) // node.params["length"]
+    steps = node.params["length"]
+    inside = with_inner_nodes(_nodes_of_step(node))
+    results = (v for n in inside for v in n.outputs)
+    largest = max((_elements(v, steps) for v in results), default=0)
+    rows = max(_elements(v, steps) for v in (*node.inputs, *node.outputs)) // steps
     return largest <= max(rows, SMALL_VALUE)
 
 
@@ -47,7 +49,6 @@ def _nodes_of_step(node: Node) -> list[Node]:
     return body.nodes
 
 
-def _elements(value: Value) -> int:
-    count = product(value.type.shape)
-    assert isinstance(count, int)
-    return count
+def _elements(value: Value, steps: int) -> int:
+    """The number of elements, if a size that differs between steps is their number."""
+    return math.prod(n if isinstance(n, int) else steps for n in value.type.shape)

@@ -24,10 +24,16 @@ from graphc.importers.jax.unrolled.records import (
 )
 from graphc.importers.jax.unrolled.rows import slice_of_rows
 from graphc.ir.graph.bodies import StepResult
-from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.build import (
+    as_size,
+    as_value,
+    cast,
+    set_lower_bound,
+    size_value,
+)
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size, Symbol, substitute
+from graphc.ir.sizes.dims import Size, Symbol, ceil_div, substitute, symbols_in
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.gather import DYNAMIC_SLICE
@@ -38,7 +44,8 @@ from graphc.ops.indexing.scatter import SLICE_UPDATE
 class Building:
     """The graph of records: the values so far, and the counters of the loops around.
 
-    At the `sizes` of the trace, the values must have the `types` that they have there.
+    At the `sizes` of the trace, the values must have the `types` that they have there,
+    in the first steps of loops.
     """
 
     def __init__(
@@ -50,7 +57,7 @@ class Building:
     ) -> None:
         self._values = dict(enumerate(inputs))
         self._tables = tables
-        self._types, self._sizes = types, sizes
+        self._types, self._sizes = types, dict(sizes)
         self._counters: list[Value] = []  # of the innermost loop first
         self._rows: dict[int, Value] = {}  # by the identity of a read
 
@@ -79,7 +86,8 @@ class Building:
             case TableRef(number):
                 return self._tables[number]
             case FilledArray(element, shape):
-                filled: Value = F.full(shape, self.value(element))
+                sizes = tuple(map(self._size, shape))
+                filled: Value = F.full(sizes, self.value(element))
                 return filled
             case ConstantInteger(number, dtype, weak):
                 return cast(self._integer(number), dtype, weak)
@@ -95,13 +103,30 @@ class Building:
                 total = total + size_value(distance) * counter
         return total
 
+    def _size(self, number: Moving) -> Size:
+        """An integer as a size, which moves with the counters of the loops around."""
+        size = number.start
+        for distance, counter in zip(number.distances, self._counters, strict=True):
+            if not is_zero(distance):
+                steps = as_size(counter)
+                self._sizes |= dict.fromkeys(symbols_in(steps), 0)
+                size = size + distance * steps
+        return size
+
+    def _by_sizes(self, item: IndexItem) -> BasicItem:
+        """An item of this step, with sizes as integers."""
+        start, stop = (
+            None if n is None else self._size(n) for n in (item.start, item.stop)
+        )
+        return item.kind, start, stop, item.step
+
     def _results_of(self, record: Record) -> Sequence[Value]:
         if isinstance(record, RecordedLoop):
             return self._loop(record)
         if isinstance(record, JoinedArrays):
             return [self._join(record)]
         inputs = tuple(map(self.value, record.operands))
-        params = joined_params(record.form, record.integers)
+        params = joined_params(record.form, map(self._size, record.integers))
         if record.items is None:
             return record.primitive.bind(inputs, params).outputs
         if record.primitive is SLICE_UPDATE:
@@ -111,41 +136,45 @@ class Building:
 
     def _part(self, x: Value, items: IndexItems) -> Value:
         """Apply a basic index; where an item moves, to the place of this step."""
-        fixed, axis = list[BasicItem](), 0
-        windows, places = dict[int, IndexItem](), dict[int, Value]()
+        fixed, moving, axis = list[BasicItem](), dict[int, IndexItem](), 0
         for item in items:
-            if item.moves and item.kind == "i":
-                places[axis] = self._integer(_present(item.start))
-            elif item.moves:
-                windows[axis] = item
-            fixed.append(FULL_ITEM if item.moves else _fixed(item))
+            if item.moves:
+                moving[axis] = item
+            fixed.append(FULL_ITEM if item.moves else self._by_sizes(item))
             axis += item.moves or item.kind != "i"
         part = basic(x, tuple(fixed))
-        for axis, item in windows.items():
-            part = self._window(part, axis, item)
+        places = {
+            axis: self._integer(_present(item.start))
+            for axis, item in moving.items()
+            if item.kind == "i"
+        }
         if places:
             inside = (True,) * len(places)
             part = F._gather(part, *places.values(), axes=tuple(places), inside=inside)
+        for axis, item in moving.items():
+            if item.kind == "s":
+                left = axis - sum(place < axis for place in places)
+                part = self._slice(part, left, item)
         return part
 
-    def _window(self, x: Value, axis: int, item: IndexItem) -> Value:
-        """A part of an axis by a slice that moves."""
-        start, stop = _present(item.start), _present(item.stop)
-        length, every = stop.start - start.start, item.step or 1
-        first = self._integer(start)
+    def _slice(self, x: Value, axis: int, item: IndexItem) -> Value:
+        """A slice of an axis that moves, or is longer in one step than in another."""
+        length, every = self._size(_length_of(item)), item.step or 1
         if not isinstance(length, int):
-            places = first + every * F.arange(-(-length // every))
-            read: Value = F._gather(x, places, axes=(axis,), inside=(True,))
-            return read
+            places = self._places(item, x.type.shape[axis])
+            part: Value = F._gather(x, places, axes=(axis,), inside=(True,))
+            return part
         if every > 1:  # to its last element, as the axis may end there
             length = (length - 1) // every * every + 1
+        first = self._integer(_present(item.start))
         part = DYNAMIC_SLICE(x, first, axis=axis, length=length)
         return basic(part, (*[FULL_ITEM] * axis, ("s", None, None, item.step)))
 
     def _write(self, x: Value, part: Value, items: IndexItems, how: str) -> Value:
         """Write to a basic index, where items may move. Raises Unsupported."""
         if not any(item.moves for item in items):
-            kinds, starts, stops, steps = zip(*map(_fixed, items), strict=True)
+            plain = map(self._by_sizes, items)
+            kinds, starts, stops, steps = zip(*plain, strict=True)
             bounds = {"starts": starts, "stops": stops, "steps": steps}
             updated: Value = F._slice_update(
                 x, part, how=how, kinds="".join(kinds), **bounds
@@ -156,23 +185,28 @@ class Building:
         slices_left = sum(item.kind == "s" for item in items)
         places = list[Value]()
         for item, n in zip(items, x.type.shape, strict=False):
-            slices_left -= item.kind == "s"
-            places.append(self._places(item, n, slices_left))
+            place = self._integer(_present(item.start)) if item.kind == "i" else None
+            if place is None:
+                slices_left -= 1
+                place = F.reshape(self._places(item, n), (-1, *[1] * slices_left))
+            places.append(place)
         axes, inside = tuple(range(len(places))), (True,) * len(places)
         written: Value = F._scatter(x, part, *places, axes=axes, how=how, inside=inside)
         return written
 
-    def _places(self, item: IndexItem, n: Size, slices_after: int) -> Value:
-        """The places of an item on an axis, along an axis of their own for a slice."""
-        if item.kind == "i":
-            return self._integer(_present(item.start))
-        _, start, stop, _ = _fixed(item)
+    def _places(self, item: IndexItem, n: Size) -> Value:
+        """The places of a slice on an axis of `n` elements."""
+        _, start, stop, _ = self._by_sizes(item)
         step = item.step or 1
         if step < 0:
             raise Unsupported("a loop writes to a slice backwards")
+        if item.moves:  # and has all elements between its bounds
+            length = ceil_div(self._size(_length_of(item)), step)
+        else:
+            length = slice_length(start, stop, step, n)
         first = self._integer(item.start or Moving(0, (0,) * len(self._counters)))
-        places = first + step * F.arange(slice_length(start, stop, step, n))
-        return F.reshape(places, (-1, *[1] * slices_after))
+        places: Value = first + step * F.arange(length)
+        return places
 
     def _join(self, join: JoinedArrays) -> Value:
         """Join arrays, and the rows of others."""
@@ -201,16 +235,16 @@ class Building:
             self._rows |= {read: by_sequence[rows] for read, rows in reads.items()}
             numbers = [carry.inside for carry in loop.carries]
             self._values |= zip(numbers, carries, strict=True)
+            set_lower_bound(counter, 0)
             self._counters.insert(0, counter)
             self.build(loop.steps)
             passed = [self.value(carry.passed) for carry in loop.carries]
             self._counters.pop(0)
             return passed, [self._values[value] for value in loop.stacked]
 
-        all_rows = [*sequences, F.arange(loop.count)]
-        ends, stacked = F._run_scan(
-            step, first, all_rows, loop.count, False, pruned=True
-        )
+        count = self._size(loop.count)
+        all_rows = [*sequences, F.arange(count)]
+        ends, stacked = F._run_scan(step, first, all_rows, count, False, pruned=True)
         return [*ends, *stacked]
 
     def _rows_read_by(self, loop: RecordedLoop) -> Iterator[tuple[int, Value]]:
@@ -236,10 +270,11 @@ def _present(number: Moving | None) -> Moving:
     return number
 
 
-def _fixed(item: IndexItem) -> BasicItem:
-    """An item that does not move."""
-    start, stop = (None if n is None else n.start for n in (item.start, item.stop))
-    return item.kind, start, stop, item.step
+def _length_of(item: IndexItem) -> Moving:
+    """The distance between the bounds of a slice that moves."""
+    start, stop = _present(item.start), _present(item.stop)
+    moves = zip(start.distances, stop.distances, strict=True)
+    return Moving(stop.start - start.start, tuple([b - a for a, b in moves]))
 
 
 def _with_axes_joined(array: Value, axis: int) -> Value:

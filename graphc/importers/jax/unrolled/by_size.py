@@ -13,6 +13,7 @@ from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.sizes.formulas import Formula, fit_formula
 from graphc.importers.jax.sizes.same_equations import same_array
 from graphc.importers.jax.sizes.samples import UNLIKE
+from graphc.importers.jax.unrolled.alike_steps import LEAST
 from graphc.importers.jax.unrolled.building import Building
 from graphc.importers.jax.unrolled.folding import fold
 from graphc.importers.jax.unrolled.reading import Records, records_of
@@ -34,8 +35,10 @@ from graphc.importers.jax.unrolled.records import (
 )
 from graphc.ir.graph.build import constant, variable
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Size, symbols_in
+from graphc.ir.sizes.dims import Size, Symbol, symbol_dim, symbols_in
 from graphc.ir.types import NDArray, TensorType
+from graphc.runtime.function import Function
+from graphc.transform.planning.plan import PythonLoop
 
 FEWEST_VALUES = 3  # of a size, from which formulas follow
 PERIOD = 12  # sizes this far apart have equal remainders by its divisors
@@ -53,6 +56,7 @@ class _RecordParts:
         self.all = records
         self.form: list[Hashable] = []
         self.integers: list[Size] = []
+        self.counts: list[int] = []  # the places of the numbers of steps in them
         self.tables: list[tuple[NDArray, bool]] = []
         self.shapes: list[tuple[Size, ...]] = []  # of the tables
         self._size = size
@@ -85,7 +89,7 @@ class _RecordParts:
                 self.form.append((record.primitive, record.form, record.items is None))
                 fresh = replace(
                     record,
-                    integers=self._integers(record.integers),
+                    integers=tuple(map(self._moving, record.integers)),
                     operands=self._operands(record.operands),
                     items=None if record.items is None else self._items(record.items),
                 )
@@ -94,7 +98,8 @@ class _RecordParts:
 
     def _loop(self, loop: RecordedLoop) -> RecordedLoop:
         self.form.append((len(loop.steps), len(loop.carries)))
-        count = self._integer(loop.count)
+        self.counts.append(len(self.integers))
+        count = self._moving(loop.count)
         firsts = self._operands([carry.first for carry in loop.carries])
         self._define(carry.inside for carry in loop.carries)
         steps = tuple(map(self._record, loop.steps))
@@ -122,7 +127,8 @@ class _RecordParts:
                 return PartRead(self._source(source), self._items(items))
             case FilledArray(element, shape):
                 self.form.append(len(shape))
-                return FilledArray(self._table(element), self._integers(shape))
+                numbers = tuple(map(self._moving, shape))
+                return FilledArray(self._table(element), numbers)
             case ConstantInteger(number, dtype, weak):
                 self.form.append((dtype, weak))
                 return ConstantInteger(self._moving(number), dtype, weak)
@@ -170,10 +176,12 @@ class UnrolledTemplate:
 
     The last inputs of `graph` stand for arrays that differ between the traces.
     `varying` maps the positions of the tables that differ to the numbers of these
-    inputs. The sizes `looped` over are numbers of steps.
+    inputs. The sizes `looped` over are numbers of steps. Its sizes are `symbols`, by
+    name.
     """
 
     graph: Graph
+    symbols: Mapping[str, Symbol]
     parts: _RecordParts  # of the first trace
     formulas: Sequence[Formula]
     varying: Mapping[int, int]
@@ -207,6 +215,15 @@ class UnrolledTemplate:
             if not same_array(array, known):
                 raise Unsupported(UNLIKE)
         return [arrays[i] for i in range(len(arrays))]
+
+
+def runs_steps_in_python(program: Function) -> bool:
+    """Whether a program of JAX has a loop with sizes in its steps that are not padded.
+
+    Python then calls each step, which is compiled for each of these sizes.
+    """
+    loops = (isinstance(step, PythonLoop) for step in program.plan.glue)
+    return program.backend == "jax" and any(loops)
 
 
 def is_small(sizes: Mapping[str, int]) -> bool:
@@ -254,13 +271,13 @@ def trials(sizes: Mapping[str, int]) -> Iterator[list[Mapping[str, int]]]:
 def template(
     traces: Sequence[Graph],
     samples: Sequence[Mapping[str, int]],
-    inputs: Sequence[Value],
-    sizes: Mapping[str, Size],
+    least: int,
+    inputs_at: Callable[[Mapping[str, Symbol]], Sequence[Value]],
 ) -> UnrolledTemplate:
-    """Make a template of the traces at several sizes.
+    """Make a template of the traces at several sizes, none of which is below `least`.
 
-    `inputs` and `sizes` are those of its graph. Traces that differ from the first one
-    in more than integers and constant arrays are left out. Raises Unsupported if fewer
+    `inputs_at` gives the inputs of its graph. Traces that differ from the first one in
+    more than integers and constant arrays are left out. Raises Unsupported if fewer
     than `FEWEST_VALUES` values of a size remain, or if an integer follows no formula.
     """
     first, *others = map(_parts_of, traces)
@@ -268,12 +285,17 @@ def template(
     alike = [pair for pair in named if pair[0].form == first.form]
     parts = [first, *(other for other, _ in alike)]
     samples = [samples[0], *(numbers for _, numbers in alike)]
-    for name in sizes:
+    for name in samples[0]:
         if len({numbers[name] for numbers in samples}) < FEWEST_VALUES:
             raise Unsupported(UNLIKE)
     columns = list(zip(*(p.integers for p in parts), strict=True))
     known = {column: fit_formula(column, samples) for column in dict.fromkeys(columns)}
     formulas = [known[column] for column in columns]
+    counts = [formulas[i] for i in first.counts]
+    bounds = {name: max(least, _least_size(name, counts)) for name in samples[0]}
+    symbols = {name: Symbol(name, lower=bound) for name, bound in bounds.items()}
+    inputs = inputs_at(symbols)
+    sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     remaining = iter(formulas)
     generic = _RecordParts(first.all, lambda _: next(remaining).at(sizes))
     varying = _varying_tables([p.tables for p in parts])
@@ -288,7 +310,7 @@ def template(
             type = TensorType(array.dtype, generic.shapes[i], weak)
             arguments[number] = variable(f"table{number}", type)
         tables.append(arguments[number])
-    numbers = {s: samples[0][name] for name, n in sizes.items() for s in symbols_in(n)}
+    numbers = {symbol: samples[0][name] for name, symbol in symbols.items()}
     building = Building(inputs, tables, first.all.types, numbers)
     try:
         with reading():
@@ -298,16 +320,22 @@ def template(
         raise Unsupported(UNLIKE) from error
     graph = Graph.of([*inputs, *arguments.values()], outputs)
     looped = {s for count in _counts_in(generic.records) for s in symbols_in(count)}
-    names = [name for name, n in sizes.items() if not looped.isdisjoint(symbols_in(n))]
-    return UnrolledTemplate(graph, first, formulas, varying, frozenset(names))
+    names = [name for name, s in symbols.items() if s in looped]
+    return UnrolledTemplate(graph, symbols, first, formulas, varying, frozenset(names))
 
 
 def _counts_in(records: Iterable[Record]) -> Iterator[Size]:
     """Yield the numbers of steps of all loops."""
     for record in records:
         if isinstance(record, RecordedLoop):
-            yield record.count
+            yield record.count.start
             yield from _counts_in(record.steps)
+
+
+def _least_size(name: str, counts: Sequence[Formula]) -> int:
+    """The least size of this name at which loops have steps enough to be folded."""
+    beyond = (replace(count, after=count.after - LEAST) for count in counts)
+    return max((formula.bounds(name)[0] or 0 for formula in beyond), default=0)
 
 
 def _varying_tables(

@@ -40,7 +40,7 @@ from graphc.importers.jax.unrolled.rows import joined, with_writes_after
 from graphc.ir.types import NDArray
 
 LONGEST = 1000  # records of a step
-MOST_STARTS = 64  # records, of a step, at which a loop is tried to start
+MOST_STARTS = 64  # steps of a run, or records of a step, at which a loop may start
 
 
 def fold(records: Records) -> None:
@@ -52,7 +52,10 @@ def fold(records: Records) -> None:
 def _fold_shortest(records: Records) -> bool:
     """Make loops of steps of the fewest records; tell whether there are any."""
     numbers: dict[Hashable, int] = {}
-    kinds = [numbers.setdefault(_kind(r), len(numbers)) for r in records.records]
+    kinds = [
+        numbers.setdefault(_kind(record, records), len(numbers))
+        for record in records.records
+    ]
     array = np.array(kinds, int)
     for period in range(1, min(len(kinds) // LEAST, LONGEST) + 1):
         runs = _periodic_runs(array, period)
@@ -70,18 +73,19 @@ def _periodic_runs(kinds: NDArray, period: int) -> list[tuple[int, int]]:
     return [(start, end + period) for start, end in bounds if end - start >= least]
 
 
-def _kind(record: Record) -> Hashable:
-    """A key that is equal for records that do the same to operands of equal types."""
+def _kind(record: Record, records: Records) -> Hashable:
+    """A key that is equal for records that do the same, to arrays of any sizes."""
     if isinstance(record, RecordedLoop):
         numbers = {number: i for i, number in enumerate(defined_in(record))}
         stacked = tuple([numbers[value] for value in record.stacked])
-        steps = tuple(map(_kind, record.steps))
-        return record.count, steps, len(record.carries), stacked
-    types = tuple([(t.dtype, t.shape, t.weak) for t in record.types])
+        steps = tuple([_kind(step, records) for step in record.steps])
+        return steps, len(record.carries), stacked
+    types = tuple([(t.dtype, t.rank, t.weak) for t in record.types])
     if isinstance(record, JoinedArrays):
         return record.axis, record.stacked, record.runs, types
     forms = None if record.items is None else tuple(map(form_of, record.items))
-    return record.primitive, record.form, record.integers, types, forms
+    fixed = tuple(records.fixed_integers(record))
+    return record.primitive, record.form, fixed, types, forms
 
 
 class _Folding:
@@ -126,12 +130,14 @@ class _Folding:
         Steps end as the run does, rather than begin so: the first ones may differ.
         """
         period = self._period
-        aligned = (end - start) % period
-        starts = aligned, aligned + period, *range(min(period, MOST_STARTS))
-        for first in dict.fromkeys(starts):
+        aligned = range((end - start) % period, end - start, period)[:MOST_STARTS]
+        for first in dict.fromkeys((*aligned, *range(min(period, MOST_STARTS)))):
             most = (end - start - first) // period
             steps = self._longest(start + first, most) if most >= LEAST else None
-            if steps is not None:
+            if steps is None:
+                continue
+            after = start + first + steps.count * period
+            if steps.can_be_used_after(self._last_uses, after):
                 return start + first, steps
         return None
 

@@ -28,7 +28,7 @@ from graphc.importers.jax.trace.tracing import (
 from graphc.importers.jax.unrolled.alone import SMALL_VALUE
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Symbol, symbol_dim
 from graphc.ir.types import TensorType
 
 READS = slice_p, dynamic_slice_p, gather_p
@@ -81,10 +81,10 @@ def graph_like(
 
 
 def inputs_at(
-    pattern: SizePattern, sizes: Mapping[str, Size], graph: Graph
+    pattern: SizePattern, symbols: Mapping[str, Symbol], graph: Graph
 ) -> list[Value]:
     """The inputs of a graph, with the sizes that a pattern names for its arguments."""
-    named = JaxSizes(sizes)
+    named = JaxSizes({name: symbol_dim(symbol) for name, symbol in symbols.items()})
     inputs = list[Value]()
     for value, shape in zip(graph.inputs, pattern.shapes, strict=False):
         words = value.type.shape[len(shape) :]  # of the keys of random numbers

@@ -1,14 +1,18 @@
 """The params of a step, split into their form and the integers in them."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphc.errors import GraphError
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.ir.graph.op import Opaque
+from graphc.importers.jax.unrolled.records import (
+    Moving,
+)
+from graphc.ir.graph.op import Opaque, Primitive
 from graphc.ir.graph.structure import param_form
 from graphc.ir.params.kinds import Param
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, Symbol, symbol_dim
 
 
 @dataclass(frozen=True)
@@ -19,13 +23,13 @@ class _OpaqueParam:
     param: Opaque = field(compare=False)
 
 
-def split_params(params: Mapping[str, Param]) -> tuple[Hashable, tuple[int, ...]]:
+def split_params(params: Mapping[str, Param]) -> tuple[Hashable, tuple[Moving, ...]]:
     """Split params into their form and the integers in them.
 
     Raises Unsupported for params that are not data.
     """
     integers = list[int]()
-    return _form(tuple(params.items()), integers), tuple(integers)
+    return _form(tuple(params.items()), integers), tuple(map(Moving, integers))
 
 
 def _form(param: object, integers: list[int]) -> Hashable:
@@ -44,9 +48,25 @@ def _form(param: object, integers: list[int]) -> Hashable:
     return param
 
 
-def joined_params(form: Hashable, integers: Sequence[Size]) -> dict[str, Any]:
+def joined_params(form: Hashable, integers: Iterable[Size]) -> dict[str, Any]:
     """The params of a form with these integers: the inverse of `split_params`."""
     return dict(_param(form, iter(integers)))
+
+
+def are_sizes(primitive: Primitive, form: Hashable, count: int) -> tuple[bool, ...]:
+    """Whether each of the `count` integers in params of a form may be any size."""
+    size = symbol_dim(Symbol("size"))
+    answers = list[bool]()
+    for place in range(count):
+        integers: list[Size] = [0] * count
+        integers[place] = size
+        try:
+            primitive.kinds.checked(joined_params(form, integers))
+        except GraphError:
+            answers.append(False)
+        else:
+            answers.append(True)
+    return tuple(answers)
 
 
 def _param(form: object, integers: Iterator[Size]) -> Any:

@@ -14,7 +14,7 @@ from graphc.importers.jax.unrolled.joins import (
     joined_element,
     joined_further,
 )
-from graphc.importers.jax.unrolled.params import split_params
+from graphc.importers.jax.unrolled.params import are_sizes, split_params
 from graphc.importers.jax.unrolled.records import (
     ConstantInteger,
     FilledArray,
@@ -61,16 +61,17 @@ class Records:
     types: list[TensorType] = field(default_factory=list)
     tables: list[tuple[NDArray, bool]] = field(default_factory=list)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
+    _sizes: dict[Hashable, tuple[bool, ...]] = field(default_factory=dict)
 
     def new_value(self, type: TensorType) -> int:
         """Number a new value."""
         self.types.append(type)
         return len(self.types) - 1
 
-    def new_stack(self, value: int, count: Size) -> int:
+    def new_stack(self, value: int, count: Moving) -> int:
         """Number a new array, of what a value is in so many steps."""
         type = self.types[value]
-        return self.new_value(type.like((count, *type.shape)))
+        return self.new_value(type.like((count.start, *type.shape)))
 
     def constant(
         self, array: NDArray, weak: bool
@@ -81,7 +82,8 @@ class Records:
         if array.ndim and array.size:
             element = array.ravel()[0]
             if array.tobytes() == array.size * element.tobytes():
-                return FilledArray(self.table(element, weak), array.shape)
+                shape = tuple(map(Moving, array.shape))
+                return FilledArray(self.table(element, weak), shape)
         return self.table(array, weak)
 
     def table(self, array: NDArray, weak: bool) -> TableRef:
@@ -93,13 +95,21 @@ class Records:
             self.tables.append((array, weak))
         return TableRef(number)
 
+    def fixed_integers(self, step: RecordedStep) -> list[Moving]:
+        """The integers in the params of a step that may not be any size, as axes."""
+        key = step.primitive, step.form, len(step.integers)
+        if key not in self._sizes:
+            self._sizes[key] = are_sizes(*key)
+        pairs = zip(step.integers, self._sizes[key], strict=True)
+        return [n for n, is_size in pairs if not is_size]
+
     def array_of(self, operand: StepOperand) -> NDArray | None:
         """The array of a constant operand; None for others."""
         match operand:
             case TableRef(number):
                 return self.tables[number][0]
-            case FilledArray(element, shape):
-                return _repeated(self.tables[element.number][0], shape)
+            case FilledArray(element, shape) if not any(n.moves for n in shape):
+                return _repeated(self.tables[element.number][0], _starts(shape))
             case ConstantInteger(number, dtype) if not number.moves:
                 return np.array(number.start, dtype)
         return None
@@ -116,10 +126,14 @@ class Records:
             case ConstantInteger(_, dtype, weak):
                 return TensorType(dtype, (), weak)
             case FilledArray(element, shape):
-                return self.type_of(element).like(shape)
+                return self.type_of(element).like(_starts(shape))
             case TableRef(number):
                 array, weak = self.tables[number]
                 return TensorType(array.dtype, array.shape, weak)
+
+
+def _starts(numbers: Iterable[Moving]) -> tuple[Size, ...]:
+    return tuple([n.start for n in numbers])
 
 
 def _repeated(element: NDArray, shape: Sequence[Size]) -> NDArray:

@@ -50,7 +50,7 @@ class FilledArray(NamedTuple):
     """An array whose elements are all equal: to that of a table of rank 0."""
 
     element: TableRef
-    shape: tuple[Size, ...]
+    shape: tuple[Moving, ...]
 
 
 class ConstantInteger(NamedTuple):
@@ -108,7 +108,7 @@ class RecordedStep:
 
     primitive: Primitive
     form: Hashable
-    integers: tuple[Size, ...]
+    integers: tuple[Moving, ...]
     operands: tuple[StepOperand, ...]
     results: tuple[int, ...]
     types: tuple[TensorType, ...]
@@ -150,7 +150,7 @@ class CarriedValue:
 class RecordedLoop:
     """A loop of steps; `stacked` maps values of a step to the array of those of all."""
 
-    count: Size
+    count: Moving
     steps: "tuple[Record, ...]"
     carries: tuple[CarriedValue, ...]
     stacked: Mapping[int, int]
@@ -186,45 +186,56 @@ def mapped(
     record: Record,
     operand: Callable[[StepOperand], StepOperand],
     item: Callable[[IndexItem], IndexItem] = lambda item: item,
+    number: Callable[[Moving], Moving] = lambda number: number,
 ) -> Record:
-    """A record with other operands, and with other items of indices and writes.
+    """A record with other operands, items of indices and writes, and other integers.
 
     The functions are called in a fixed order, for the steps of loops too.
     """
     if isinstance(record, RecordedStep):
         operands = tuple(map(operand, record.operands))
         items = None if record.items is None else tuple(map(item, record.items))
-        return replace(record, operands=operands, items=items)
+        integers = tuple(map(number, record.integers))
+        return replace(record, operands=operands, items=items, integers=integers)
     if isinstance(record, JoinedArrays):
         return replace(record, operands=tuple(map(operand, record.operands)))
+    count = number(record.count)
     firsts = [operand(carry.first) for carry in record.carries]
-    steps = tuple([mapped(step, operand, item) for step in record.steps])
+    steps = tuple([mapped(step, operand, item, number) for step in record.steps])
     carries = [
         replace(carry, first=first, passed=operand(carry.passed))
         for carry, first in zip(record.carries, firsts, strict=True)
     ]
-    return replace(record, steps=steps, carries=tuple(carries))
+    return replace(record, count=count, steps=steps, carries=tuple(carries))
 
 
-def slots_of(record: Record) -> tuple[list[StepOperand], list[IndexItem]]:
-    """The operands and the items of a record, in the order in which they are mapped."""
+class Slots(NamedTuple):
+    """The parts of records that may differ from step to step of a loop around them."""
+
+    operands: list[StepOperand]
+    items: list[IndexItem]
+    numbers: list[Moving]
+
+
+def slots_of(record: Record) -> Slots:
+    """The operands, items and integers of a record, in the order of `mapped`."""
     if isinstance(record, JoinedArrays):
-        return list(record.operands), []
+        return Slots(list(record.operands), [], [])
     if isinstance(record, RecordedStep):
-        return list(record.operands), list(record.items or ())
-    operands: list[StepOperand] = [carry.first for carry in record.carries]
-    items = list[IndexItem]()
-    for of_operands, of_items in map(slots_of, record.steps):
-        operands += of_operands
-        items += of_items
-    operands += [carry.passed for carry in record.carries]
-    return operands, items
+        items, integers = list(record.items or ()), list(record.integers)
+        return Slots(list(record.operands), items, integers)
+    slots = Slots([carry.first for carry in record.carries], [], [record.count])
+    for of_step in map(slots_of, record.steps):
+        slots.operands.extend(of_step.operands)
+        slots.items.extend(of_step.items)
+        slots.numbers.extend(of_step.numbers)
+    slots.operands.extend(carry.passed for carry in record.carries)
+    return slots
 
 
 def numbers_used_by(record: Record) -> Iterator[int]:
     """Yield the number of each value that a record uses, once for each use."""
-    operands, _ = slots_of(record)
-    for operand in operands:
+    for operand in slots_of(record).operands:
         yield from numbers_in(operand)
 
 

@@ -49,7 +49,7 @@ class SliceOfRows(NamedTuple):
     forwards: bool
 
 
-def slice_of_rows(items: IndexItems, count: Size) -> SliceOfRows | None:
+def slice_of_rows(items: IndexItems, count: Moving) -> SliceOfRows | None:
     """The slice of the rows that `count` steps of a loop read or write, if it is one.
 
     The rows must lie along the first of the axes that are left, and the distance of two
@@ -67,7 +67,11 @@ def slice_of_rows(items: IndexItems, count: Size) -> SliceOfRows | None:
     ]
     first = outside[at].start
     assert first is not None
-    last = first._replace(start=first.start + distance * (count - 1))
+    moves = zip(first.distances, count.distances, strict=True)
+    last = Moving(
+        first.start + distance * (count.start - 1),
+        tuple([by_first + distance * by_count for by_first, by_count in moves]),
+    )
     low, high = (first, last) if distance > 0 else (last, first)
     stop = high._replace(start=high.start + 1)
     outside[at] = IndexItem(
@@ -79,7 +83,7 @@ def slice_of_rows(items: IndexItems, count: Size) -> SliceOfRows | None:
 def _distance(item: IndexItem) -> Size:
     """How far an item moves in a step of the innermost loop."""
     distances = [n.distances[0] for n in (item.start, item.stop) if n is not None]
-    return distances[0] if distances else 0
+    return next((n for n in distances if not is_zero(n)), 0)
 
 
 def with_writes_after(loop: RecordedLoop, records: Records) -> list[Record]:
@@ -107,7 +111,7 @@ def _write_of_row(
     is_stacked = not loop.stacked.keys().isdisjoint((carry.inside, *step.results))
     if array != ValueRef(carry.inside) or not alone or is_stacked:
         return None
-    if joined_params(step.form, step.integers)["how"] != "set":
+    if joined_params(step.form, [])["how"] != "set":
         return None
     assert step.items is not None
     inside = isinstance(value, ValueRef) and value.value in set(defined_in(loop))
@@ -147,7 +151,7 @@ def joined(record: Record) -> Record:
     parts = list(_parts(record.operands))
     if len(parts) == len(record.operands):
         return record
-    params = joined_params(record.form, record.integers)
+    params = joined_params(record.form, [n.start for n in record.integers])
     operands, runs = zip(*parts, strict=True)
     return JoinedArrays(
         params["axis"],
