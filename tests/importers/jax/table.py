@@ -337,6 +337,7 @@ row("python size", lambda x: x.sum() if x.shape[0] > 2 else x.prod(), "n")
 row("python equal", lambda x: x.sum() if x.shape[0] == 3 else x.prod(), "n")
 row("python loop", lambda x: sum(x[i] for i in range(x.shape[0])), "n")
 row("triangle", lambda x: sum(x[:i].sum() for i in range(x.shape[0])), "n")
+row("uneven", lambda x: sum(x[i] ** i.bit_count() for i in range(x.shape[0])), "n")
 row("attention", lambda x, w: nn.softmax(x @ w @ x.T / 2) @ x, "n 3", "3 3")
 row("mlp", lambda x, w, v: jnp.mean((jnp.tanh(x @ w) @ v) ** 2), "n 3", "3 4", "4 2")
 row(

@@ -166,7 +166,7 @@ def test_small_axes_that_the_function_refuses_are_left_out(dims):
 
 def unrolled(x, y):
     for i in range(x.shape[0]):
-        y = y * x[:i].sum()
+        y = y * (x.sum() if i.bit_count() % 2 else x.max())
     return y
 
 

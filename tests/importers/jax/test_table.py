@@ -22,7 +22,7 @@ GRADIENTS = ["scan loss", "attention", "x[i]", "nn.softplus", "at add rows"]
 GRADIENTS += ["far outside"]
 
 # Rows whose Python code needs sizes as numbers.
-FALLS_BACK = {"triangle"}
+FALLS_BACK = {"uneven"}
 
 
 def groups(names):

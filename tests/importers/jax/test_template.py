@@ -410,7 +410,7 @@ def warned(function, sizes):
 def test_steps_that_differ_at_every_size_are_told_at_the_second():
     def unrolled(x):
         for i in range(int(x.shape[0])):
-            x = x + x[:i].sum()
+            x = x + (x.sum() if i.bit_count() % 2 else x.max())
         return x
 
     ours, told = warned(unrolled, (5, 6, 7, 8, 9, 10))
@@ -438,7 +438,7 @@ def test_a_size_that_is_unlike_others_of_two_kinds_is_no_reason_to_warn():
 def test_steps_that_differ_at_most_sizes_are_told_once():
     def unrolled(x):
         for i in range(max(1, int(x.shape[0]) - 7)):
-            x = x + x[:i].sum()
+            x = x + (x.sum() if i.bit_count() % 2 else x.max())
         return x
 
     _, told = warned(unrolled, (5, 6, 8, 12, 16, 20, 24, 28, 32))
