@@ -5,7 +5,6 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from numpy.exceptions import DTypePromotionError
 
 from graphc.ir.config import config
 from graphc.ir.graph.accepted_types import ArrayLike
@@ -39,7 +38,8 @@ def loop_dtypes(ufunc: Ufunc, keys: tuple[LoopKey, ...]) -> tuple[DType, ...] | 
     beside float16. NumPy does not know this rule.
     """
     if BFLOAT16 in keys:
-        keys = tuple(BFLOAT16 if k in (int, float) else k for k in keys)
+        numbers = int, float  # to which the dtypes int64 and float64 are equal
+        keys = tuple(BFLOAT16 if any(k is n for n in numbers) else k for k in keys)
     try:
         dtypes = ufunc.resolve_dtypes((*keys, *[None] * ufunc.nout))
     except TypeError:
@@ -207,15 +207,15 @@ def promoted_as_arrays(*args: ArrayLike) -> list[Value]:
 def _promoted_dtype(dtypes: Sequence[DType]) -> DType:
     """Promote dtypes as NumPy does, and bfloat16 also where NumPy refuses to.
 
-    NumPy itself joins bfloat16 neither with float16 nor with int16 or wider integers.
-    With another floating dtype the result is at least float32, with integers it is
-    bfloat16.
+    NumPy itself joins bfloat16 neither with float16 nor with int16 or wider integers,
+    but it adds them: the result is the dtype of the sum.
     """
-    try:
+    others = [dtype for dtype in dtypes if dtype != BFLOAT16]
+    if len(others) == len(dtypes) or not others:
         return np.result_type(*dtypes)
-    except DTypePromotionError:
-        others = [d for d in dtypes if is_inexact(d) and d != BFLOAT16]
-        return np.result_type(np.float32, *others) if others else BFLOAT16
+    loop = loop_dtypes(np.add, (BFLOAT16, np.result_type(*others)))
+    assert loop is not None
+    return loop[-1]
 
 
 def common_dtype(values: list[Value]) -> DType:

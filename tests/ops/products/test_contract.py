@@ -366,11 +366,21 @@ def test_wrong_arguments_are_named(message):
 
 @pytest.mark.parametrize(
     ("other", "common"),
-    [("int64", "bfloat16"), ("float16", "float32"), ("complex64", "complex64")],
+    [
+        ("int8", "bfloat16"),
+        ("int16", "float32"),
+        ("int32", "float64"),
+        ("int64", "float64"),
+        ("float16", "float32"),
+        ("float64", "float64"),
+        ("complex64", "complex64"),
+    ],
 )
 def test_bfloat16_joins_others_as_it_is_added_to_them(other, common):
     x, y = gt.vector("x", "bfloat16"), gt.vector("y", other)
     joined = [gt.concatenate([x, y]), gt.where(x[:1] > 0, x[:1], y[:1]), x + y]
     assert {str(v.dtype) for v in joined} == {common}
+    total = np.ones(1, ml_dtypes.bfloat16) + np.ones(1, other)
+    assert str(total.dtype) == common
     f = graphc.function([x, y], joined[0], backend="numpy")
     assert f(np.ones(1, ml_dtypes.bfloat16), np.array([2], other)).tolist() == [1, 2]
