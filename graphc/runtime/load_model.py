@@ -48,7 +48,7 @@ def function_of(manifest: Manifest, tensors: Tensors, device: object) -> Functio
         text = tensors["graph"].tobytes().decode()
     except UnicodeDecodeError:
         raise graph_error("the graph of the model is not text", op="load") from None
-    graph = parse_graph(text)
+    graph = parse_graph(text, least=manifest.least)
     names = manifest.graph or ()
     count = len(graph.inputs) - len(names)
     types = [(v.dtype.name, v.type.rank) for v in graph.inputs[: max(count, 0)]]

@@ -240,9 +240,9 @@ def is_declared(symbol: Symbol) -> bool:
     return _axes.get(symbol.name) is symbol
 
 
-def fresh_axis(name: str) -> Dim:
+def fresh_axis(name: str, least: int = 0) -> Dim:
     """The size of one axis, distinct from others even where the names agree."""
-    return symbol_dim(Symbol(label(name), lower=0))
+    return symbol_dim(Symbol(label(name), lower=least))
 
 
 def symbol_dim(symbol: Atom) -> Dim:

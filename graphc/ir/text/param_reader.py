@@ -35,10 +35,12 @@ _PRODUCTS: dict[str, Callable[[Any, Any], Size]] = {
 class Scope:
     """The meaning of names, in the text of a graph or in a body of its nodes.
 
-    The scope of a body is `closed`: no size in it comes from outside.
+    The scope of a body is `closed`: no size in it comes from outside. Fresh sizes of
+    others are `least` or more.
     """
 
     closed: bool = False
+    least: int = 0
     values: dict[str, Value] = field(default_factory=dict)
     fresh: dict[str, Size] = field(default_factory=dict)
     parts: dict[str, Size] = field(default_factory=dict)
@@ -190,7 +192,8 @@ class ParamReader(Tokens):
             return self.scope.fresh[name]
         self.require_open(name)
         if name.startswith("?"):
-            return self.scope.fresh.setdefault(name, dims.fresh_axis(name[1:]))
+            size = dims.fresh_axis(name[1:], self.scope.least)
+            return self.scope.fresh.setdefault(name, size)
         return dims.axis(name)
 
     def require_open(self, name: str) -> None:

@@ -28,13 +28,16 @@ from graphc.ir.types import TensorType, is_integer
 WITH_BODIES = "scan", "switch"  # other ops with bodies only come from rewriting
 
 
-def parse_graph(text: str, inputs: Sequence[Value] | None = None) -> Graph:
+def parse_graph(
+    text: str, inputs: Sequence[Value] | None = None, least: int = 0
+) -> Graph:
     """Read the graph that `to_text` writes as `text`.
 
-    Its inputs are new variables, or `inputs`, which must have the types in the text.
-    Raises GraphError with the line where the text is not that of a valid graph.
+    Its inputs are new variables, with sizes of at least `least`, or `inputs`, which
+    must have the types in the text. Raises GraphError with the line where the text is
+    not that of a valid graph.
     """
-    return _Reader(text, inputs).graph()
+    return _Reader(text, inputs, least).graph()
 
 
 class _Statements(ParamReader):
@@ -221,9 +224,10 @@ class _Statements(ParamReader):
 class _Reader(_Statements):
     """Reads a whole graph, whose inputs and outputs have names."""
 
-    def __init__(self, text: str, inputs: Sequence[Value] | None) -> None:
+    def __init__(self, text: str, inputs: Sequence[Value] | None, least: int) -> None:
         super().__init__(text)
         self._given = inputs
+        self.scope = Scope(least=least)
 
     def graph(self) -> Graph:
         """Read the whole text."""

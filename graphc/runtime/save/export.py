@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.program import Outputs
+from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.nodes import Graph
+from graphc.ir.text.reader import parse_graph
 from graphc.ir.types import NDArray
 from graphc.runtime.save.exporter import ExportedModule, Exporter
 from graphc.runtime.save.graph_text import lift_constants, text_of
@@ -123,6 +125,7 @@ def file_bytes(contents: Contents, graph: Graph | None) -> bytes:
         lift = lift_constants(graph)
         hint = "leave graph=True out: the sizes that you list need no graph"
         text = text_of(lift.graph, "export", hint)
+        require_readable(text, contents.least, hint)
         tensors["graph"] = np.frombuffer(text.encode(), np.uint8)
         manifest["graph"] = [constants.add(array) for array in lift.arrays]
     tensors |= constants.tensors
@@ -131,6 +134,16 @@ def file_bytes(contents: Contents, graph: Graph | None) -> bytes:
     save = needed("export")[0].save
     content: bytes = save(tensors, {KEY: json.dumps(manifest)})
     return content
+
+
+def require_readable(text: str, least: int, hint: str) -> None:
+    """Raise GraphError for a graph that its text would not give again."""
+    try:
+        parse_graph(text, least=least)
+    except GraphError as error:
+        reason = str(error).splitlines()[0]
+        problem = "the text of the graph cannot be read again"
+        raise graph_error(problem, op="export", got=reason, hint=hint) from error
 
 
 def _structure_data(outputs: Outputs) -> Structure:

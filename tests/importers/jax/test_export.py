@@ -13,6 +13,7 @@ from safetensors.numpy import load as read_tensors
 
 import graphc
 import graphc_serving
+from graphc.runtime.save.export import require_readable
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 Pair = namedtuple("Pair", "a b")
@@ -190,6 +191,27 @@ def test_a_function_of_numpy_with_sizes_that_depend_on_data(tmp_path):
 
 def asks_for_type(x):
     return x * (2 if type(x.shape[0]) is int else 3)
+
+
+def differences(x):
+    return np.diff(x, axis=0), x[:-1] * x[1:]
+
+
+def test_the_graph_of_a_function_of_numpy_has_parts_of_axes(tmp_path):
+    f = graphc.jit(differences, frontend="numpy")
+    (n,) = jax.export.symbolic_shape("n")
+    path = tmp_path / "differences.model"
+    f.export(path, Struct((n, 3), "float32"), sizes={"n": [4, 6]}, graph=True)
+    m = graphc.load(path, graph=True)
+    for n in (4, 50, 3):
+        same(tuple(m(rows(n))), differences(rows(n)))
+
+
+def test_a_graph_that_its_text_does_not_give_is_refused():
+    text = 'graph(x: float32[?n]) { y: float32[?n] = negative(x) return "y" = z }'
+    problem = "(?s)export: the text of the graph cannot be read again.*hint: do"
+    with pytest.raises(graphc.GraphError, match=problem):
+        require_readable(text, 0, "do")
 
 
 def decide_by_numpy(x):
