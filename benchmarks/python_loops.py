@@ -79,6 +79,33 @@ def recurrent_by_numpy(x: Any) -> Any:
     return state
 
 
+def substituted(x: Any) -> Any:
+    solved = jnp.zeros_like(x)
+    for i in range(x.shape[0]):
+        known = jnp.cos(x[:i] - x[i]) @ solved[:i]
+        solved = solved.at[i].set(x[i] - known / x.shape[0])
+    return solved
+
+
+def substituted_by_scan(x: Any) -> Any:
+    places = jnp.arange(x.shape[0])
+
+    def step(solved: Any, i: Any) -> Any:
+        products = jnp.cos(x - x[i]) * solved
+        known = jnp.sum(products, where=places < i)
+        return solved.at[i].set(x[i] - known / x.shape[0]), None
+
+    return jax.lax.scan(step, jnp.zeros_like(x), places)[0]
+
+
+def substituted_by_numpy(x: Any) -> Any:
+    solved = np.zeros_like(x)
+    for i in range(len(x)):
+        known = np.cos(x[:i] - x[i]) @ solved[:i]
+        solved[i] = x[i] - known / np.float32(len(x))
+    return solved
+
+
 NUMPY_WEIGHTS = np.cos(np.arange(32.0 * 32)).reshape(32, 32).astype("float32") / 8
 WEIGHTS = jnp.asarray(NUMPY_WEIGHTS)
 
@@ -102,6 +129,7 @@ class Loop:
 LOOPS = [
     Loop("smoothing", smoothed, smoothed_by_numpy, smoothed_by_scan),
     Loop("recurrent", recurrent, recurrent_by_numpy, recurrent_by_scan, (32,)),
+    Loop("substitution", substituted, substituted_by_numpy, substituted_by_scan),
 ]
 
 

@@ -162,8 +162,8 @@ def compile_exactly(
     is_derivative = subject.differentiated is not None  # which graphc takes
     replaced = is_derivative or may_abort(trace.inner) or wraps_around(trace.inner)
     loops = options.rewrites != NONE and may_have_loops(trace.inner)
-    may_gain = loops or _may_gain(trace.inner)
-    if not (replaced or may_gain or may_be_miscompiled(trace.inner)):
+    others = replaced or _may_gain(trace.inner) or may_be_miscompiled(trace.inner)
+    if not (loops or others):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)
@@ -171,6 +171,8 @@ def compile_exactly(
         with reading():
             source = subject.graph(read, {}, inputs)
         shorter = folded(source.graph, inputs) if loops else None
+        if shorter is None and not others:
+            return Exact(trace, None, (), "")
         rewritten = _function_of(shorter or source.graph, options.rewrites)
     except (Unsupported, GraphError) as error:
         return Exact(trace, None, (), str(error).splitlines()[0])

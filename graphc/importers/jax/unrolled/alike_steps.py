@@ -6,6 +6,7 @@ elements, sizes of arrays, and numbers of steps of the loops within.
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, starmap, takewhile
 from typing import cast
 
@@ -59,8 +60,10 @@ class AlikeSteps:
     def __init__(self, records: Records, blocks: Sequence[Sequence[Record]]) -> None:
         self.count = len(blocks)
         self._records = records
-        self._counterparts = [dict(_pairs(block, blocks[0])) for block in blocks]
-        self._resized = set(self._resized_values())
+        first = _values_in(blocks[0])
+        self._counterparts = [
+            dict(zip(_values_in(block), first, strict=True)) for block in blocks
+        ]
         # Values in a step by what they are at first, and by the values passed on.
         self._inside: dict[tuple[StepOperand, int], int] = {}
         self._steps = tuple([self._step(row) for row in zip(*blocks, strict=True)])
@@ -80,13 +83,16 @@ class AlikeSteps:
             lambda _: next(numbers),
         )
 
-    def _resized_values(self) -> Iterator[int]:
-        """Yield the values in a step whose shapes differ between steps."""
+    @cached_property
+    def _resized(self) -> set[int]:
+        """The values in a step whose shapes differ between steps."""
         types = self._records.types
-        for numbers in self._counterparts[1:]:
-            for number, value in numbers.items():
-                if types[number].shape != types[value].shape:
-                    yield value
+        return {
+            value
+            for numbers in self._counterparts[1:]
+            for number, value in numbers.items()
+            if types[number].shape != types[value].shape
+        }
 
     def _common(self, column: OperandColumn, depth: int) -> StepOperand:
         """The operand of the loop for those of all steps, in so many loops within."""
@@ -135,7 +141,7 @@ class AlikeSteps:
             of_steps = chain.from_iterable(self._counterparts[:LEAST])
             is_before = set(numbers_in(first)).isdisjoint(of_steps)
             same = is_before and self._records.type_of(first).same(type)
-            if passed in self._resized or not same:
+            if not same or passed in self._resized:
                 raise UnlikeError
             inside = self._inside[first, passed] = self._records.new_value(type)
         return inside
@@ -232,14 +238,13 @@ class AlikeSteps:
         return uses
 
 
-def _pairs(
-    block: Sequence[Record], first: Sequence[Record]
-) -> Iterator[tuple[int, int]]:
-    """Yield the values that a block defines, each with that of the first block."""
-    values, counterparts = (
-        chain.from_iterable(map(defined_in, records)) for records in (block, first)
-    )
-    return zip(values, counterparts, strict=True)
+def _values_in(block: Sequence[Record]) -> list[int]:
+    """The values that a block defines, in a fixed order."""
+    values = list[int]()
+    for record in block:
+        is_loop = isinstance(record, RecordedLoop)
+        values += defined_in(record) if is_loop else record.results
+    return values
 
 
 def depths_of(record: Record, depth: int = 0) -> Iterator[int]:

@@ -40,6 +40,7 @@ from graphc.importers.jax.unrolled.rows import joined, with_writes_after
 from graphc.ir.types import NDArray
 
 LONGEST = 1000  # records of a step
+MOST_PERIODS = 12  # of a run in one step, as of loops that do `i % 12`
 MOST_STARTS = 64  # steps of a run, or records of a step, at which a loop may start
 
 
@@ -57,8 +58,13 @@ def _fold_shortest(records: Records) -> bool:
         for record in records.records
     ]
     array = np.array(kinds, int)
+    shortest: dict[tuple[int, int], int] = {}  # periods of runs
     for period in range(1, min(len(kinds) // LEAST, LONGEST) + 1):
-        runs = _periodic_runs(array, period)
+        runs = [
+            run
+            for run in _periodic_runs(array, period)
+            if period <= MOST_PERIODS * shortest.setdefault(run, period)
+        ]
         if runs and _Folding(records, array, period).run(runs):
             return True
     return False
