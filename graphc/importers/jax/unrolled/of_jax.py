@@ -31,7 +31,8 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Symbol, symbol_dim
 from graphc.ir.types import TensorType
 
-READS = slice_p, dynamic_slice_p, gather_p
+# JAX 0.12 reads all rows that Python asks for by one "unstack".
+READS = {p.name for p in (slice_p, dynamic_slice_p, gather_p)} | {"unstack"}
 WRITES = scatter_p, dynamic_update_slice_p
 LEAST_EQUATIONS = 200  # which XLA may compile for seconds
 LEAST_ALIKE = 20  # writes, or reads of one array, that may be those of a loop
@@ -47,9 +48,9 @@ def may_have_loops(jaxpr: Jaxpr) -> bool:
     eqns = [*equations(jaxpr)]
     if len(eqns) < LEAST_EQUATIONS:
         return False
-    reads = [eqn for eqn in eqns if eqn.primitive in READS]
+    reads = [eqn for eqn in eqns if eqn.primitive.name in READS]
     writes = [eqn for eqn in eqns if eqn.primitive in WRITES]
-    arrays = Counter(id(eqn.invars[0]) for eqn in reads)
+    arrays = Counter(id(eqn.invars[0]) for eqn in reads for _ in eqn.outvars)
     if max((len(writes), *arrays.values())) < LEAST_ALIKE:
         return False
     moves = {*map(id, reads), *map(id, writes)}
