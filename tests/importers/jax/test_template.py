@@ -227,7 +227,7 @@ def test_a_function_that_does_something_else_at_each_size_is_traced_few_times():
         warnings.simplefilter("ignore", graphc.FallbackWarning)
         for n in sizes:
             np.testing.assert_allclose(ours(vector(n)), function(vector(n)), rtol=1e-5)
-    assert len(traces) <= 5 * len(sizes)
+    assert len(traces) <= 4 * len(sizes)
 
 
 def correlated(x):

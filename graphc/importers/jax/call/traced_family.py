@@ -30,18 +30,16 @@ from graphc.importers.jax.sizes.samples import (
     MOST_UNLIKE,
     UNLIKE,
     Sample,
+    SampledTraces,
     Sampling,
     Unlike,
-    sample_at,
 )
 from graphc.importers.jax.trace.choices import Options, require_names_of_call
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
-from graphc.importers.jax.unrolled.by_size import (
-    is_small,
-    trials,
-)
+from graphc.importers.jax.unrolled.by_size import is_small, shows_loops, trials
+from graphc.importers.jax.unrolled.of_jax import exact_source
 from graphc.ir.garbage import only_young_garbage
 from graphc.runtime.function import Function
 
@@ -376,11 +374,12 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         seen = [pattern.sizes(s) for s in self.seen[-SAMPLED:] if pattern.has(s)]
         subject, names = self.subject, self.names()
         how = self.options_for(pattern)
+        traces = SampledTraces(subject, pattern.specs(self.specs), first)
         try:
-            template = self._sampling(pattern, sizes).template(first, seen)
-            if template.near and not is_small(first.sizes):  # it serves few sizes
+            template = self._sampling(pattern, sizes, traces).template(seen)
+            if template.near and self._shows_loops(first):  # near: few sizes
                 with suppress(Unsupported):
-                    program = self._program_of_loops(pattern, first, how)
+                    program = self._program_of_loops(pattern, traces, how)
                     if program.unrolled is not None and program.unrolled.looped:
                         return program
             return program_of_samples(
@@ -388,8 +387,17 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             )
         except Unsupported:
             with suppress(Unsupported):
-                return self._program_of_loops(pattern, first, how)
+                return self._program_of_loops(pattern, traces, how)
             raise
+
+    def _shows_loops(self, first: Sample) -> bool:
+        """Whether Python has unrolled loops in a trace, as far as its size can show."""
+        if is_small(first.sizes):
+            return False
+        with suppress(Unsupported):
+            source = exact_source(self.subject, first.trace, self.names())
+            return shows_loops(source.graph)
+        return False
 
     def _has_few_steps(self, sizes: ShapesOfCall) -> bool:
         """Whether loops that a program has for other sizes may not show at these."""
@@ -400,15 +408,15 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         )
 
     def _program_of_loops(
-        self, pattern: SizePattern, first: Sample, how: Options
+        self, pattern: SizePattern, traces: SampledTraces, how: Options
     ) -> JaxProgram:
         """Return the program read from traces in which loops of Python are unrolled.
 
         If these sizes are too few to show loops, it may be made of larger ones alone.
         """
         failed: Unsupported = Unlike()
-        for trial in trials(first.sizes):
-            samples = self._samples_at(pattern, trial, first)
+        for trial in trials(traces.first.sizes):
+            samples = _samples_at(trial, traces)
             try:
                 return program_of_loops(
                     self.subject,
@@ -423,29 +431,13 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 failed = error
         raise failed
 
-    def _samples_at(
-        self,
-        pattern: SizePattern,
-        all_sizes: Iterable[Mapping[str, int]],
-        known: Sample,
-    ) -> list[Sample]:
-        """Traces at those of the sizes that the function accepts."""
-        specs, samples = pattern.specs(self.specs), list[Sample]()
-        for sizes in all_sizes:
-            if sizes == known.sizes:
-                samples.append(known)
-                continue
-            with suppress(Unsupported):
-                trace = sample_at(self.subject, [spec.at(sizes) for spec in specs])
-                samples.append(Sample(sizes, trace))
-        return samples
-
-    def _sampling(self, pattern: SizePattern, sizes: ShapesOfCall) -> Sampling:
+    def _sampling(
+        self, pattern: SizePattern, sizes: ShapesOfCall, traces: SampledTraces
+    ) -> Sampling:
         """How other sizes are traced: near the known ones if other programs' were."""
         templates = [program.template for program in self._siblings(sizes)]
         return Sampling(
-            self.subject,
-            pattern.specs(self.specs),
+            traces,
             symbols_of(pattern.names, pattern.least),
             pattern.least,
             any(template is not None and template.near for template in templates),
@@ -486,6 +478,17 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             if program.foreign:  # whose params hold functions or shapes
                 reason = f"{reason}, perhaps in {program.foreign[0]}"
             raise Unsupported(reason, program.decisions.opaque)
+
+
+def _samples_at(
+    all_sizes: Iterable[Mapping[str, int]], traces: SampledTraces
+) -> list[Sample]:
+    """Traces at those of the sizes that the function accepts."""
+    samples = list[Sample]()
+    for sizes in all_sizes:
+        with suppress(Unsupported):
+            samples.append(Sample(sizes, traces.at(sizes)))
+    return samples
 
 
 def _join_reasons(reasons: list[Unsupported]) -> Unsupported:

@@ -56,14 +56,43 @@ def sample_at(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
         raise Unsupported(reason) from error
 
 
+class SampledTraces:
+    """The traces of a function at several sizes, each of which is made once."""
+
+    def __init__(self, subject: Subject, specs: Sequence[Spec], first: Sample) -> None:
+        self.first = first
+        self._subject, self._specs = subject, specs
+        self._known: dict[frozenset[tuple[str, int]], TracedFunction | Unsupported]
+        self._known = {_key(first.sizes): first.trace}
+
+    def at(self, sizes: Mapping[str, int]) -> TracedFunction:
+        """The trace at these sizes. Raises Unsupported if there is none."""
+        key = _key(sizes)
+        if key not in self._known:
+            specs = [spec.at(sizes) for spec in self._specs]
+            try:
+                self._known[key] = sample_at(self._subject, specs)
+            except Unsupported as error:
+                self._known[key] = error
+        known = self._known[key]
+        if isinstance(known, Unsupported):
+            raise known
+        return known
+
+
+def _key(sizes: Mapping[str, int]) -> frozenset[tuple[str, int]]:
+    return frozenset(sizes.items())
+
+
 class _Samples:
     """The first sample, and samples at other sizes that take the same steps."""
 
-    def __init__(self, subject: Subject, specs: Sequence[Spec], first: Sample) -> None:
+    def __init__(self, traces: SampledTraces) -> None:
+        first = traces.first
         self.alike = [first]
         self._failed: Unsupported | None = None
         self._others: list[list[Hashable]] = []  # the steps of traces that differ
-        self._subject, self._specs = subject, specs
+        self._traces = traces
         self._steps = steps_of(first.trace.jaxpr)
 
     def try_at(self, sizes: Mapping[str, int], seen: bool = False) -> bool:
@@ -71,7 +100,7 @@ class _Samples:
         if any(sizes == sample.sizes for sample in self.alike):
             return True
         try:
-            trace = sample_at(self._subject, [s.at(sizes) for s in self._specs])
+            trace = self._traces.at(sizes)
         except Unsupported as error:
             self._failed = error
             return False
@@ -106,74 +135,69 @@ class Sampling:
     of the call are tried first if `near_first` is set, else last.
     """
 
-    subject: Subject
-    specs: Sequence[Spec]
+    traces: SampledTraces
     symbols: Mapping[str, object]
     least: int
     near_first: bool = False
 
-    def template(self, first: Sample, seen: Iterable[Mapping[str, int]]) -> Template:
-        """Make a template of a sample and of others, perhaps at sizes `seen` before.
+    def template(self, seen: Iterable[Mapping[str, int]]) -> Template:
+        """Make a template of the first trace and of others, some at `seen` sizes.
 
         Raises Unsupported if the traces do not fit together.
         """
         with reading():
             if self.near_first:
-                return self._near_template(first) or self._far_template(first, seen)
+                return self._near_template() or self._far_template(seen)
             try:
-                far = self._far_template(first, seen)
+                far = self._far_template(seen)
             except Unsupported:
-                near = self._near_template(first)
+                near = self._near_template()
                 if near is None:
                     raise
                 return near
-            if self._is_confirmed(far, first):
+            if self._is_confirmed(far):
                 return far
-            return self._near_template(first) or far
+            return self._near_template() or far
 
-    def _far_template(
-        self, first: Sample, seen: Iterable[Mapping[str, int]]
-    ) -> Template:
+    def _far_template(self, seen: Iterable[Mapping[str, int]]) -> Template:
         """Make a template of samples at multiples and at `seen`; each size varies.
 
         Raises Unsupported if no other samples are found, or if sizes follow no formula.
         """
-        samples = _Samples(self.subject, self.specs, first)
-        for name, n in first.sizes.items():
-            samples.try_at({**first.sizes, name: 2 * n})
+        first, samples = self.traces.first.sizes, _Samples(self.traces)
+        for name, n in first.items():
+            samples.try_at({**first, name: 2 * n})
             if not samples.varies(name):
-                samples.try_at({**first.sizes, name: n + PERIOD})
+                samples.try_at({**first, name: n + PERIOD})
         for sizes in seen:
             samples.try_at(sizes, seen=True)
-        if not all(map(samples.varies, first.sizes)):
+        if not all(map(samples.varies, first)):
             raise samples.why()
         return _template_of_most(samples.alike, self.symbols)
 
-    def _is_confirmed(self, template: Template, first: Sample) -> bool:
+    def _is_confirmed(self, template: Template) -> bool:
         """Whether a template predicts a trace at other sizes, or that trace fails.
 
         This matters for formulas that divide: they fit two sizes in many ways.
         """
         if not template.divides:
             return True
-        sizes = {name: 3 * n for name, n in first.sizes.items()}
+        sizes = {name: 3 * n for name, n in self.traces.first.sizes.items()}
         try:
-            trace = sample_at(self.subject, [s.at(sizes) for s in self.specs])
+            trace = self.traces.at(sizes)
         except Unsupported:
             return True
         return template.describes(trace.jaxpr, sizes)
 
-    def _near_template(self, first: Sample) -> Template | None:
+    def _near_template(self) -> Template | None:
         """Make a template of samples just above or below, preferring fewer divisions.
 
         Returns None if there are too few samples, or if sizes follow no formula.
         """
-        templates = []
+        templates, names = [], self.traces.first.sizes
         for direction in (1, -1):
-            samples = _Samples(self.subject, self.specs, first)
-            if not all(
-                self._try_near(samples, name, direction) for name in first.sizes
-            ):
+            samples = _Samples(self.traces)
+            if not all(self._try_near(samples, name, direction) for name in names):
                 continue
             try:
                 template = _template(samples.alike, self.symbols)

@@ -13,10 +13,10 @@ SMALL_VALUE = 2**12  # elements of a value that stays in the nearest cache
 
 
 def folded(graph: Graph, inputs: Sequence[Value]) -> Graph | None:
-    """Fold the loops in a graph that sizes turn into far fewer nodes.
+    """Fold the loops in a graph, which then has far fewer nodes.
 
-    Returns None if half of the nodes or more remain, or if a loop would be slower than
-    its steps.
+    Returns None if more than half of the nodes remain, or if a loop would be slower
+    than its steps.
     """
     try:
         shorter = template([graph], [{}], 0, lambda _: inputs).graph

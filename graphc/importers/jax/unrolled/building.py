@@ -109,6 +109,7 @@ class Building:
         for distance, counter in zip(number.distances, self._counters, strict=True):
             if not is_zero(distance):
                 steps = as_size(counter)
+                # The trace's types are those of the first steps.
                 self._sizes |= dict.fromkeys(symbols_in(steps), 0)
                 size = size + distance * steps
         return size
@@ -196,13 +197,13 @@ class Building:
 
     def _places(self, item: IndexItem, n: Size) -> Value:
         """The places of a slice on an axis of `n` elements."""
-        _, start, stop, _ = self._by_sizes(item)
         step = item.step or 1
         if step < 0:
             raise Unsupported("a loop writes to a slice backwards")
         if item.moves:  # and has all elements between its bounds
             length = ceil_div(self._size(_length_of(item)), step)
         else:
+            _, start, stop, _ = self._by_sizes(item)
             length = slice_length(start, stop, step, n)
         first = self._integer(item.start or Moving(0, (0,) * len(self._counters)))
         places: Value = first + step * F.arange(length)

@@ -6,6 +6,7 @@ inputs, and each call passes those of its own trace, which must fit the template
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from graphc.errors import GraphError, SourceLocation
@@ -170,14 +171,22 @@ def _parts_of(graph: Graph) -> _RecordParts:
         return _RecordParts(records, lambda n: n)
 
 
+def shows_loops(graph: Graph) -> bool:
+    """Whether a graph whose sizes are numbers has steps that fold into loops."""
+    with suppress(Unsupported):
+        records = _parts_of(graph).records
+        return any(isinstance(record, RecordedLoop) for record in records)
+    return False
+
+
 @dataclass(frozen=True, eq=False)
 class UnrolledTemplate:
     """The traces of a function at all sizes, as inferred from a few of them.
 
     The last inputs of `graph` stand for arrays that differ between the traces.
     `varying` maps the positions of the tables that differ to the numbers of these
-    inputs. The sizes `looped` over are numbers of steps. Its sizes are `symbols`, by
-    name.
+    inputs. `symbols` has its sizes, by name; the numbers of steps depend on those that
+    are `looped` over.
     """
 
     graph: Graph
@@ -231,7 +240,7 @@ def is_small(sizes: Mapping[str, int]) -> bool:
     return any(n <= SMALL for n in sizes.values())
 
 
-def with_enough_steps(sizes: Mapping[str, int]) -> dict[str, int]:
+def _with_enough_steps(sizes: Mapping[str, int]) -> dict[str, int]:
     """Larger sizes, over which loops have enough steps to show, and over n - m."""
     return {
         name: n + SMALL if n <= SMALL else n + 2 * SMALL for name, n in sizes.items()
@@ -245,7 +254,7 @@ def sizes_beside(sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """
     for name, n in sizes.items():
         half = n // 2 + 2
-        larger = n + 2, n + 3, n + 4
+        larger = n + 1, n + 2, n + 3
         others = (half, half + 1, n - 2) if n > 2 * SMALL else larger
         yield from ({**sizes, name: other} for other in others)
 
@@ -258,7 +267,7 @@ def trials(sizes: Mapping[str, int]) -> Iterator[list[Mapping[str, int]]]:
     """
     yield [sizes, *sizes_beside(sizes)]
     if is_small(sizes):
-        enough = with_enough_steps(sizes)
+        enough = _with_enough_steps(sizes)
         yield [enough, *sizes_beside(enough)]
         return
     alike = [sizes]

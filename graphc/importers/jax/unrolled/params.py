@@ -6,9 +6,7 @@ from typing import Any
 
 from graphc.errors import GraphError
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.unrolled.records import (
-    Moving,
-)
+from graphc.importers.jax.unrolled.records import Moving
 from graphc.ir.graph.op import Opaque, Primitive
 from graphc.ir.graph.structure import param_form
 from graphc.ir.params.kinds import Param
