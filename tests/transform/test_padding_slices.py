@@ -44,6 +44,15 @@ PROGRAMS = {
     "fronts of two axes": ([m, a, b], with_gradient(m[:a, :b], m)),
     "reduced": ([x, a], [gt.sum(x[:a]), gt.max(x[:a], initial=0.0), gt.sort(x[a:])]),
     "written": ([x, a], [x.at[:a].set(x[:a] * 3), x.at[:a].min(gt.cumsum(x[:a]))]),
+    "written within": (
+        [x],
+        [x.at[1:-1].set(x[2:] - x[:-2]), x.at[2:].multiply(x[:-2])],
+    ),
+    "columns written within": (
+        [m],
+        [m.at[:, 1:-1].min(-m[:, 2:]), m.at[1:-1, 2:].set(5)],
+    ),
+    "written between": ([x, a, b], [x.at[a:b].max(x[a:b] ** 2), x.at[a:].set(-x[a:])]),
     "in branches": ([x, a, b], with_gradient(branches(), x)),
     "joined": ([x, a], [gt.concatenate([x[a:], x[:a]])]),
 }
@@ -114,6 +123,15 @@ def test_each_size_padded_alone(name):
         for pair in itertools.product((0, 3, 9, -4), (1, -1)):
             given = arguments(inputs, 6, pair)
             same(f(*given), exact(*given))
+
+
+def test_slices_from_fixed_starts_are_written_in_place():
+    """A scatter writes element by element, which is slow."""
+    pad = graphc.function(
+        [x, m], [x.at[1:-1].set(x[2:]), m.at[:, 1:].add(1)], dims="pad"
+    )
+    pad(np.zeros(5, "float32"), np.zeros((4, 6)))
+    assert "scatter" not in pad.source
 
 
 @BACKENDS

@@ -11,7 +11,7 @@ from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size
-from graphc.ir.types import INT32, same_size
+from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ops.common.axes import along_axis, with_rank
 from graphc.ops.common.padded_reads import as_int32, nonempty, read_at
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
@@ -45,7 +45,8 @@ def _split_index(
     for i, item in enumerate(true_items):
         kind = item[0]
         ragged = axis in x.axes if kind != "n" else False
-        right = kind == "n" or _is_from_front(item, ragged, writes)
+        n = x.type.shape[axis] if ragged else None
+        right = kind == "n" or _is_from_front(item, n, writes)
         if kind == "s" and right and not writes:
             length = pad.stored(pad.out[out])
             fitted = fit_item(stored[i], x.value.type.shape[axis], length)
@@ -71,18 +72,22 @@ def _stored_item(pad: Padding, item: BasicItem) -> BasicItem:
     return kind, start, stop, step
 
 
-def _is_from_front(item: BasicItem, ragged: bool, writes: bool) -> bool:
-    """Whether an item selects the same elements at a capacity, or those and padding."""
+def _is_from_front(item: BasicItem, n: Size | None, writes: bool) -> bool:
+    """Whether an item selects the same elements at a capacity, or those and padding.
+
+    The axis has `n` true elements, or is stored as it is.
+    """
     kind, start, stop, step = item
     if kind == "i":
-        return isinstance(start, int) and (start >= 0 or not ragged)
+        return isinstance(start, int) and (start >= 0 or n is None)
     plain = all(b is None or isinstance(b, int) for b in (start, stop, step))
-    if not ragged and plain:
+    if n is None and plain:
         return True
     forwards = step is None or (isinstance(step, int) and step > 0)
     first = start is None or (isinstance(start, int) and start >= 0)
     if writes:  # the elements after it must be padding
-        return forwards and first and ragged and (stop is None or _is_count(stop))
+        to_end = stop is None or (n is not None and dims.less_equal(n, stop) is True)
+        return forwards and first and n is not None and (to_end or _is_count(stop))
     return forwards and first
 
 
@@ -210,8 +215,9 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Param) -> 
     longer = _with_padding_added(pad, x, v, region.shape, how)
     if longer is not None:
         return SLICE_UPDATE(x.value, pad.filled(v, v.axes, 0), how=how, **longer)
-    if _is_kept_front(pad, x, region.shape):
-        return _written_to_front(pad, x, v, region.shape, how)
+    window = _window(pad, x, items, special, region.shape)
+    if window is not None:
+        return _written_to_window(pad, x, v, window, region, how)
     if len(special) > 1 or any(item != FULL_ITEM for item in items):
         return _written_by_mask(pad, x, v, region.shape, how)
     (part,) = special
@@ -222,6 +228,9 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Param) -> 
         if _is_repeated(one, part.at - len(region.shape)):
             new_array = _written_by_mask(pad, x, one, region.shape, how)
             return F.where(chosen[0], new_array, x.value) if chosen else new_array
+        twice, stored = 2 * pad.stored(length), pad.stored(x.type.shape[part.axis])
+        if dims.less_equal(stored, twice) is True:  # a scatter is slower on a CPU
+            return _written_by_mask(pad, x, v, region.shape, how)
     places = _places(pad, x, part, length)
     if length is not None:
         end = as_value(F.size_value(x.value.type.shape[part.axis]))
@@ -280,25 +289,53 @@ def _choice_of_update(pad: Padding, v: PaddedValue) -> tuple[Value, PaddedValue]
     return condition, PaddedValue(number, number.type)
 
 
-def _is_kept_front(pad: Padding, x: PaddedValue, region: Sequence[Size]) -> bool:
-    """Whether slices from the front are stored in as many elements as their array."""
-    return all(
-        kind == "s" and step is None and (start is None or same_size(start, 0))
-        for kind, start, _, step in _true_items(pad)
-    ) and all(map(same_size, map(pad.stored, region), x.value.type.shape))
+class _Window(NamedTuple):
+    """The items of a part that is stored in place, and the axes with other elements."""
+
+    items: list[BasicItem]
+    ragged: list[int]
 
 
-def _written_to_front(
-    pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
+def _window(
+    pad: Padding,
+    x: PaddedValue,
+    items: Sequence[BasicItem],
+    special: Sequence[AxisItem],
+    region: Sequence[Size],
+) -> _Window | None:
+    """The part of an array that stores slices from fixed starts, if it has that part.
+
+    Some slices end before their axis does. Elements after them are not to be written.
+    """
+    window = list(items)
+    for axis, at, (kind, start, _, step) in special:
+        first = 0 if start is None else start
+        if kind != "s" or step is not None or not _is_count(first):
+            return None
+        stop, n = first + pad.stored(region[at]), x.value.type.shape[axis]
+        if dims.less_equal(stop, n) is not True or any(i[0] == "n" for i in items):
+            return None
+        is_whole = same_size(stop - first, n)
+        window[axis] = FULL_ITEM if is_whole else ("s", start, stop, None)
+    return _Window(window, [part.at for part in special])
+
+
+def _written_to_window(
+    pad: Padding,
+    x: PaddedValue,
+    v: PaddedValue,
+    window: _Window,
+    region: TensorType,
+    how: str,
 ) -> Value:
-    """Write to the first elements of an array, by a mask."""
-    written = v.value
-    if how in _MERGES:
-        written = getattr(F, _MERGES[how])(x.value, v.value)
-    shorter = [a for a, n in enumerate(region) if not same_size(n, x.type.shape[a])]
-    mask = pad.inside(PaddedValue(x.value, x.type.like(region)), shorter)
-    new_array: Value = F.where(mask, written, x.value)
-    return new_array
+    """Write to a part of an array, by a mask."""
+    old = basic(x.value, tuple(window.items))
+    new = getattr(F, _MERGES[how])(old, v.value) if how in _MERGES else v.value
+    mask = pad.inside(PaddedValue(old, region), window.ragged)
+    new = F.where(mask, new, old)
+    if all(item == FULL_ITEM for item in window.items):
+        return new
+    return SLICE_UPDATE(x.value, new, how="set", **_index_params(window.items))
 
 
 def _written_by_mask(
@@ -342,5 +379,6 @@ def _spread_update(
     if not isinstance(by, int) or abs(by) > 1:  # fmod is the faster half of a division
         inside = F.logical_and(inside, F.equal(F.fmod(ahead, by), 0))
     if not same_size(update.type.shape[axis], 1):
-        update = read_at(update, axis, F.floor_divide(ahead, by))
+        places = ahead if isinstance(by, int) and by == 1 else F.floor_divide(ahead, by)
+        update = read_at(update, axis, places)
     return update, inside

@@ -345,6 +345,9 @@ def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Si
     """
     if start is None and stop is None and isinstance(step, int) and abs(step) == 1:
         return n  # which is not negative, though that may be tested and not proved
+    bounds = slice(start, stop, step)
+    if isinstance(n, int) and n >= 0 and _is_known(bounds):
+        return len(range(*bounds.indices(n)))
     if dims.less_equal(1, step):
         first, last = forward_range(start, stop, n)
         if dims.equal(step, 1):
@@ -361,6 +364,13 @@ def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Si
         first += ahead * (begin - first)
         last += ahead * (end - last)
     return dims.maximum(0, dims.ceil_div(last - first, step))
+
+
+def _is_known(bounds: slice) -> bool:
+    """Whether a slice has numbers, and a step."""
+    ends = bounds.start, bounds.stop
+    is_known = all(b is None or isinstance(b, int) for b in ends)
+    return is_known and isinstance(bounds.step, int) and bounds.step != 0
 
 
 def slice_ends(
