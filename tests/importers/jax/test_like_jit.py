@@ -394,7 +394,7 @@ def test_a_function_is_applied_as_often_as_elements_are_named(name):
 def unsaid(x):
     if x.shape[0] not in {3: 1, 4: 1, 5: 1, 6: 1}:
         raise AssertionError  # like `assert`, which pytest rewrites
-    return sum((x * k for k in range(x.shape[0])), x)
+    return sum((x**k for k in range(x.shape[0])), x)
 
 
 def test_an_error_without_words_is_told_by_its_line():

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import graphc
+import graphc.tensor as gt
+from graphc.importers.jax.unrolled.reading import records_of
+from graphc.ir.graph.nodes import Graph
 
 SIZES = 9, 12, 11, 2, 17, 12
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -224,6 +227,14 @@ def test_a_step_that_differs_is_noticed():
         np.testing.assert_allclose(compiled(np.ones(n, "float32")), n)
     for n in (21, 30, 21, 14):
         np.testing.assert_allclose(compiled(np.ones(n, "float32")), n + (n > 20))
+
+
+def test_constants_that_another_trace_has_made_are_in_the_order_of_their_use():
+    older, x = gt.arange(5.0), gt.tensor("x", "float64", (5,))
+    table = gt.zeros((5, 5)).at[0].set(older)
+    records = records_of(Graph.of([x], [table * x])).records
+    names = [record.primitive.name for record in records]
+    assert names.index("full") < names.index("iota")
 
 
 def test_captured_arrays_are_arguments_of_the_program():

@@ -37,6 +37,7 @@ from graphc.importers.jax.trace.tracing import (
     trace_function,
 )
 from graphc.importers.jax.unrolled.alone import folded
+from graphc.importers.jax.unrolled.by_size import runs_steps_in_python
 from graphc.importers.jax.unrolled.of_jax import may_have_loops
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray
@@ -170,13 +171,14 @@ def compile_exactly(
         read = subject.read(specs) if is_derivative else trace
         with reading():
             source = subject.graph(read, {}, inputs)
-        shorter = folded(source.graph, inputs) if loops else None
-        if shorter is None and not others:
+        rewritten = _folded_function(source.graph, options.rewrites) if loops else None
+        is_folded = rewritten is not None
+        if rewritten is None and not others:
             return Exact(trace, None, (), "")
-        rewritten = _function_of(shorter or source.graph, options.rewrites)
+        if rewritten is None:
+            rewritten = _function_of(source.graph, options.rewrites)
     except (Unsupported, GraphError) as error:
         return Exact(trace, None, (), str(error).splitlines()[0])
-    is_folded = shorter is not None
     gains = any(a.rule.name in GAINING for a in rewritten.rewrites)
     gains = gains or replaced or is_folded
     if not gains and not is_worked_around(rewritten.plan.graph.nodes):
@@ -195,6 +197,13 @@ def function_as_graph(
     with reading():
         graph = subject.graph(trace, {}, inputs_of(trace, {}, names)).graph
     return _function_of(graph, NONE)
+
+
+def _folded_function(graph: Graph, rewrites: Rules) -> Function | None:
+    """The function of a graph with its loops folded, if that pays."""
+    shorter = folded(graph, graph.inputs)
+    program = None if shorter is None else _function_of(shorter, rewrites)
+    return None if program is None or runs_steps_in_python(program) else program
 
 
 def _function_of(graph: Graph, rewrites: Rules) -> Function:

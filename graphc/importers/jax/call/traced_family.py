@@ -38,8 +38,8 @@ from graphc.importers.jax.trace.choices import Options, require_names_of_call
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
-from graphc.importers.jax.unrolled.by_size import is_small, shows_loops, trials
-from graphc.importers.jax.unrolled.of_jax import exact_source
+from graphc.importers.jax.unrolled.by_size import is_small, trials
+from graphc.importers.jax.unrolled.of_jax import shows_loops
 from graphc.ir.garbage import only_young_garbage
 from graphc.runtime.function import Function
 
@@ -375,29 +375,25 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         subject, names = self.subject, self.names()
         how = self.options_for(pattern)
         traces = SampledTraces(subject, pattern.specs(self.specs), first)
+        loops: JaxProgram | None = None
+        tries_loops = not is_small(first.sizes) and shows_loops(subject, trace, names)
+        if tries_loops:
+            with suppress(Unsupported):
+                loops = self._program_of_loops(pattern, traces, how)
+                if loops.unrolled and loops.unrolled.looped:
+                    return loops
         try:
             template = self._sampling(pattern, sizes, traces).template(seen)
-            if template.near and self._shows_loops(first):  # near: few sizes
-                with suppress(Unsupported):
-                    program = self._program_of_loops(pattern, traces, how)
-                    if program.unrolled is not None and program.unrolled.looped:
-                        return program
             return program_of_samples(
                 subject, pattern, self.specs, names, how, template, first, self.asking
             )
         except Unsupported:
-            with suppress(Unsupported):
-                return self._program_of_loops(pattern, traces, how)
+            if loops is not None:
+                return loops
+            if not tries_loops:
+                with suppress(Unsupported):
+                    return self._program_of_loops(pattern, traces, how)
             raise
-
-    def _shows_loops(self, first: Sample) -> bool:
-        """Whether Python has unrolled loops in a trace, as far as its size can show."""
-        if is_small(first.sizes):
-            return False
-        with suppress(Unsupported):
-            source = exact_source(self.subject, first.trace, self.names())
-            return shows_loops(source.graph)
-        return False
 
     def _has_few_steps(self, sizes: ShapesOfCall) -> bool:
         """Whether loops that a program has for other sizes may not show at these."""

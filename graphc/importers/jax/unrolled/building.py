@@ -33,7 +33,7 @@ from graphc.ir.graph.build import (
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size, Symbol, ceil_div, substitute, symbols_in
+from graphc.ir.sizes.dims import Size, Symbol, ceil_div, maximum, substitute, symbols_in
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.gather import DYNAMIC_SLICE
@@ -119,6 +119,8 @@ class Building:
         start, stop = (
             None if n is None else self._size(n) for n in (item.start, item.stop)
         )
+        if item.moves and start is not None and stop is not None:
+            stop = start + maximum(0, stop - start)  # as arrays have it
         return item.kind, start, stop, item.step
 
     def _results_of(self, record: Record) -> Sequence[Value]:
@@ -174,23 +176,49 @@ class Building:
     def _write(self, x: Value, part: Value, items: IndexItems, how: str) -> Value:
         """Write to a basic index, where items may move. Raises Unsupported."""
         if not any(item.moves for item in items):
-            plain = map(self._by_sizes, items)
-            kinds, starts, stops, steps = zip(*plain, strict=True)
-            bounds = {"starts": starts, "stops": stops, "steps": steps}
-            updated: Value = F._slice_update(
-                x, part, how=how, kinds="".join(kinds), **bounds
-            )
-            return updated
+            return self._write_by_sizes(x, part, items, how)
         if any(item.kind == "n" for item in items):
             raise Unsupported("a loop writes to a new axis of an array")
-        slices_left = sum(item.kind == "s" for item in items)
+        places = {
+            axis: self._integer(_present(item.start))
+            for axis, item in enumerate(items)
+            if item.kind == "i"
+        }
+        slices = tuple([item for item in items if item.kind == "s"])
+        if not places:
+            lengths = [self._size(_length_of(item)) for item in slices if item.moves]
+            if not all(isinstance(n, int) for n in lengths):
+                return self._write_by_sizes(x, part, slices, how)
+            return self._write_windows(x, part, slices, how)
+        axes, inside = tuple(places), (True,) * len(places)
+        if slices:  # of the row at these places
+            row = F._gather(x, *places.values(), axes=axes, inside=inside)
+            part, how = self._write(row, part, slices, how), "set"
+        written: Value = F._scatter(
+            x, part, *places.values(), axes=axes, how=how, inside=inside
+        )
+        return written
+
+    def _write_by_sizes(
+        self, x: Value, part: Value, items: IndexItems, how: str
+    ) -> Value:
+        """Write to a basic index, whose bounds are sizes."""
+        plain = map(self._by_sizes, items)
+        kinds, starts, stops, steps = zip(*plain, strict=True)
+        bounds = {"starts": starts, "stops": stops, "steps": steps}
+        updated: Value = F._slice_update(
+            x, part, how=how, kinds="".join(kinds), **bounds
+        )
+        return updated
+
+    def _write_windows(
+        self, x: Value, part: Value, slices: IndexItems, how: str
+    ) -> Value:
+        """Write to slices that move, and have as many elements in each step."""
         places = list[Value]()
-        for item, n in zip(items, x.type.shape, strict=False):
-            place = self._integer(_present(item.start)) if item.kind == "i" else None
-            if place is None:
-                slices_left -= 1
-                place = F.reshape(self._places(item, n), (-1, *[1] * slices_left))
-            places.append(place)
+        for axis, (item, n) in enumerate(zip(slices, x.type.shape, strict=False), 1):
+            column = (-1, *[1] * (len(slices) - axis))
+            places.append(F.reshape(self._places(item, n), column))
         axes, inside = tuple(range(len(places))), (True,) * len(places)
         written: Value = F._scatter(x, part, *places, axes=axes, how=how, inside=inside)
         return written

@@ -171,7 +171,7 @@ def _parts_of(graph: Graph) -> _RecordParts:
         return _RecordParts(records, lambda n: n)
 
 
-def shows_loops(graph: Graph) -> bool:
+def has_loops(graph: Graph) -> bool:
     """Whether a graph whose sizes are numbers has steps that fold into loops."""
     with suppress(Unsupported):
         records = _parts_of(graph).records

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import jax
 from jax.extend.core import Jaxpr
@@ -26,6 +27,7 @@ from graphc.importers.jax.trace.tracing import (
     inputs_of,
 )
 from graphc.importers.jax.unrolled.alone import SMALL_VALUE
+from graphc.importers.jax.unrolled.by_size import has_loops
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Symbol, symbol_dim
@@ -69,6 +71,13 @@ def exact_source(
     if source.foreign or source.acts:
         raise Unsupported(UNLIKE)
     return source
+
+
+def shows_loops(subject: Subject, trace: TracedFunction, names: Sequence[str]) -> bool:
+    """Whether a trace at sizes that are numbers has steps of Python's loops."""
+    with suppress(Unsupported):
+        return has_loops(exact_source(subject, trace, names).graph)
+    return False
 
 
 def graph_like(

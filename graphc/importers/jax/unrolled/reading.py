@@ -35,7 +35,7 @@ from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT, literal_of
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import Primitive
-from graphc.ir.graph.walk import ancestors
+from graphc.ir.graph.walk import ancestors, depth_first
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import BOOL, NDArray, TensorType
@@ -185,7 +185,7 @@ def _needed(records: Records) -> list[Record]:
 def _in_traced_order(graph: Graph) -> list[Node]:
     """The nodes that need no input, in the order of their use; then the others.
 
-    The former may be older than the trace, which orders only the latter.
+    The former may be older than the trace: another one has made them.
     """
     inputs = {v.node for v in graph.inputs}
     nodes = [node for node in ancestors(graph.outputs) if node not in inputs]
@@ -194,12 +194,10 @@ def _in_traced_order(graph: Graph) -> list[Node]:
         if any(v.node in before for v in node.inputs):
             dependent.append(node)
             before.add(node)
-    used = (v for node in dependent for v in node.inputs if v.node not in before)
-    independent: dict[Node, None] = {}
-    for value in dict.fromkeys((*used, *graph.outputs)):
-        if value.node not in before and value.node not in independent:
-            independent |= dict.fromkeys(ancestors([value]))
-    return [*independent, *dependent]
+    used = (v.node for node in dependent for v in node.inputs)
+    outputs = (v.node for v in graph.outputs)
+    roots = [node for node in (*used, *outputs) if node not in before]
+    return [*depth_first(dict.fromkeys(roots)), *dependent]
 
 
 class _TraceReader:
