@@ -205,7 +205,20 @@ def slopes_through_parts(rows):
     return jax.grad(lambda rows: jnp.sum(substituted(rows) ** 2))(rows)
 
 
-@pytest.mark.parametrize("function", [attended, substituted, slopes_through_parts])
+def slopes_through_rows_of_several_lengths(rows):
+    """The gradient of attention, which reads the weights of all steps once more."""
+    return jax.grad(lambda rows: jnp.sum(attended(rows) ** 2))(rows)
+
+
+OF_PARTS = (
+    attended,
+    substituted,
+    slopes_through_parts,
+    slopes_through_rows_of_several_lengths,
+)
+
+
+@pytest.mark.parametrize("function", OF_PARTS)
 def test_sizes_may_differ_from_step_to_step(function):
     compiled = graphc.jit(function, dims="pad")
     for n in (13, 16, 14):

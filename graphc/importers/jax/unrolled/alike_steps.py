@@ -5,6 +5,7 @@ elements, sizes of arrays, and numbers of steps of the loops within.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, starmap, takewhile
@@ -12,6 +13,11 @@ from typing import cast
 
 import numpy as np
 
+from graphc.importers.jax.unrolled.ragged import (
+    are_evenly_spaced,
+    padded,
+    part_of_row,
+)
 from graphc.importers.jax.unrolled.reading import Records, are_whole
 from graphc.importers.jax.unrolled.records import (
     CarriedValue,
@@ -211,20 +217,51 @@ class AlikeSteps:
             for (first, passed), inside in self._inside.items()
         ]
         ends = {carry.passed: carry.after for carry in carries}
-        stacked: dict[int, int] = {}
+        steps, stacked = list(self._steps), dict[int, int]()
         for value, uses in self._uses_after(last_uses, end).items():
             after = ends.get(ValueRef(value))
             if after is not None and list(uses) == [self.count - 1]:
                 replacements[uses[self.count - 1]] = ValueRef(after)
                 continue
+            if value in self._resized:
+                pad = padded(value, self._shapes(value), records, steps[-1].place)
+                steps.append(pad)
+                (whole,) = pad.results
+                stack = stacked[whole] = records.new_stack(whole, count)
+                for step, number in uses.items():
+                    shape = records.types[number].shape
+                    replacements[number] = part_of_row(stack, step, shape)
+                continue
             stacked[value] = records.new_stack(value, count)
             for step, number in uses.items():
                 replacements[number] = row(ValueRef(stacked[value]), Moving(step))
-        return RecordedLoop(count, self._steps, tuple(carries), stacked)
+        return RecordedLoop(count, tuple(steps), tuple(carries), stacked)
 
-    def can_be_used_after(self, last_uses: Mapping[int, int], end: int) -> bool:
-        """Whether the values used from `end` on have one shape in all steps."""
-        return self._resized.isdisjoint(self._uses_after(last_uses, end))
+    def can_be_used_after(
+        self, last_uses: Mapping[int, int], end: int, parts: AbstractSet[int]
+    ) -> bool:
+        """Whether values used from `end` on have shapes that are evenly spaced.
+
+        No parts may be read of those whose shapes differ.
+        """
+        resized = self._resized & self._uses_after(last_uses, end).keys()
+        return all(
+            parts.isdisjoint(self._numbers[value])
+            and are_evenly_spaced(self._shapes(value))
+            for value in resized
+        )
+
+    @cached_property
+    def _numbers(self) -> dict[int, list[int]]:
+        """By value in a step: its numbers in all steps."""
+        all_numbers: dict[int, list[int]] = {}
+        for numbers in self._counterparts:
+            for number, value in numbers.items():
+                all_numbers.setdefault(value, []).append(number)
+        return all_numbers
+
+    def _shapes(self, value: int) -> list[tuple[Size, ...]]:
+        return [self._records.types[number].shape for number in self._numbers[value]]
 
     def _uses_after(
         self, last_uses: Mapping[int, int], end: int

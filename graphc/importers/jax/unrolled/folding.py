@@ -35,6 +35,7 @@ from graphc.importers.jax.unrolled.records import (
     mapped,
     numbers_in,
     numbers_used_by,
+    slots_of,
 )
 from graphc.importers.jax.unrolled.rows import joined, with_writes_after
 from graphc.ir.types import NDArray
@@ -143,7 +144,7 @@ class _Folding:
             if steps is None:
                 continue
             after = start + first + steps.count * period
-            if steps.can_be_used_after(self._last_uses, after):
+            if steps.can_be_used_after(self._last_uses, after, self._parts_read):
                 return start + first, steps
         return None
 
@@ -196,6 +197,14 @@ class _Folding:
             return PartRead(new.source, new.items + operand.items)
         assert isinstance(new, ValueRef)
         return PartRead(new, operand.items)
+
+    @cached_property
+    def _parts_read(self) -> set[int]:
+        """The values of which parts are read."""
+        operands = (slots_of(record).operands for record in self._all.records)
+        reads = chain(chain.from_iterable(operands), self._all.outputs)
+        parts = (read for read in reads if isinstance(read, PartRead))
+        return set(chain.from_iterable(map(numbers_in, parts)))
 
     @cached_property
     def _last_uses(self) -> dict[int, int]:
