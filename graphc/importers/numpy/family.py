@@ -250,6 +250,11 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             if pinning:
                 self._pin(sizes, trace.decisions.described(pinning))
                 return None
+            if trace.decisions.fit_only(pattern.sizes(sizes)):
+                with suppress(Unsupported):
+                    return self._program_with_loops(
+                        pattern, sizes, Unsupported(UNLIKE)
+                    )
             program = self._like(pattern, trace) or self._program(pattern, trace)
         except GraphError as error:
             return self._program_with_loops(pattern, sizes, error)
@@ -264,7 +269,10 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         return program
 
     def _program_with_loops(
-        self, pattern: SizePattern, sizes: ShapesOfCall, error: GraphError
+        self,
+        pattern: SizePattern,
+        sizes: ShapesOfCall,
+        error: GraphError | Unsupported,
     ) -> NumpyProgram:
         """The program for a pattern, made of traces in which loops are unrolled.
 

@@ -57,6 +57,8 @@ class NumpyTrace:
         facts, other_facts = ({*map(str, x.decisions.taken)} for x in (self, other))
         if self.types != other.types or facts != other_facts:
             return False
+        if any(decision.is_long for decision in self.decisions.taken):
+            return False
         return are_alike(self.checked(True), other.checked(True))
 
     @property

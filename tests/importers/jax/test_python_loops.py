@@ -210,11 +210,23 @@ def slopes_through_rows_of_several_lengths(rows):
     return jax.grad(lambda rows: jnp.sum(attended(rows) ** 2))(rows)
 
 
+def slopes_through_differences(rows):
+    """The gradient through steps each of which has one row less than before."""
+
+    def last_difference(rows):
+        while len(rows) > 1:
+            rows = jnp.tanh(jnp.diff(rows, axis=0))
+        return jnp.sum(rows**2)
+
+    return jax.grad(last_difference)(rows)
+
+
 OF_PARTS = (
     attended,
     substituted,
     slopes_through_parts,
     slopes_through_rows_of_several_lengths,
+    slopes_through_differences,
 )
 
 

@@ -91,6 +91,33 @@ def cheapest_splits(x):
     return costs
 
 
+def halfway(points):
+    """De Casteljau's algorithm: each step has one point less than the one before."""
+    for _ in range(len(points) - 1):
+        points = 0.5 * points[:-1] + 0.5 * points[1:]
+    return points[:2]
+
+
+def table_of_lists(x):
+    """A game in which two take numbers from either end: a table of Python's lists."""
+    n = len(x)
+    best = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        best[i][i] = x[i]
+    for d in range(1, n):
+        for i in range(n - d):
+            first, last = x[i] - best[i + 1][i + d], x[i + d] - best[i][i + d - 1]
+            best[i][i + d] = np.maximum(first, last)
+    return best[0][n - 1]
+
+
+def growing(x):
+    memory = x[:1]
+    for number in x[1:]:
+        memory = np.append(0.9 * memory, memory.mean() + number)
+    return memory
+
+
 OF_VECTORS = (
     prefix_means,
     largest_after,
@@ -100,5 +127,8 @@ OF_VECTORS = (
     lower_triangle,
     divided_differences,
     cheapest_splits,
+    halfway,
+    table_of_lists,
+    growing,
 )
 OF_MATRICES = back_substitution, cholesky, eliminated

@@ -232,6 +232,9 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         for reading in readings[-1:] if sampled else readings:
             try:
                 program = reading(pattern, sizes)
+                if program.decisions.fit_only(pattern.sizes(sizes)):
+                    with suppress(Unsupported):
+                        program = self._program_from_samples(pattern, sizes)
                 self._check_at_known(program, sizes)
                 self.foretold = ""
                 return self._with_fixed_axes(program, sizes) or program

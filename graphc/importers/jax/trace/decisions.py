@@ -16,6 +16,7 @@ from typing import Literal
 
 from graphc.errors import GraphError, SourceLocation
 from graphc.ir.sizes.dims import (
+    MOST_SHOWN,
     Dim,
     Size,
     equal,
@@ -24,12 +25,15 @@ from graphc.ir.sizes.dims import (
     substitute,
     symbol_dim,
     symbols_in,
+    weight,
 )
 from graphc.ir.sizes.polynomials import Symbol, calls_in, polynomial
 from graphc.ir.sizes.text import expression
 
 Relation = Literal["==", ">="]
 OPAQUE = "the text, the hash, the number or the identity"  # of a size
+FEWEST_OF_LOOP = 4  # steps
+NEARBY = range(1, 25)  # added to a size, for equal remainders by its divisors
 _NEGATED = {"==": "!=", ">=": "<"}
 _SWAPPED = {"==": "==", "!=": "!=", ">=": "<=", "<": ">"}
 
@@ -74,10 +78,17 @@ class Decision:
         if isinstance(self.left, int):
             relation, sides = _SWAPPED[relation], sides[::-1]
         left, right = (
-            expression(side, lambda symbol: words.get(symbol, symbol.name))
+            str(side)  # which is short
+            if weight(side) > MOST_SHOWN
+            else expression(side, lambda symbol: words.get(symbol, symbol.name))
             for side in sides
         )
         return f"{left} {relation} {right}"
+
+    @property
+    def is_long(self) -> bool:
+        """Whether its text leaves out what it asks."""
+        return max(weight(self.left), weight(self.right)) > MOST_SHOWN
 
     def __str__(self) -> str:
         return self.text({})
@@ -104,6 +115,18 @@ class Decisions:
         """The decisions that have a different answer for these sizes."""
         numbers = self._numbers(sizes)
         return [d for d in self.taken if not d.holds(numbers)]
+
+    def fit_only(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the decisions are those of a loop, and fit no size nearby.
+
+        A loop of Python that goes on while an axis is long asks in each step.
+        """
+        if len(self.taken) < FEWEST_OF_LOOP:
+            return False
+        return any(
+            not any(self.hold({**sizes, name: max(n + k, 0)}) for k in (-1, *NEARBY))
+            for name, n in sizes.items()
+        )
 
     def pinning(self, sizes: Mapping[str, int]) -> list[Decision]:
         """The facts that hold for these sizes alone; [] if other sizes share them.

@@ -13,9 +13,12 @@ from typing import cast
 
 import numpy as np
 
+from graphc.errors import SourceLocation
 from graphc.importers.jax.unrolled.ragged import (
     are_evenly_spaced,
+    largest_of,
     padded,
+    part_before_zeros,
     part_of_row,
 )
 from graphc.importers.jax.unrolled.reading import Records, are_whole
@@ -24,11 +27,13 @@ from graphc.importers.jax.unrolled.records import (
     ConstantInteger,
     FilledArray,
     IndexItem,
+    IndexItems,
     Moving,
     PartRead,
     PartSource,
     Record,
     RecordedLoop,
+    RecordedStep,
     StepOperand,
     ValueRef,
     defined_in,
@@ -102,6 +107,9 @@ class AlikeSteps:
 
     def _common(self, column: OperandColumn, depth: int) -> StepOperand:
         """The operand of the loop for those of all steps, in so many loops within."""
+        part = self._part_of_carry(column, [()] * self.count, depth)
+        if part is not None:
+            return part
         value = self._common_value(column, depth)
         if value is not None:
             return value
@@ -152,11 +160,49 @@ class AlikeSteps:
             inside = self._inside[first, passed] = self._records.new_value(type)
         return inside
 
+    def _part_of_carry(
+        self, column: OperandColumn, all_items: Sequence[IndexItems], depth: int
+    ) -> PartRead | None:
+        """The part that steps read of a value of the step before, of another shape.
+
+        Returns None for other operands.
+        """
+        second = column[1]
+        if not isinstance(second, ValueRef):
+            return None
+        passed = self._counterparts[0].get(second.value)
+        if passed is None or passed not in self._resized:
+            return None
+        self._require_from(column, 1, passed)
+        first = _from_outside(column[0], depth)
+        type = self._records.type_of(first)
+        shapes = [type.shape, *self._shapes(passed)]
+        key = first, passed
+        if key not in self._inside:
+            of_steps = chain.from_iterable(self._counterparts[:LEAST])
+            is_before = set(numbers_in(first)).isdisjoint(of_steps)
+            same = type.same(self._records.types[passed].like(type.shape))
+            if not (is_before and same and are_evenly_spaced(shapes)):
+                raise UnlikeError
+            whole = self._records.new_value(type.like(largest_of(shapes)))
+            self._inside[key] = whole
+        all_bounded = list[IndexItems]()
+        for items, shape in zip(all_items, shapes, strict=False):
+            bounded = part_before_zeros(items, shape, depth)
+            if bounded is None:
+                raise UnlikeError
+            all_bounded.append(bounded)
+        columns = zip(*all_bounded, strict=True)
+        return PartRead(ValueRef(self._inside[key]), tuple(map(_common_item, columns)))
+
     def _common_read(self, column: Sequence[PartRead], depth: int) -> PartRead:
         _require_equal([len(read.items) for read in column])
-        columns = zip(*(read.items for read in column), strict=True)
-        items = tuple(map(_common_item, columns))
-        source = self._common([read.source for read in column], depth)
+        all_items, sources = zip(*((r.items, r.source) for r in column), strict=True)
+        part = self._part_of_carry(sources, all_items, depth)
+        if part is not None:
+            return part
+        items = tuple(map(_common_item, zip(*all_items, strict=True)))
+        source = self._common(sources, depth)
         if isinstance(source, PartRead):  # a row of tables that differ
             return PartRead(source.source, source.items + items)
         if not isinstance(source, PartSource):
@@ -204,49 +250,63 @@ class AlikeSteps:
         last_uses: Mapping[int, int],
         end: int,
         replacements: dict[int, StepOperand],
-    ) -> RecordedLoop:
-        """Make the loop; `replacements` get those of values used from `end` on."""
+    ) -> tuple[list[RecordedStep], RecordedLoop]:
+        """Make the loop, after steps that pad what it carries.
+
+        `replacements` get those of values used from `end` on.
+        """
         records, count = self._records, Moving(self.count)
-        carries = [
-            CarriedValue(
-                first,
-                inside,
-                ValueRef(passed),
-                records.new_value(records.types[passed]),
-            )
-            for (first, passed), inside in self._inside.items()
-        ]
-        ends = {carry.passed: carry.after for carry in carries}
         steps, stacked = list(self._steps), dict[int, int]()
+        before, carries = list[RecordedStep](), list[CarriedValue]()
+        afters: dict[int, StepOperand] = {}  # by the value passed on
+        for (first, passed), inside in self._inside.items():
+            after = records.new_value(records.types[inside])
+            afters[passed] = ValueRef(after)
+            last = passed
+            if passed in self._resized:
+                largest, shapes = records.types[inside].shape, self._shapes(passed)
+                outside = [records.type_of(first).shape]
+                place = self._place
+                before.append(padded(first, outside, largest, records, place))
+                steps.append(padded(ValueRef(passed), shapes, largest, records, place))
+                (first_padded,), (last,) = before[-1].results, steps[-1].results
+                first = ValueRef(first_padded)
+                items = part_before_zeros((), shapes[-1], 0)
+                assert items is not None
+                afters[passed] = PartRead(ValueRef(after), items)
+            carries.append(CarriedValue(first, inside, ValueRef(last), after))
         for value, uses in self._uses_after(last_uses, end).items():
-            after = ends.get(ValueRef(value))
-            if after is not None and list(uses) == [self.count - 1]:
-                replacements[uses[self.count - 1]] = ValueRef(after)
-                continue
-            if value in self._resized:
-                pad = padded(value, self._shapes(value), records, steps[-1].place)
+            if value in afters and list(uses) == [self.count - 1]:
+                replacements[uses[self.count - 1]] = afters[value]
+            elif value in self._resized:
+                shapes = self._shapes(value)
+                largest = largest_of(shapes)
+                pad = padded(ValueRef(value), shapes, largest, records, self._place)
                 steps.append(pad)
                 (whole,) = pad.results
                 stack = stacked[whole] = records.new_stack(whole, count)
                 for step, number in uses.items():
-                    shape = records.types[number].shape
-                    replacements[number] = part_of_row(stack, step, shape)
-                continue
-            stacked[value] = records.new_stack(value, count)
-            for step, number in uses.items():
-                replacements[number] = row(ValueRef(stacked[value]), Moving(step))
-        return RecordedLoop(count, tuple(steps), tuple(carries), stacked)
+                    replacements[number] = part_of_row(stack, step, shapes[step])
+            else:
+                stacked[value] = records.new_stack(value, count)
+                for step, number in uses.items():
+                    replacements[number] = row(ValueRef(stacked[value]), Moving(step))
+        return before, RecordedLoop(count, tuple(steps), tuple(carries), stacked)
+
+    @property
+    def _place(self) -> SourceLocation:
+        return self._steps[-1].place
 
     def can_be_used_after(
-        self, last_uses: Mapping[int, int], end: int, parts: AbstractSet[int]
+        self, last_uses: Mapping[int, int], end: int, reversed: AbstractSet[int]
     ) -> bool:
         """Whether values used from `end` on have shapes that are evenly spaced.
 
-        No parts may be read of those whose shapes differ.
+        Those whose shapes differ may not be among the `reversed`.
         """
         resized = self._resized & self._uses_after(last_uses, end).keys()
         return all(
-            parts.isdisjoint(self._numbers[value])
+            reversed.isdisjoint(self._numbers[value])
             and are_evenly_spaced(self._shapes(value))
             for value in resized
         )

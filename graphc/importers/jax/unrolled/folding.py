@@ -23,6 +23,7 @@ from graphc.importers.jax.unrolled.alike_steps import (
     form_of,
     within,
 )
+from graphc.importers.jax.unrolled.ragged import part_of
 from graphc.importers.jax.unrolled.reading import Records
 from graphc.importers.jax.unrolled.records import (
     JoinedArrays,
@@ -114,8 +115,8 @@ class _Folding:
                 first, steps = steps_at
                 self._keep(records[end:first])
                 start = end = first + steps.count * self._period
-                loop = steps.loop(self._last_uses, end, self._replacements)
-                self._folded += with_writes_after(loop, self._all)
+                before, loop = steps.loop(self._last_uses, end, self._replacements)
+                self._folded += [*before, *with_writes_after(loop, self._all)]
         if not end:
             return False
         self._keep(records[end:])
@@ -144,7 +145,7 @@ class _Folding:
             if steps is None:
                 continue
             after = start + first + steps.count * period
-            if steps.can_be_used_after(self._last_uses, after, self._parts_read):
+            if steps.can_be_used_after(self._last_uses, after, self._reversed):
                 return start + first, steps
         return None
 
@@ -194,17 +195,18 @@ class _Folding:
         if not isinstance(operand, PartRead):
             return new
         if isinstance(new, PartRead):
-            return PartRead(new.source, new.items + operand.items)
+            return part_of(new, operand.items, depth)
         assert isinstance(new, ValueRef)
         return PartRead(new, operand.items)
 
     @cached_property
-    def _parts_read(self) -> set[int]:
-        """The values of which parts are read."""
+    def _reversed(self) -> set[int]:
+        """The values of which parts are read backwards."""
         operands = (slots_of(record).operands for record in self._all.records)
         reads = chain(chain.from_iterable(operands), self._all.outputs)
         parts = (read for read in reads if isinstance(read, PartRead))
-        return set(chain.from_iterable(map(numbers_in, parts)))
+        backwards = (p for p in parts if any((i.step or 1) < 0 for i in p.items))
+        return set(chain.from_iterable(map(numbers_in, backwards)))
 
     @cached_property
     def _last_uses(self) -> dict[int, int]:
