@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from graphc.control.carries import (
     call_user,
     carry_as_before,
@@ -17,7 +19,7 @@ from graphc.control.weak_carries import settle_types
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted_types import ArrayLike
 from graphc.ir.graph.bodies import StepResult
-from graphc.ir.graph.build import as_size, as_value, set_lower_bound
+from graphc.ir.graph.build import as_size, as_value, cast, set_lower_bound
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
@@ -75,7 +77,7 @@ def fori_loop(
         carries_after = carry_as_before(like, carry[1:], results, "fori_loop")
         return [carry[0] + 1, *carries_after], []
 
-    start = settle_types([as_value(lower), *numbers], trial)
+    start = settle_types([_first_counter(lower, upper), *numbers], trial)
     carry = start.carries
     least = bounds(as_size(lower))[0]
     if is_one_scan:
@@ -85,6 +87,21 @@ def fori_loop(
         assert length is not None and remembered.chunk is not None
         ends, _ = run_in_chunks(step, carry, [], length, remembered.chunk)
     return unflatten(like, start.final_carries(ends)[1:])
+
+
+def _first_counter(lower: ArrayLike, upper: ArrayLike) -> Value:
+    """`lower`, in a dtype that counts up to `upper`."""
+    first, end, most = as_value(lower), as_value(upper), bounds(as_size(upper))[1]
+    if first.type.weak:
+        return first
+    is_narrow = first.dtype.itemsize < 4
+    if most is None and (is_narrow or not end.type.weak):
+        most = np.iinfo(end.dtype).max
+    longest = np.iinfo(np.int64).max
+    if most is None or min(most, longest) <= np.iinfo(first.dtype).max:
+        return first
+    dtype = np.promote_types(first.dtype, end.dtype)
+    return cast(first, dtype if dtype.kind in "iu" else np.dtype("int64"))
 
 
 @public(name="map")

@@ -360,3 +360,44 @@ def test_bodies_that_read_and_write_where_nothing_is(backend, options):
     tripled_two, later, slope = np.array([[6.0, 15, 7], [2, 5, 8], [9, 11, 3]])
     expected = [np.float64(10), tripled_two, np.float64(7), np.array([2.0, 5])]
     alike(f(np.array([2.0, 5, 7]), 2), [*expected, tripled_two, later, slope])
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        ("int8", 200),
+        ("uint8", 256),
+        ("int32", 2**31),
+        ("int8", "int64"),
+        ("int8", "uint8"),
+        ("int8", "uint64"),
+        ("int16", "size"),
+    ],
+)
+def test_a_counter_holds_the_upper_bound(lower, upper):
+    first, seen = tensor("a", dtype=lower), []
+    if upper == "size":
+        upper = tensor("x", "n").shape[0]
+    elif isinstance(upper, str):
+        upper = tensor("b", dtype=upper)
+
+    def body(i, c):
+        seen.append(i.dtype)
+        return c + i.astype("int64")
+
+    gt.fori_loop(first, upper, body, np.int64(0))
+    assert np.iinfo(seen[-1]).max > np.iinfo(lower).max
+    gt.fori_loop(first, 100, body, np.int64(0))
+    assert seen[-1] == lower
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_narrow_counter_does_not_wrap_around(backend):
+    start, x = tensor("start", dtype="int8"), tensor("x", "n")
+
+    def total(lower, upper):
+        return gt.fori_loop(lower, upper, lambda i, c: c + i.astype("int64"), 0)
+
+    outputs = [total(np.int8(0), 200), total(start, x.shape[0]), total(start, 200)]
+    found = values(outputs, {start: np.int8(3), x: np.zeros(150)}, backend)
+    assert [int(v) for v in found] == [19900, sum(range(3, 150)), 19900 - 3]
