@@ -158,3 +158,22 @@ def test_data_that_numpy_refuses_is_refused(name):
                 ours(X, array)
         else:
             np.testing.assert_allclose(ours(X, array), function(X, array))
+
+
+@pytest.mark.parametrize("name", ["nanpercentile", "nanquantile", "percentile"])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 3)])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_quantiles_of_no_elements(name, shape, axis, keepdims):
+    def function(x):
+        return getattr(np, name)(x, [0.1, 0.5], axis, keepdims=keepdims)
+
+    assert like_numpy(function, np.ones(shape, "float32")) or name == "percentile"
+
+
+def test_several_quantiles_of_a_selection_need_an_element():
+    ours = graphc.jit(lambda x: np.nanquantile(x[x > 0], [0, 1]), frontend="numpy")
+    np.testing.assert_array_equal(ours(np.array([1.0, -2, 3])), [1, 3])
+    with pytest.raises(graphc.CallError, match="one result for all shares"):
+        ours(np.array([-1.0, -2]))

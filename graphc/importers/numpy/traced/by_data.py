@@ -96,6 +96,31 @@ def _quantile_function(
     return of_shares
 
 
+def _nan_quantile_function(
+    function: Callable[..., object], most: int
+) -> Callable[..., object]:
+    """As `_quantile_function`, but `nanmean` for an empty array, as in NumPy."""
+    of_shares = _quantile_function(function, most)
+
+    def of_numbers(
+        a: object,
+        q: object,
+        axis: object = None,
+        *args: object,
+        keepdims: bool = False,
+        **options: object,
+    ) -> object:
+        count = as_size(as_value(content_of(a)).size)
+        if less_equal(count, 0):
+            return results_of(np.nanmean, (a, axis), {"keepdims": keepdims})
+        if F.asarray(content_of(q)).ndim and not less_equal(1, count):
+            message = f"{function.__name__}: for an empty array, NumPy gives one result"
+            require(as_value(count) > 0, f"{message} for all shares")
+        return of_shares(a, q, axis, *args, keepdims=keepdims, **options)
+
+    return of_numbers
+
+
 def _unravel_index(indices: object, shape: object, order: str = "C") -> object:
     places, sizes = F.asarray(content_of(indices)), content_of(shape)
     count = F.prod(F.asarray(sizes, "int64"))
@@ -264,8 +289,8 @@ OWN |= {
     "lstsq": _least_squares,
     "nanargmax": _position_function(np.nanargmax),
     "nanargmin": _position_function(np.nanargmin),
-    "nanpercentile": _quantile_function(np.nanpercentile, 100),
-    "nanquantile": _quantile_function(np.nanquantile, 1),
+    "nanpercentile": _nan_quantile_function(np.nanpercentile, 100),
+    "nanquantile": _nan_quantile_function(np.nanquantile, 1),
     "partition": _partition_function(np.partition),
     "percentile": _quantile_function(np.percentile, 100),
     "polyfit": _polyfit,
