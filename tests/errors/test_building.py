@@ -494,6 +494,9 @@ def test_uses_that_need_the_numbers(row):
 
 
 ARRAY = np.ones(3, "float32")
+NO_NUMBER = "a symbolic value has no number before the function is called"
+VECTORIZED = f"numpy.vectorize: {NO_NUMBER}"
+IN_ARRAYS = "hint: write it for whole arrays, with gt.where(condition, a, b) in place"
 
 
 @rows(
@@ -502,6 +505,9 @@ ARRAY = np.ones(3, "float32")
         "numpy.subtract.reduce: takes no symbolic values",
         "hint: use the functions of graphc.tensor",
     ),
+    (lambda: np.vectorize(abs)(y), VECTORIZED, IN_ARRAYS),
+    (lambda: np.vectorize(sum, signature="(n)->()")(y), VECTORIZED, IN_ARRAYS),
+    (lambda: np.frompyfunc(abs, 1, 1)(y), f"numpy.frompyfunc: {NO_NUMBER}", IN_ARRAYS),
     (lambda: np.array_repr(y), "numpy.array_repr: takes no symbolic values"),
     (
         lambda: np.sum(y, out=ARRAY),

@@ -9,8 +9,11 @@ from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.call.ahead import NamedSizes, sizes_of_examples
 from graphc.importers.jax.call.exact_export import ExportRequest
 from graphc.importers.jax.call.export import (
+    ONE_BY_ONE,
     compile_for_export,
     error_for_small_sizes,
+    has_small,
+    no_graph_error,
     struct_spec,
 )
 from graphc.importers.jax.sizes.family import CHECKED
@@ -20,6 +23,7 @@ from graphc.importers.jax.sizes.pattern import (
     text_of_sizes,
 )
 from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.decisions import Decisions
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.tracing import NumpyTrace, trace_function
@@ -47,7 +51,9 @@ def contents_of_file(
     known = sizes_of_examples(request.call, request.pattern) | dict(sizes)
     axis_sizes = {name: n for name, n in known.items() if name in request.pattern.names}
     calls = sizes_of_calls(request.pattern.names, axis_sizes, "export")
-    pattern, trace = _trace(request, calls)
+    padded = request.options.dims not in ONE_BY_ONE
+    why = f"dims={request.options.dims!r}" if padded else "graph=True" * graph
+    pattern, trace = _trace(request, calls, why)
     if not pattern.names:
         known = {k: n for k, n in known.items() if k not in request.pattern.names}
     _require_types(request, trace, calls)
@@ -60,41 +66,66 @@ def contents_of_file(
 
 
 def _trace(
-    request: ExportRequest, calls: Sequence[Mapping[str, int]]
+    request: ExportRequest, calls: Sequence[Mapping[str, int]], why: str
 ) -> tuple[SizePattern, NumpyTrace]:
     """Trace the function at named sizes, or at the numbers of a single call.
 
     Returns the pattern too. Raises GraphError if neither way works, and for small sizes
-    among others.
+    among others. `why` names what needs a program for other sizes, too, or is "".
     """
-    least = request.pattern.least
-    small = any(n < least for call in calls for n in call.values())
-    unlike = [call for call in calls if call != calls[0]]
+    fixed = SizePattern(tuple(tuple(s.shape) for s in request.at(calls[0])))
+    unlike = any(call != calls[0] for call in calls)
+    small = [call for call in calls if has_small(request, call)]
     if small and unlike:
         raise error_for_small_sizes(
-            least, calls, "export such a size to a file of its own"
+            request.pattern.least, small, "export such a size to a file of its own"
         )
-    fixed = SizePattern(tuple(tuple(s.shape) for s in request.at(calls[0])))
-    patterns = (
-        [fixed] if small else [request.pattern] if unlike else [request.pattern, fixed]
-    )
-    for pattern in patterns[:-1]:
-        try:
-            return pattern, _traced(request, pattern)
-        except GraphError:  # from Python code that decides by a size
-            continue
+    if small:
+        return fixed, _traced(request, fixed)
     try:
-        return patterns[-1], _traced(request, patterns[-1])
-    except GraphError as error:
-        if unlike:
-            hint = "export each size to a file of its own, if Python decides by it"
-            error.args = (f"{error}\n  hint: {hint}",)
+        trace = _traced(request, request.pattern, calls[0])
+    except GraphError as error:  # from Python code that needs a size as a number
+        if not unlike:
+            return fixed, _traced(request, fixed)
+        hint = "export each size to a file of its own, if Python decides by it"
+        error.args = (f"{error.args[0]}\n  hint: {hint}", *error.args[1:])
         raise
+    if trace.decisions.taken and not unlike:
+        return fixed, _traced(request, fixed)
+    _require_same_decisions(trace.decisions, calls, why)
+    return request.pattern, trace
 
 
-def _traced(request: ExportRequest, pattern: SizePattern) -> NumpyTrace:
-    call = request.subject.call
-    return trace_function(request.function, call, pattern, request.specs, request.names)
+def _require_same_decisions(
+    decisions: Decisions, calls: Sequence[Mapping[str, int]], why: str
+) -> None:
+    """Raise GraphError unless one program serves all calls, and others for `why`."""
+    by_sizes = "a function that decides by sizes"
+    if why and decisions.taken:
+        fact = decisions.described(decisions.taken)[0]
+        then = "the sizes that you list have a program, if it decides alike at them"
+        raise no_graph_error(why, f"{by_sizes}: {fact}", then)
+    for call in calls:
+        for fact in decisions.described(decisions.differing(call)):
+            unlike = f"not so for {text_of_sizes(call)}"
+            raise graph_error(
+                "one program is to serve all sizes of a file",
+                op="export",
+                got=f"{by_sizes}: {fact}, {unlike}",
+                hint="export the sizes of each answer to a file of their own",
+            )
+
+
+def _traced(
+    request: ExportRequest,
+    pattern: SizePattern,
+    sizes: Mapping[str, int] | None = None,
+) -> NumpyTrace:
+    """The trace for a pattern, with the decisions of the function at `sizes`."""
+    call, words = request.subject.call, pattern.axes(request.names)
+    return trace_function(
+        request.function, call, pattern, request.specs, request.names, sizes, words
+    )
 
 
 def _require_types(

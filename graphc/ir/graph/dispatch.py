@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.params.concrete import hint_at_namesakes
+from graphc.ir.params.concrete import elementwise_error, hint_at_namesakes
 from graphc.ir.tracebacks import keyword_hint
 from graphc.ir.types import DType, TensorType
 
@@ -53,6 +53,7 @@ METHODS = {  # of ufuncs, by the function that does the same
     ("maximum", "accumulate"): "cummax",
     ("minimum", "accumulate"): "cummin",
 }
+_OF_PYTHON = " (vectorized)"  # the end of the name of a ufunc of np.frompyfunc
 
 
 def apply_ufunc(
@@ -311,6 +312,8 @@ def _fit_to_signature(
 
 def _unknown_function_error(name: str) -> GraphError:
     """The error for a function of NumPy, or of a library that extends it."""
+    if name.endswith(_OF_PYTHON):
+        return elementwise_error("numpy.frompyfunc")
     last = name.split(".")[-1]
     op, hint = _name_in_library(name), hint_at_namesakes(last)
     return graph_error("takes no symbolic values", op=op, hint=hint)

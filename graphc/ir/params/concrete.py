@@ -8,10 +8,12 @@ import ast
 import builtins
 import linecache
 import re
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from operator import attrgetter
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +22,7 @@ from graphc.errors import (
     GraphError,
     SourceLocation,
     graph_error,
+    is_library,
     own_caller,
     user_place,
 )
@@ -111,6 +114,8 @@ def no_number_error(value: "Value", op: str, hint: str = "") -> GraphError:
 
     `op` is the type that Python asks for; the user's source code shows why it asks.
     """
+    if op == "numpy.asarray" and _is_vectorizing():
+        return elementwise_error("numpy.vectorize")
     caller = own_caller()
     if caller:  # a function of ours was given a value where it needs a number
         got = described_value(value)
@@ -168,6 +173,22 @@ def foreign_use_error(
         got=described_value(value),
         hint=in_users_names(hint_at_namesakes(function.split(".")[-1])),
     )
+
+
+def elementwise_error(op: str) -> GraphError:
+    """The error for a function of NumPy that calls Python with each number."""
+    hint = "write it for whole arrays, with gt.where(condition, a, b) in place of if"
+    return graph_error(NO_NUMBER, op=op, hint=in_users_names(hint), entry="number")
+
+
+def _is_vectorizing() -> bool:
+    """Whether `np.vectorize` asks for the elements of a value."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_library(frame.f_code.co_filename):
+        if isinstance(frame.f_locals.get("self"), np.vectorize):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def described_value(value: "Value") -> str:

@@ -225,6 +225,18 @@ def test_a_function_of_numpy_that_decides_has_a_file_for_a_size(tmp_path):
         same(m(rows(n)), decide_by_numpy(rows(n)))
 
 
+def waves(x):
+    frequencies = np.fft.rfftfreq(x.shape[0], 0.1) > 2
+    return x * frequencies.sum() if x.shape[0] > 5 else x
+
+
+def test_a_function_of_numpy_that_decides_alike_serves_several_sizes(tmp_path):
+    f = graphc.jit(waves, frontend="numpy")
+    m = served(f, tmp_path, Struct(("n", 3), "float32"), sizes={"n": [6, 9, 8]})
+    for n in (6, 9, 8):
+        same(m(rows(n)), waves(rows(n)))
+
+
 def message(f, *args, **named):
     with pytest.raises(graphc.GraphError) as caught:
         f.export("never", *args, **named)
@@ -302,11 +314,21 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
     for text, found in cases.items():
         assert found.startswith(text), found
     error = jax.errors.NonConcreteBooleanIndexError
-    of_numpy = graphc.jit(decide_by_numpy, frontend="numpy")
-    with pytest.raises(graphc.GraphError, match="export each size to a file"):
-        of_numpy.export("never", any_n, sizes={"n": [4, 5]})
-    with pytest.raises(graphc.GraphError, match="sizes below 2 are traced"):
-        of_numpy.export("never", any_n, sizes={"n": [1, 5]})
+    needs_number = graphc.jit(lambda x: x * {4: 2.0}[len(x)], frontend="numpy")
+    with pytest.raises(graphc.GraphError, match="export each size to a file") as caught:
+        needs_number.export("never", any_n, sizes={"n": [4, 5]})
+    assert str(caught.value).count("help: graphc help") == 1
+    of_numpy_cases = {
+        r"x.shape\[0\] == 4 .*, not so for n = 5\n  hint: export the sizes of each": {},
+        r"dims='pad' needs one .*\n.*\n  hint: leave it out: the": {"dims": "pad"},
+        "graph=True needs one program": {"graph": True},
+        r"sizes below 2 are traced by themselves\n  got: n = 1\n": {"n": [5, 1, 6]},
+    }
+    for text, how in of_numpy_cases.items():
+        sizes, graph = {"n": how.pop("n", [4, 5])}, how.pop("graph", False)
+        f = graphc.jit(decide_by_numpy, frontend="numpy", **how)
+        with pytest.raises(graphc.GraphError, match=text):
+            f.export("never", any_n, sizes=sizes, graph=graph)
     with pytest.raises(error, match='frontend="numpy"'):
         graphc.jit(lambda x: x[x > 0]).export("never", x)
     assert not list(tmp_path.iterdir())

@@ -127,7 +127,7 @@ def contents_of_file(
     return file_contents, whole if graph else None
 
 
-def _has_small(request: ExportRequest, sizes: Mapping[str, int]) -> bool:
+def has_small(request: ExportRequest, sizes: Mapping[str, int]) -> bool:
     """Whether a varying axis is too short for the program that serves all sizes."""
     least = request.pattern.least
     varying = request.pattern.varying(shapes_of(request.at(sizes)))
@@ -138,7 +138,7 @@ def _require_no_small(
     request: ExportRequest, calls: Sequence[Mapping[str, int]]
 ) -> None:
     """Raise GraphError if the model would refuse sizes that it is exported for."""
-    small = [sizes for sizes in calls if _has_small(request, sizes)]
+    small = [sizes for sizes in calls if has_small(request, sizes)]
     if small:
         dims = f"dims={request.options.dims!r}"
         raise error_for_small_sizes(
@@ -150,7 +150,7 @@ def _sizes_for_one_graph(
     request: ExportRequest, calls: Sequence[Mapping[str, int]]
 ) -> list[dict[str, int]]:
     """The sizes that one graph can serve. Raises GraphError if there are none."""
-    of_many = [dict(sizes) for sizes in calls if not _has_small(request, sizes)]
+    of_many = [dict(sizes) for sizes in calls if not has_small(request, sizes)]
     if not of_many:
         raise error_for_small_sizes(
             request.pattern.least, calls, "list a larger size, too"
@@ -178,13 +178,13 @@ def graph_of_all(
     try:
         read = _read_for_all_sizes(request, calls[0])
     except Unsupported as error:
-        raise _no_graph_error(why, str(error)) from None
+        raise no_graph_error(why, str(error)) from None
     decisions = read.decisions
     if decisions.taken or decisions.opaque:
         facts = decisions.described(decisions.taken) or [
             f"a question asked at {decisions.opaque}"
         ]
-        raise _no_graph_error(why, f"a function that decides by sizes: {facts[0]}")
+        raise no_graph_error(why, f"a function that decides by sizes: {facts[0]}")
     checked = calls[:CHECKED]
     traces = [_trace_that_agrees(request, read, sizes, why) for sizes in checked]
     results = request.subject.results(traces[-1], request.at(checked[-1]))
@@ -214,16 +214,17 @@ def _trace_that_agrees(
     trace = request.subject.read(request.at(sizes))
     if not read.agrees(trace, sizes):
         shown = text_of_sizes(sizes)
-        raise _no_graph_error(why, f"a function that is traced differently for {shown}")
+        raise no_graph_error(why, f"a function that is traced differently for {shown}")
     return trace
 
 
-def _no_graph_error(why: str, got: str) -> GraphError:
+def no_graph_error(why: str, got: str, then: str = _EACH) -> GraphError:
+    """Return the error for a function that is not one graph, which `why` asks for."""
     return graph_error(
         f"{why} needs one program for all sizes",
         op="export",
         got=got,
-        hint=f"leave it out: {_EACH}",
+        hint=f"leave it out: {then}",
     )
 
 
