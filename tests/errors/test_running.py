@@ -110,7 +110,7 @@ def test_slices_out_of_bounds(backend, start):
         a = np.arange(5, dtype="float32")
         assert f(a, np.array([start])).tolist() == expected
         for bad in (start, -1):
-            told = rf"^index: a slice of 2 leaves axis 0 of .*: start {bad}, size 5\n"
+            told = rf"^index: a slice of 2 leaves axis 0 of .*: start {bad}, size 5\b"
             with pytest.raises(graphc.CallError, match=told):
                 g(a, np.array([bad]))
         assert g(a, np.array([3])).tolist() == expected
@@ -121,7 +121,7 @@ def test_slices_out_of_bounds_whose_start_is_an_argument(backend):
     f = graphc.function([y, k], y[k : k + 2], backend=backend)
     first = (
         "the slice of 2 elements from k leaves an axis of size n; "
-        "its length is compiled as a constant"
+        "its length is compiled as a constant, but x[start:][:2] has fewer at the end"
     )
     for start in (3, -1):
         shown = f"arguments: y: float32[4], k: {start}"

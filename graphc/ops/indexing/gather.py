@@ -102,6 +102,9 @@ _dynamic_slice.emit(
 _dynamic_slice.views = views_of_inputs
 
 
+_SHORTER = "but x[start:][:{}] has fewer at the end"
+
+
 def is_from_arguments(start: Value) -> bool:
     """Whether a dynamic start is computed from integer arguments alone."""
     return all(v.node.primitive is INPUT for v in origins(as_size(start)))
@@ -128,7 +131,8 @@ def _slice_checks(node: Node) -> list[tuple[Value, str]]:
     leaves = F.logical_not(slice_fits(x, start, axis, length))
     message = f"index: a slice of {length} leaves axis {axis} of {x.type}"
     report = reporting(leaves, start, x.shape[axis])
-    return [(report, message + ": start {}, size {}")]
+    shorter = _SHORTER.format(length)
+    return [(report, f"{message}: start {{}}, size {{}}, {shorter}")]
 
 
 BOUNDS.define(_dynamic_slice, BoundsRule(_slice_checks))
@@ -455,7 +459,8 @@ def sliced(x: Value, axis: int, start: Value, length: int) -> Value:
         return taken
     message = (
         f"the slice of {length} elements from {as_size(start)} leaves an axis of size "
-        f"{x.type.shape[axis]}; its length is compiled as a constant"
+        f"{x.type.shape[axis]}; its length is compiled as a constant, "
+        f"{_SHORTER.format(length)}"
     )
     test = slice_fits(x, strong(start), axis, length)
     checked_slice: Value = F._assert(taken, test, message, "index")
