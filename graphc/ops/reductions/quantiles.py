@@ -253,7 +253,11 @@ def _hundredth(q: ArrayLike) -> Value:
     percent = as_value(q)
     known = literal_of(percent)
     if known is None:
-        return F.true_divide(percent, 100)
+        # XLA multiplies by the reciprocal of a constant, which rounds otherwise.
+        dtype = percent.dtype if is_inexact(percent.dtype) else FLOAT64
+        share = cast(percent, dtype, percent.type.weak)
+        share = F.true_divide(share, F.where(F.isnan(share), share, 100))
+        return cast(share, dtype, percent.type.weak)
     return constant(np.true_divide(known, 100), percent.type.weak)
 
 

@@ -138,3 +138,20 @@ def _same(a, b):
     assert a.weak_type == b.weak_type
     a, b = (np.asarray(v, "float64") for v in (a, b))
     np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["percentile", "nanpercentile"])
+@pytest.mark.parametrize(
+    "share", [30, 70.0, jnp.array([30, 70]), np.array([30.0, 70], "float32"), None]
+)
+def test_percentiles_at_an_element_are_those_of_jax(name, share):
+    """XLA multiplies a size by 0.01 before it multiplies by the percentage."""
+
+    def higher(x, q):
+        percents = q if share is None else share
+        return getattr(jnp, name)(x, percents, method="higher")
+
+    ours, theirs = graphc.jit(higher, dims="pad"), jax.jit(higher)
+    for n in (5, 41, 51, 101):
+        x, q = np.arange(n, dtype="float32"), np.float32(70)
+        np.testing.assert_array_equal(ours(x, q), theirs(x, q))

@@ -177,3 +177,15 @@ def test_several_quantiles_of_a_selection_need_an_element():
     np.testing.assert_array_equal(ours(np.array([1.0, -2, 3])), [1, 3])
     with pytest.raises(graphc.CallError, match="one result for all shares"):
         ours(np.array([-1.0, -2]))
+
+
+@pytest.mark.parametrize("function", [np.percentile, np.nanpercentile])
+@pytest.mark.parametrize("method", ["higher", "midpoint", "inverted_cdf"])
+def test_percentiles_that_are_arguments_are_divided_as_by_numpy(function, method):
+    def percentile(x, q):
+        return function(x, q, method=method)
+
+    ours = graphc.jit(percentile, frontend="numpy")
+    for n in (5, 41, 60):
+        x = np.arange(float(n))
+        assert ours(x, 70.0) == percentile(x, 70.0)

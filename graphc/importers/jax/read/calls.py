@@ -18,10 +18,10 @@ from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import ONE_DEVICE, PRIMITIVES
 from graphc.importers.jax.read.settings import for_many_sizes
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.ir.graph.build import as_value
+from graphc.ir.graph.build import as_value, literal_of
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import ConcreteArray, is_inexact
+from graphc.ir.types import ConcreteArray, is_inexact, is_integer
 from graphc.transform.derivatives.checkpoint import checkpoint
 from graphc.transform.derivatives.custom_vjp import SizeTuple, with_gradient_rule
 
@@ -41,13 +41,23 @@ def rule_for_call(param: str) -> Callable[..., list[Value]]:
 _SIGNBIT = ["bitcast_convert_type", "shift_right_arithmetic", "convert_element_type"]
 
 
+_PERCENTILES = "percentile", "nanpercentile"
+
+
 @PRIMITIVES.define("jit")
 def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
-    """Read the called function; `signbit`, which JAX reads from bits, is an op here."""
+    """Read the called function; `signbit`, which JAX reads from bits, is an op here.
+
+    XLA divides percentiles that are integers by 100 as if they were no constants.
+    """
     inner, _ = open_jaxpr(eqn.params["jaxpr"])
     primitives = [e.primitive.name for e in inner.eqns]
     if eqn.params["name"] == "signbit" and primitives == _SIGNBIT:
         return [F.signbit(*inputs)]
+    if eqn.params["name"] in _PERCENTILES:
+        late = [is_integer(v.dtype) and literal_of(v) is not None for v in inputs]
+        pairs = zip(inputs, late, strict=True)
+        inputs = tuple(F._barrier(v) if is_late else v for v, is_late in pairs)
     return eqn.body(eqn.params["jaxpr"], inputs)
 
 

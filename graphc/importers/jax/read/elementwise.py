@@ -150,7 +150,51 @@ def _mul(_: Equation, x: Value, y: Value) -> Value:
     if is_integer(x.dtype):
         x, y = (y, x) if _is_known_as(x, 1) else (x, y)
         return _stretched(x, y) if _is_known_as(y, 1) else F.multiply(x, y)
+    for one, scale in ((x, y), (y, x)):
+        scaled = _scaled(one, scale)
+        if scaled is not None:
+            return scaled
     return F.multiply(x, y)
+
+
+def _scaled(x: Value, scale: Value) -> Value | None:
+    """`x * scale` as XLA rounds it where `scale` is a number that it knows, of sizes.
+
+    If `x` is a product with a constant, or a quotient by one, that is multiplied first.
+    `floor` and `ceil` show the difference, as in the positions of percentiles. Returns
+    None for other factors.
+    """
+    if x.node.primitive not in (OP.true_divide, OP.multiply):
+        return None
+    scaled, factor = x.node.inputs
+    if literal_of(scaled) is not None or not _is_float_constant(factor):
+        return None
+    if literal_of(scale) is not None or not _is_of_sizes(scale):
+        return None
+    if x.node.primitive is OP.true_divide:
+        factor = _reciprocal(factor)
+    return F.multiply(scaled, F._barrier(F.multiply(factor, scale)))
+
+
+def _is_of_sizes(x: Value, depth: int = 4) -> bool:
+    """Whether `x` is a number that depends on sizes only, in a few steps."""
+    if x.type.rank or not depth:
+        return False
+    if literal_of(x) is not None or known_size(x) is not None:
+        return True
+    inputs = x.node.inputs
+    return bool(inputs) and all(_is_of_sizes(v, depth - 1) for v in inputs)
+
+
+def _is_float_constant(x: Value) -> bool:
+    """Whether `x` is a constant float."""
+    return literal_of(x) is not None and not x.type.rank and x.dtype.kind == "f"
+
+
+def _reciprocal(x: Value) -> Value:
+    literal = literal_of(x)
+    assert literal is not None
+    return as_value(np.reciprocal(literal))
 
 
 def _is_known_as(x: Value, number: int) -> bool:
@@ -243,12 +287,21 @@ def _nan_rank(x: Value) -> Value:
 def _div(_: Equation, x: Value, y: Value) -> Value:
     """The quotient; for integers it rounds towards zero, and dividing by 0 gives -1."""
     if is_inexact(x.dtype):
+        if _is_float_constant(y) and _is_folded_late(x):
+            return F.multiply(x, _reciprocal(y))
         return F.true_divide(x, y)
     quotient = F.floor_divide(x - F.fmod(x, y), y)
     if _is_not_zero(y):
         return quotient
     zero = number_constant(0, y.dtype)
     return F.where(F.equal(y, zero), F.invert(zero), quotient)
+
+
+def _is_folded_late(x: Value) -> bool:
+    """Whether `x` is a constant that XLA divides by multiplying with a reciprocal."""
+    if x.node.primitive is OP.convert:
+        return literal_of(x.node.inputs[0]) is not None
+    return literal_of(x) is not None and x.type.rank > 0
 
 
 @PRIMITIVES.define("rem")
