@@ -181,7 +181,9 @@ class AlikeSteps:
         if key not in self._inside:
             of_steps = chain.from_iterable(self._counterparts[:LEAST])
             is_before = set(numbers_in(first)).isdisjoint(of_steps)
-            same = type.same(self._records.types[passed].like(type.shape))
+            of_passed = self._records.types[passed]
+            same = type.rank == of_passed.rank
+            same = same and type.same(of_passed.like(type.shape))
             if not (is_before and same and are_evenly_spaced(shapes)):
                 raise UnlikeError
             whole = self._records.new_value(type.like(largest_of(shapes)))
@@ -298,15 +300,15 @@ class AlikeSteps:
         return self._steps[-1].place
 
     def can_be_used_after(
-        self, last_uses: Mapping[int, int], end: int, reversed: AbstractSet[int]
+        self, last_uses: Mapping[int, int], end: int, backwards: AbstractSet[int]
     ) -> bool:
         """Whether values used from `end` on have shapes that are evenly spaced.
 
-        Those whose shapes differ may not be among the `reversed`.
+        Those whose shapes differ may not be read `backwards`.
         """
         resized = self._resized & self._uses_after(last_uses, end).keys()
         return all(
-            reversed.isdisjoint(self._numbers[value])
+            backwards.isdisjoint(self._numbers[value])
             and are_evenly_spaced(self._shapes(value))
             for value in resized
         )

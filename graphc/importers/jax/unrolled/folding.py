@@ -145,7 +145,7 @@ class _Folding:
             if steps is None:
                 continue
             after = start + first + steps.count * period
-            if steps.can_be_used_after(self._last_uses, after, self._reversed):
+            if steps.can_be_used_after(self._last_uses, after, self._read_backwards):
                 return start + first, steps
         return None
 
@@ -200,7 +200,7 @@ class _Folding:
         return PartRead(new, operand.items)
 
     @cached_property
-    def _reversed(self) -> set[int]:
+    def _read_backwards(self) -> set[int]:
         """The values of which parts are read backwards."""
         operands = (slots_of(record).operands for record in self._all.records)
         reads = chain(chain.from_iterable(operands), self._all.outputs)
