@@ -219,6 +219,7 @@ def test_what_comes_first_wins_in_both_directions(reverse):
     xs = inputs[0]
     _, ys = gt.scan(lambda c, x: (c, gt.sqrt(x) - 1), 0.0, xs, reverse=reverse)
     found = [gt.argmax(ys, 0), gt.argmin(ys, 0), gt.max(ys, 0), gt.min(ys)]
+    found += [gt.argmax(ys[::-1], 0), gt.argmin(ys[1::-1], 0)]
     given = np.array([[1, 4, -1], [4, 4, 1], [4, 0, -2]] * 2, "float64")
     ties = np.tile(np.array([[-np.inf], [4]]), (3, 3))
     rest = arrays(6)[1:]

@@ -108,6 +108,20 @@ def test_nothing_selected(name):
     agrees(PROGRAMS[name](), "numpy", (values, none, cut, -np.abs(square)))
 
 
+@pytest.mark.parametrize("function", [gt.max, gt.min])
+def test_other_axes_without_elements_are_refused_still(function):
+    rows = gt.tensor("rows", "float64", ("n", "d"))
+    for rules in (graphc.rewrites.none, ALL):
+        f = graphc.function(
+            [rows, mask], function(rows[mask]), rewrites=rules, backend="numpy"
+        )
+        with pytest.raises(graphc.GraphError, match="axis 1 has no element to reduce"):
+            f(np.zeros((2, 0)), [True, True])
+        with pytest.raises(graphc.GraphError, match="axis 0 has no element to reduce"):
+            f(np.zeros((2, 3)), [False, False])
+    assert [a.rule.name for a in f.rewrites][0] == f"{function.__name__}_of_selected"
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_is_not_selected_spoils_nothing(name):
     values, keep, cut, square = arguments()

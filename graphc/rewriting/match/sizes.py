@@ -97,9 +97,11 @@ def is_wide(dtype: DType) -> bool:
     return is_integer(dtype) or (dtype.kind in "fc" and dtype.itemsize >= 4)
 
 
-def with_guards(value: Value, node: Node) -> Value:
-    """`value` with the size checks of a node that it replaces."""
+def with_guards(value: Value, node: Node, but_for: Size | None = None) -> Value:
+    """`value` with the size checks of a node that it replaces, but those of one size."""
     for guard in node.guards:
+        if guard.right is but_for:
+            continue
         left, right = size_value(guard.left), size_value(guard.right)
         reason, asking, kind = guard.reason, node.op_called, guard.kind
         value = F._at_most(left, right, reason, value, asking, kind)

@@ -33,6 +33,7 @@ from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.engine.rule import IsKept, Rule, Rules, rewrite
 from graphc.rewriting.loops.find.access import items_of, same_item
 from graphc.rewriting.match.pattern import CountUses, p, v
+from graphc.rewriting.match.sizes import with_guards
 
 BEHIND = (
     *(OP.sum, OP.prod, OP.any, OP.all, OP.max, OP.min, OP.expand_dims, OP.squeeze),
@@ -407,7 +408,7 @@ def _extreme_rule(name: str) -> Rule:
     """Make the rule for the extreme of selected elements, which tests for one."""
 
     def replace(
-        x: Value, axes: tuple[int, ...], keepdims: bool, is_kept: IsKept
+        y: Value, x: Value, axes: tuple[int, ...], keepdims: bool, is_kept: IsKept
     ) -> Value | None:
         selection = _selection_above(x) if 0 in axes else None
         start = None if selection is None else _neutral_element(name, x)
@@ -417,11 +418,12 @@ def _extreme_rule(name: str) -> Rule:
             return None
         from_start: Callable[..., Value] = getattr(F, name)
         result = from_start(x, axis=axes, keepdims=keepdims, initial=start)
+        result = with_guards(result, y.node, but_for=x.type.shape[0])
         message = f"{name}: axis 0 has no element to reduce: none is selected"
         return asserted(result, F.any(selection.mask), message, "shape")
 
     replace.__doc__ = f"{name} of selected elements, after a test that there is one."
-    pattern = getattr(p, name)(v.x, axes=v.axes, keepdims=v.keepdims)
+    pattern = v.y(getattr(p, name)(v.x, axes=v.axes, keepdims=v.keepdims))
     called = f"{name}_of_selected"
     return rewrite(pattern, exact=True, checks=True, name=called)(replace)
 

@@ -196,7 +196,8 @@ def _position_fold(
         if dtype.kind == "c":
             return None
         number = scalar(neutral(dtype), dtype)
-        better = getattr(F, greater + "_equal" * stream.backwards)
+        last_first = stream.backwards is (place[1].step > 0)
+        better = getattr(F, greater + "_equal" * last_first)
         along = {"axes": (axis,), "keepdims": node.params["keepdims"]}
 
         def of_part(part: Value, first: Value) -> tuple[Value, Value]:
@@ -211,7 +212,7 @@ def _position_fold(
             is_better = better(top, best)
             if is_inexact(dtype):
                 is_nan = F.isnan(top)
-                if not stream.backwards:
+                if not last_first:
                     is_nan = F.logical_and(is_nan, F.logical_not(F.isnan(best)))
                 is_better = F.logical_or(is_better, is_nan)
             best = F.where(is_better, top, best)
