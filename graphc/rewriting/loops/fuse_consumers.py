@@ -146,7 +146,7 @@ def _hoist_into(
 ) -> Replaced | None:
     if _is_left_alone(loop):
         return None
-    return _fuse_consumers(graph, nodes, loop, Consumers(loop, nodes, uses))
+    return _fuse_consumers(graph, nodes, loop, Consumers(loop, uses))
 
 
 def _is_left_alone(loop: Loop) -> bool:
@@ -171,7 +171,7 @@ def _hoist_if_cheap(
     """
     if _is_left_alone(loop):
         return None
-    consumers = Consumers(loop, nodes, uses)
+    consumers = Consumers(loop, uses)
     if consumers.rescales and loop.sequences and runs_all_steps(loop.node):
         return None
     return _fuse_consumers(graph, nodes, loop, consumers)

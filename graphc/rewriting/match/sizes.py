@@ -98,7 +98,7 @@ def is_wide(dtype: DType) -> bool:
 
 
 def with_guards(value: Value, node: Node, but_for: Size | None = None) -> Value:
-    """`value` with the size checks of a node that it replaces, but those of one size."""
+    """`value` with the size checks of a node that it replaces, but not of one size."""
     for guard in node.guards:
         if guard.right is but_for:
             continue

@@ -5,7 +5,7 @@ body has, and with those of sequences, or tiles of arrays, that the loop reads.
 """
 
 import heapq
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from graphc.errors import standing_at
 from graphc.ir.graph.nodes import Graph, Node, Value
@@ -48,6 +48,26 @@ class UsersOf:
     def of(self, value: Value) -> list[Node]:
         """The nodes that use a value."""
         return self._users.get(value, [])
+
+    def each_after(
+        self, values: Iterable[Value], goes_on: Callable[[Node], bool]
+    ) -> Iterator[Node]:
+        """Yield the users of values in order, each once, and users of their results.
+
+        Once a node has been yielded, `goes_on` tells whether its users follow too.
+        """
+        heap = [(n.serial, n) for v in values for n in self.of(v)]
+        heapq.heapify(heap)
+        seen: set[Node] = set()
+        while heap:
+            _, node = heapq.heappop(heap)
+            if node in seen:
+                continue
+            seen.add(node)
+            yield node
+            if goes_on(node):
+                for user in (n for v in node.outputs for n in self.of(v)):
+                    heapq.heappush(heap, (user.serial, user))
 
     def are_among(self, value: Value, nodes: Container[Node]) -> bool:
         """Whether a value is used by `nodes` only, and is no output of the graph."""

@@ -179,14 +179,16 @@ def at_each_loop(
     nodes = ancestors(graph.outputs)
     facts = known(nodes, graph)
     while True:
-        waiting = (n for n in nodes if which(n) and n.outputs and n not in seen)
-        node = next(waiting, None)
-        if node is None:
+        for node in nodes:
+            if node in seen or not which(node) or not node.outputs:
+                continue
+            seen.add(node)
+            changed = change(graph, nodes, Loop(node), facts)
+            if changed is not None:
+                break
+        else:
             return (graph, pairs) if pairs else None
-        seen.add(node)
-        changed = change(graph, nodes, Loop(node), facts)
-        if changed is not None:
-            graph, more = changed
-            pairs += more
-            nodes = ancestors(graph.outputs)
-            facts = known(nodes, graph)
+        graph, more = changed
+        pairs += more
+        nodes = ancestors(graph.outputs)
+        facts = known(nodes, graph)

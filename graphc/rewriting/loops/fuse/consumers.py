@@ -30,7 +30,7 @@ def condition_of_check(node: Node) -> Value:
 class Consumers(Streamed):
     """The values that are computed from the ys of a scan, slice by slice."""
 
-    def __init__(self, loop: Loop, nodes: Iterable[Node], uses: UsersOf) -> None:
+    def __init__(self, loop: Loop, uses: UsersOf) -> None:
         super().__init__(Stream(loop.length, backwards=loop.reverse), uses)
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
@@ -39,13 +39,10 @@ class Consumers(Streamed):
         self._final_values: set[Value] = {*loop.final_carries, *trip_count}
         self.views |= dict.fromkeys(loop.stacked, self.stream.whole)
         self.inactive: InactiveSteps = InactiveSteps(loop)
-        for node in nodes:
-            if node.serial > loop.node.serial:
-                self._visit(node)
+        for node in uses.each_after(loop.node.outputs, lambda node: True):
+            self._visit(node)
 
     def _visit(self, node: Node) -> None:
-        if not any(v.node in self._dependent for v in operands(node)):
-            return
         self._dependent.add(node)
         dependencies = (v for v in operands(node) if v.node in self._dependent)
         if all(v in self._final_values for v in dependencies):

@@ -6,7 +6,6 @@ runs, its outputs are stacked and multiplied, the product is reduced, and the ne
 runs: only the outputs of one chunk are materialised at a time.
 """
 
-import heapq
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -139,21 +138,14 @@ def _facts_about_ys(
 def _values_by_slice(loop: Loop, uses: UsersOf) -> tuple[Large, list[Node]]:
     """Return the values with a slice per iteration, and the nodes that use them."""
     large: Large = {v: Pairs((0,), (), True) for v in loop.stacked}
-    heap = [(n.serial, n) for v in loop.stacked for n in uses.of(v)]
-    heapq.heapify(heap)
-    seen: dict[Node, None] = {}
-    while heap:
-        _, node = heapq.heappop(heap)
-        if node in seen:
-            continue
-        seen[node] = None
+    users = []
+    goes_on = lambda node: any(v in large for v in node.outputs)  # noqa: E731
+    for node in uses.each_after(loop.stacked, goes_on):
+        users.append(node)
         axis = _row_axis(node, large)
         if axis is not None:
-            out = node.outputs[0]
-            large[out] = Pairs((axis,), (), True)
-            for user in uses.of(out):
-                heapq.heappush(heap, (user.serial, user))
-    return large, list(seen)
+            large[node.outputs[0]] = Pairs((axis,), (), True)
+    return large, users
 
 
 def _row_axis(node: Node, large: Large) -> int | None:

@@ -1,6 +1,5 @@
 """Regions: consumers of a large value that a loop computes along one of its axes."""
 
-import heapq
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -109,21 +108,15 @@ class TileConsumers(Streamed):
 
     def _walk(self) -> None:
         """Visit the users of tiles, in order."""
-        uses = self.facts.uses
-        heap = [(node.serial, node) for v in self.views for node in uses.of(v)]
-        heapq.heapify(heap)
-        seen: set[Node] = set()
         far = 0
-        while heap and far < FARTHEST:
-            _, node = heapq.heappop(heap)
-            if node in seen:
-                continue
-            seen.add(node)
+        for node in self.facts.uses.each_after(self.views, self._gives_tiles):
             far = 0 if any(map(self.facts.is_gone, node.inputs)) else far + 1
             self._visit(node)
-            if node.outputs and self._has_tiles(node.outputs[0]):
-                for user in uses.of(node.outputs[0]):
-                    heapq.heappush(heap, (user.serial, user))
+            if far == FARTHEST:
+                break
+
+    def _gives_tiles(self, node: Node) -> bool:
+        return any(map(self._has_tiles, node.outputs))
 
     def _has_tiles(self, value: Value) -> bool:
         """Whether the users of a value may be computed tile by tile."""
