@@ -42,7 +42,7 @@ _numbered_branches.no_padding("it is made only after sizes have been padded")
 
 def numbers_of(node: Node) -> tuple[tuple[int, ...], ...]:
     """The numbers of the guards that each branch of a switch needs."""
-    index = node.inputs[0].node
+    index = node.inputs[0].node if node.inputs else node
     return index.params["numbers"] if index.primitive is NUMBERED else ()
 
 
@@ -55,8 +55,11 @@ def may_misfit(node: Node) -> bool:
 
 
 def is_numbered(nodes: Iterable[Node]) -> bool:
-    """Whether guards of branches in these nodes have numbers."""
-    return any(node.primitive is NUMBERED for node in with_inner_nodes(nodes))
+    """Whether guards of branches in these nodes have numbers.
+
+    The index of a branch may be computed in an earlier segment.
+    """
+    return any(map(numbers_of, with_inner_nodes(nodes)))
 
 
 def known_misfits() -> dict[int, Exception]:

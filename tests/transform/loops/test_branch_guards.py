@@ -144,6 +144,21 @@ def test_programs_of_the_caller():
         f.jax.jit(f.jax_callable)(three, three, np.float32(0))
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_a_choice_that_is_made_in_an_earlier_segment(backend):
+    """The branches wait for a size that is read after the choice."""
+
+    def some():
+        _, sums = gt.scan(lambda c, v: (c + v, c), 0.0, X, until=lambda c, y: c > 2)
+        return gt.cumsum(sums)[-1] + X[-1]
+
+    y = gt.cond(K > 0, some, lambda: Z.sum())
+    f = compiled([y], backend=backend, dims=graphc.Pad())
+    none, ones = np.ones(0, "float32"), np.ones(4, "float32")
+    assert [told(f, (ones, ones, k, 0)) for k in (0, 1)] == [[4], [4]]
+    assert [told(f, (none, ones, k, 0)) for k in (0, 1)] == [[4], "index"]
+
+
 def test_a_count_of_data_is_checked_in_a_padded_branch():
     y = gt.cond(K > 1, lambda: X[X > 0][4], lambda: X.sum())
     f = graphc.function([X, K], y, dims=graphc.Pad())
