@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.backends.layout import indent, tuple_text
+from graphc.backends.layout import indent
 from graphc.backends.module import Module
 from graphc.backends.placing import placer
 from graphc.backends.program import (
@@ -32,6 +32,7 @@ from graphc.backends.sharding.text import sharding_text
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
+from graphc.ir.graph.build import tuple_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.types import JaxArray, NDArray
@@ -43,6 +44,7 @@ from graphc.ops.effects.capacities import (
     doublings_ahead,
     tied_places,
     together,
+    without_padding,
 )
 from graphc.transform.planning.driver import (
     ChooseCapacities,
@@ -96,11 +98,6 @@ def where_xla_takes_it(zeros: NDArray) -> NDArray:
     room = np.zeros(size + 64, "uint8")
     start = -room.ctypes.data % 64
     return room[start : start + size].view(zeros.dtype).reshape(zeros.shape)
-
-
-def without_padding(array: NDArray, shape: tuple[int, ...]) -> object:
-    """Printed into programs: the first elements of `array`, cut to its true `shape`."""
-    return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
 def without_padding_jax(

@@ -1,6 +1,6 @@
 """The driver: plain Python that calls the segments and reads sizes in between."""
 
-from graphc.backends.layout import indent, tuple_text
+from graphc.backends.layout import indent
 from graphc.backends.module import Module
 from graphc.backends.program import (
     Outputs,
@@ -17,6 +17,7 @@ from graphc.backends.program import (
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import is_numbered, taken_fit
 from graphc.control.switch import reports_misfits
+from graphc.ir.graph.build import tuple_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import symbols_in
 from graphc.ops.effects.capacities import capacity_call

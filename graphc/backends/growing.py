@@ -18,13 +18,13 @@ which is called with zeros in place of the carries that they compute.
 
 from functools import partial
 
-from graphc.backends.layout import indent, tuple_text
+from graphc.backends.layout import indent
 from graphc.backends.module import Module
 from graphc.backends.placing import placed_text, placer
 from graphc.backends.program import draw_decorators, print_step, print_steps
 from graphc.backends.source import PrintedBody, print_body
 from graphc.control.print_loops import growing
-from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.build import INPUT, tuple_text
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION, Printing
 from graphc.transform.planning.driver import driver_of

@@ -1,4 +1,4 @@
-"""Pieces of source text: docstrings, tuples, indented lines."""
+"""Pieces of source text: docstrings, indented lines."""
 
 from collections.abc import Iterable
 
@@ -9,12 +9,6 @@ def docstring(text: str) -> str:
     """A docstring of one line that contains `text`, escaped as needed."""
     quoted = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"""{quoted}"""'
-
-
-def tuple_text(items: Iterable[str]) -> str:
-    """A tuple of expressions: `(a, b)`, `(a,)` or `()`."""
-    listed = list(items)
-    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
 
 
 def indent(lines: Iterable[str]) -> list[str]:

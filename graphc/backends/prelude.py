@@ -6,11 +6,12 @@ from functools import cache
 from typing import Any, SupportsIndex
 
 from graphc.backends.function_source import plain_source
-from graphc.backends.layout import indent, tuple_text
+from graphc.backends.layout import indent
 from graphc.backends.module import Module
 from graphc.backends.sizes import solution_text
 from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
+from graphc.ir.graph.build import tuple_text
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
 from graphc.ir.sizes.lines import Quotient, message_end, next_determining, quotient_of

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.backends.layout import docstring, tuple_text
+from graphc.backends.layout import docstring
 from graphc.backends.module import Module
 from graphc.backends.names import Hints
 from graphc.backends.placing import placed_text
@@ -17,7 +17,7 @@ from graphc.backends.sizes import is_wide
 from graphc.backends.slice_bounds import slice_bounds
 from graphc.backends.source import PrintedBody
 from graphc.ir.graph.bodies import with_inner_nodes
-from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.build import INPUT, tuple_text
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol

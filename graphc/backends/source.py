@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.analysis.shifts import find_shifts
 from graphc.backends.last_uses import last_uses
-from graphc.backends.layout import indent, tuple_text
+from graphc.backends.layout import indent
 from graphc.backends.literals import (
     is_beside_an_array,
     is_of_python_numbers,
@@ -34,7 +34,7 @@ from graphc.control.call import CALL
 from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error
 from graphc.ir.graph import bodies
-from graphc.ir.graph.build import CONSTANT, INPUT, SIZE_OP, Data
+from graphc.ir.graph.build import CONSTANT, INPUT, SIZE_OP, Data, tuple_text
 from graphc.ir.graph.nodes import Guard, Node, Value
 from graphc.ir.graph.op import EMISSION, Emit, Opaque, Printing
 from graphc.ir.params.kinds import Text

@@ -22,6 +22,7 @@ from graphc.dev.help_cases import (
 )
 from graphc.dev.help_examples import WIDTH, example, literal
 from graphc.errors import GraphError
+from graphc.ir.graph.build import shape_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import FUNCTIONS, WRITTEN
@@ -169,8 +170,7 @@ def _shapes_of(call: Call) -> str:
 
 def _shape_of(arg: object) -> str:
     if isinstance(arg, Value):
-        sizes = [str(n) for n in arg.type.shape]
-        return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"
+        return shape_text(arg.type.shape)
     if type(arg) is list:
         return f"[{', '.join(map(_shape_of, arg))}]"
     return literal(arg)

@@ -9,9 +9,10 @@
     )
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 
+from graphc.ir.graph.build import tuple_text
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import without_last_whole
 from graphc.transform.sharding.meshes import DeviceMesh
@@ -51,7 +52,7 @@ def sharding_text(axes: MeshAxes | None) -> str:
 
 def specs_text(axes_of_arrays: Iterable[MeshAxes]) -> str:
     """The partition specs of several arrays, as `jax.shard_map` takes them."""
-    return _tuple_text([f"{sharding_text(axes)}.spec" for axes in axes_of_arrays])
+    return tuple_text(f"{sharding_text(axes)}.spec" for axes in axes_of_arrays)
 
 
 def constraint_text(name: str, axes: MeshAxes) -> str:
@@ -61,7 +62,7 @@ def constraint_text(name: str, axes: MeshAxes) -> str:
 
 def in_shardings(places: Iterable[MeshAxes | None]) -> str:
     """The option of `jax.jit` that says where the arguments of a segment lie."""
-    return f"in_shardings={_tuple_text(list(map(sharding_text, places)))}"
+    return f"in_shardings={tuple_text(map(sharding_text, places))}"
 
 
 def out_shardings(places: Iterable[MeshAxes | None], direct: bool) -> str:
@@ -72,8 +73,4 @@ def out_shardings(places: Iterable[MeshAxes | None], direct: bool) -> str:
     """
     texts = list(map(sharding_text, places))
     alone = len(texts) == 1 and not direct
-    return f"out_shardings={texts[0] if alone else _tuple_text(texts)}"
-
-
-def _tuple_text(texts: Sequence[str]) -> str:
-    return f"({', '.join(texts)}{',' * (len(texts) == 1)})"
+    return f"out_shardings={texts[0] if alone else tuple_text(texts)}"

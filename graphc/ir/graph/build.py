@@ -1,7 +1,7 @@
 """Convert user input (numbers, arrays, lists, values) to values and sizes."""
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -383,8 +383,13 @@ def check_shape(shape: Shape, op_name: str) -> Shape:
 
 def shape_text(shape: Sequence[Size]) -> str:
     """A shape as text: `(n, 3)`."""
-    inside = ", ".join(map(str, shape))
-    return f"({inside},)" if len(shape) == 1 else f"({inside})"
+    return tuple_text(map(str, shape))
+
+
+def tuple_text(items: Iterable[str]) -> str:
+    """A tuple of expressions: `(a, b)`, `(a,)` or `()`."""
+    listed = list(items)
+    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
 
 
 def normal_axis(axis: object, rank: int, op_name: str) -> int:

@@ -7,13 +7,14 @@ from typing import Any
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.build import SIZE_OP, as_value
 from graphc.ir.graph.interning import intern_node
-from graphc.ir.graph.nodes import Node, Params, Value, entries_of, origins
+from graphc.ir.graph.nodes import Graph, Node, Params, Value, entries_of, origins
 from graphc.ir.graph.op import rebuild
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import is_record
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim, symbols_in
 
+Replaced = tuple[Graph, list[tuple[Value, Value]]]  # pairs of an old and a new value
 # Rules that give a node with the same result once the sizes that a node asks for are
 # known.
 SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")

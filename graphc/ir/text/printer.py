@@ -33,7 +33,7 @@ import numpy as np
 
 from graphc.errors import graph_error, label
 from graphc.ir.graph.bodies import Body, with_bounds
-from graphc.ir.graph.build import INPUT, SIZE_OP, Data
+from graphc.ir.graph.build import INPUT, SIZE_OP, Data, tuple_text
 from graphc.ir.graph.nodes import Graph, Node, Value, entries_of
 from graphc.ir.graph.op import Opaque
 from graphc.ir.graph.walk import ancestors, operands
@@ -257,8 +257,7 @@ class Writer:
             case Dim():
                 return self._dim(param)
             case tuple():
-                items = ", ".join(map(self._param, param))
-                return f"({items},)" if len(param) == 1 else f"({items})"
+                return tuple_text(map(self._param, param))
             case str():
                 return json.dumps(param)
             case Text():
@@ -292,8 +291,8 @@ class Writer:
         if isinstance(content, Body):
             return f"opaque({called}, {self._body(name, content)})"
         if isinstance(content, tuple) and all(isinstance(b, Body) for b in content):
-            names = [self._body(name, body) for body in content]
-            return f"opaque({called}, ({', '.join(names)}{',' * (len(names) == 1)}))"
+            bodies = tuple_text(self._body(name, body) for body in content)
+            return f"opaque({called}, {bodies})"
         return f"opaque({called})"
 
     def _body(self, name: str, body: Body) -> str:

@@ -10,7 +10,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, NamedRange, Printing, op, type_error
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import CAPACITY
-from graphc.ir.types import TensorType, is_integer
+from graphc.ir.types import NDArray, TensorType, is_integer
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,11 @@ def listed_and_on_in_steps(
 def multiple_of(size: int, multiple: int) -> int:
     """The first multiple of `multiple`, at least one, with room for `size`."""
     return max(-(-size // multiple), 1) * multiple
+
+
+def without_padding(array: NDArray, shape: tuple[int, ...]) -> NDArray:
+    """Printed into programs: the first elements of `array`, cut to its true `shape`."""
+    return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
 def together(

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graphc.ir.graph.build import tuple_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op
 from graphc.ir.namespace import F
@@ -85,9 +86,8 @@ def _types(function: ForeignFunction, shapes: Sequence[Size]) -> tuple[TensorTyp
 def _print_call(p: Printing) -> str:
     content = p.node.params["function"].content
     run = content.on_host if p.xp == "np" else content.run
-    arrays = ", ".join(p.inputs) + "," * (len(p.inputs) == 1)
     sizes = p.code(p.node.params["sizes"])
-    return f"{p.foreign(content.name, run)}({sizes}, ({arrays}))"
+    return f"{p.foreign(content.name, run)}({sizes}, {tuple_text(p.inputs)})"
 
 
 FOREIGN = _foreign

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.build import tuple_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op
 from graphc.ir.namespace import F
@@ -18,6 +19,7 @@ from graphc.ir.params.kinds import Param, Text
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import DType, JaxArray, NDArray, TensorType
 from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.effects.capacities import without_padding
 from graphc.ops.effects.foreign import FOREIGN
 
 SizePlace = int | None  # the place of an axis's size among those that vary
@@ -58,7 +60,8 @@ class HostCall:
         arrays = [*map(np.asarray, arrays)]
         sizes = arrays.pop().tolist() if self._has_varying_sizes else []
         pairs = zip(arrays, self.taken, strict=True)
-        cut = [_cut_to(x, _true_shape(x.shape, places, sizes)) for x, places in pairs]
+        shapes_taken = [_true_shape(x.shape, places, sizes) for x, places in pairs]
+        cut = map(without_padding, arrays, shapes_taken)
         results = [*map(np.asarray, self.function.call(*cut))]
         stored = self._split_shapes(shapes)
         parts = zip(results, stored, self.results, strict=True)
@@ -97,10 +100,6 @@ def _true_shape(
     return tuple(n if place is None else sizes[place] for n, place in pairs)
 
 
-def _cut_to(array: NDArray, shape: tuple[int, ...]) -> NDArray:
-    return array if array.shape == shape else array[tuple(map(slice, shape))]
-
-
 def _pad_to(array: NDArray, stored: tuple[int, ...], shape: tuple[int, ...]) -> NDArray:
     """Pad a result to the shape in which it is stored.
 
@@ -132,9 +131,8 @@ def _host_call(
 def _print_call(p: Printing) -> str:
     content: HostCall = p.node.params["call"].content
     run = content.on_host if p.xp == "np" else content.run
-    arrays = ", ".join(p.inputs) + "," * (len(p.inputs) == 1)
     shapes = p.code(p.node.params["shapes"])
-    return f"{p.foreign(content.function.name, run)}({shapes}, ({arrays}))"
+    return f"{p.foreign(content.function.name, run)}({shapes}, {tuple_text(p.inputs)})"
 
 
 HOST_CALL = _host_call

@@ -39,6 +39,7 @@ from graphc.ir.types import (
 from graphc.ops.common.axes import at_axis
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.broadcasting import as_inexact, require_room
+from graphc.ops.common.conjugates import conjugate
 from graphc.ops.common.spread import in_row_order
 
 Norm = Literal["backward", "ortho", "forward"] | None
@@ -136,10 +137,10 @@ def _(
     # which repeat the other half: that counts twice one way, and once the other way.
     how: dict[str, Any] = {"sizes": sizes, "axes": axes}
     if kind == "rfft":
-        once = _conjugate(g) * _repeat_weights(g, sizes[-1], axes[-1], 0.5)
+        once = conjugate(g) * _repeat_weights(g, sizes[-1], axes[-1], 0.5)
         cotangent = _fft(once, kind="irfft", norm=_DUALS[norm], **how)
     elif kind == "irfft":
-        half = _conjugate(_fft(g, kind="rfft", norm=_DUALS[norm], **how))
+        half = conjugate(_fft(g, kind="rfft", norm=_DUALS[norm], **how))
         cotangent = half * _repeat_weights(half, sizes[-1], axes[-1], 2)
     else:
         cotangent = _fft(g, kind=kind, norm=norm, **how)
@@ -334,7 +335,7 @@ def hfft(
 ) -> Value:
     """The real transform of a Hermitian signal, of which half is given."""
     dual = _DUALS[_checked_norm(norm, "fft.hfft")]
-    return _transform_one("irfft", "hfft", _conjugate(x), n, axis, dual)
+    return _transform_one("irfft", "hfft", conjugate(as_strong_value(x)), n, axis, dual)
 
 
 @public(name="fft.ihfft")
@@ -343,12 +344,7 @@ def ihfft(
 ) -> Value:
     """The inverse of `hfft`: half of a Hermitian signal, from real numbers."""
     dual = _DUALS[_checked_norm(norm, "fft.ihfft")]
-    return _conjugate(_transform_one("rfft", "ihfft", x, n, axis, dual))
-
-
-def _conjugate(x: ArrayLike) -> Value:
-    value = as_strong_value(x)
-    return F.conjugate(value) if value.dtype.kind == "c" else value
+    return conjugate(_transform_one("rfft", "ihfft", x, n, axis, dual))
 
 
 def _declare_over_axes(kind: Kind, doc: str) -> None:

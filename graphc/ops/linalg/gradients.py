@@ -17,11 +17,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-
-
-def conjugate(x: Value) -> Value:
-    """The complex conjugate; real numbers stay as they are."""
-    return F.conjugate(x) if x.dtype.kind == "c" else x
+from graphc.ops.common.conjugates import conjugate
 
 
 def adjoint(x: Value) -> Value:

@@ -19,6 +19,7 @@ from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT64, DType, JaxArray, NDArray, TensorType, real_dtype
 from graphc.ops.common.batching import Batched, batch_last_axes, with_batch
+from graphc.ops.common.conjugates import conjugate
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import as_matrices, require_convergence
@@ -100,13 +101,11 @@ def _(
     if of_x is not None:
         of_x = F.expand_dims(of_x, 1) if vector else of_x
         nonzero = F.arange(F.size_value(factors[1].type.shape[0])) < rank
-        outer = F.matmul(rules.conjugate(b), rules.adjoint(of_x))
+        outer = F.matmul(conjugate(b), rules.adjoint(of_x))
         of_a = of_a + rules.of_spectrum(factors, nonzero, outer)
-        of_b = of_b + rules.conjugate(
-            _apply_inverse(factors, nonzero, rules.conjugate(of_x))
-        )
+        of_b = of_b + conjugate(_apply_inverse(factors, nonzero, conjugate(of_x)))
     if of_residuals is not None:
-        residuals = rules.conjugate(b - F.matmul(a, x))
+        residuals = conjugate(b - F.matmul(a, x))
         twice = rules.by_columns(residuals, 2 * of_residuals)
         of_a, of_b = of_a - F.matmul(twice, x.mT), of_b + twice
     if of_s is not None:
@@ -246,8 +245,7 @@ def pinv(
     if limit.type.rank:
         batch = F.broadcast_arrays(limit, F.full(x.shape[:-2], False))[0].shape
         x = F.broadcast_to(x, (*batch, *x.shape[-2:]))
-    conjugate = rules.conjugate(x)
-    u, s, vh = F.linalg.svd(conjugate, full_matrices=False, hermitian=hermitian)
+    u, s, vh = F.linalg.svd(conjugate(x), full_matrices=False, hermitian=hermitian)
     large = s > _per_matrix(limit, s.dtype) * _largest(s)
     inverse = F.where(large, 1 / F.where(large, s, 1), 0)
     scaled = F.expand_dims(inverse, -1) * u.mT
@@ -288,7 +286,7 @@ def _(
     *,
     hermitian: bool,
 ) -> tuple[Value | None, ...]:
-    factors = rules.conjugate(u), s, rules.conjugate(vh)
+    factors = conjugate(u), s, conjugate(vh)
     of_x = rules.of_spectrum(factors, large, rules.adjoint(g))
     of_x = rules.of_triangle(of_x, lower=True) if hermitian else of_x
     return None, of_x, None, None, None, None

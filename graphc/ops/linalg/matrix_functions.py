@@ -18,7 +18,7 @@ from graphc.ir.sizes.dims import Size
 from graphc.ir.types import JaxArray, NDArray, TensorType, complex_dtype
 from graphc.ops.common.batching import align_batches, batch_last_axes
 from graphc.ops.common.broadcasting import broadcast, promoted, summed_to
-from graphc.ops.linalg import gradients as rules
+from graphc.ops.common.conjugates import conjugate
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import as_matrices, need_matrix, require_square
 
@@ -413,6 +413,6 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Value:
     The first element of `r` is not used. Leading axes are a batch, and broadcast.
     """
     column = as_strong_value(c)
-    first, second = promoted(column, rules.conjugate(column) if r is None else r)
+    first, second = promoted(column, conjugate(column) if r is None else r)
     first, second = (v if v.type.rank else F.reshape(v, (1,)) for v in (first, second))
     return _toeplitz(first, second)

@@ -18,8 +18,8 @@ from graphc.ir.types import TensorType, real_dtype
 from graphc.ops.common.axes import AxisArgument, other_axes
 from graphc.ops.common.batching import batch_last_axes, batch_with_axes
 from graphc.ops.common.broadcasting import as_inexact
+from graphc.ops.common.conjugates import conjugate
 from graphc.ops.common.spread import extreme_along
-from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import as_matrices, need_matrix
 
@@ -125,7 +125,7 @@ padding.pad_by_zeros(_sum_of_squares)
 
 @_sum_of_squares.vjp
 def _(g: Value, x: Value) -> tuple[Value]:
-    return (cast(2 * g, x.dtype) * rules.conjugate(x),)
+    return (cast(2 * g, x.dtype) * conjugate(x),)
 
 
 @op()

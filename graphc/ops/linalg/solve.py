@@ -21,6 +21,7 @@ from graphc.ir.types import INT32, NDArray, TensorType, is_integer, real_dtype
 from graphc.ops.common.axes import other_axes
 from graphc.ops.common.batching import Batched, align_batches, batch_last_axes
 from graphc.ops.common.broadcasting import broadcast, summed_to
+from graphc.ops.common.conjugates import conjugate
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import as_matrices, require_finite, require_square
@@ -397,11 +398,11 @@ def _(
     g: Value, lu: Value, pivots: Value, b: Value, *, trans: int
 ) -> tuple[Value, None, Value]:
     if trans == 2:  # the conjugate of the transposed system, for conjugates
-        g, b = rules.conjugate(g), rules.conjugate(b)
+        g, b = conjugate(g), conjugate(b)
     x = _lu_solve(lu, pivots, b, trans=1 if trans else 0)
     of_b = _lu_solve(lu, pivots, g, trans=0 if trans else 1)
     of_lu = rules.of_lu_solve(lu, (b, x), g, of_b, trans)
-    return of_lu, None, rules.conjugate(of_b) if trans == 2 else of_b
+    return of_lu, None, conjugate(of_b) if trans == 2 else of_b
 
 
 def _pair(pair: ArrayLike, op_name: str, maker: str) -> tuple[Any, Any]:

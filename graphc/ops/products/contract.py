@@ -27,6 +27,7 @@ from graphc.ops.common.broadcasting import (
     stretched_axes,
     summed_to,
 )
+from graphc.ops.common.conjugates import conjugate
 from graphc.ops.common.padding import PaddedValue, Padding
 
 PairsLike = int | Sequence[int | Sequence[int]]
@@ -183,7 +184,7 @@ def _summed_product(g: Value, y: Value, like: Value) -> Value:
 @_vecdot.vjp
 def _(g: Value, x: Value, y: Value) -> tuple[Value, Value]:
     column = F.expand_dims(g, -1)
-    of_x, of_y = _conjugate(column * y), column * _conjugate(x)
+    of_x, of_y = conjugate(column * y), column * conjugate(x)
     return summed_to(of_x, x.type.shape), summed_to(of_y, y.type.shape)
 
 
@@ -293,12 +294,8 @@ def vecmat(x: ArrayLike, y: ArrayLike) -> Value:
     """The conjugate vectors of `x` times the matrices of `y`: (..., n), (..., n, m)."""
     a, b = promoted(x, y)
     a, b = _need_rank(a, 1, "vecmat"), _need_rank(b, 2, "vecmat")
-    row = F.expand_dims(_conjugate(a), -2)
+    row = F.expand_dims(conjugate(a), -2)
     return F.squeeze(_matmul(row, b), -2)
-
-
-def _conjugate(x: Value) -> Value:
-    return F.conjugate(x) if x.dtype.kind == "c" else x
 
 
 @public(method=True)

@@ -13,6 +13,7 @@ from typing import Any
 from graphc.analysis.cost import CPU, DeviceCosts, using_costs
 from graphc.errors import SourceLocation, graph_error, shortened, standing_at
 from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import Replaced
 from graphc.ir.namespace import misspelled
 from graphc.rewriting.match.pattern import (
     Apply,
@@ -32,7 +33,6 @@ USES = "uses"  # the parameter name of the function that counts uses
 KEPT = "is_kept"  # the parameter name of the function that knows the graph's outputs
 IsKept = Callable[[Value], bool]
 Replacement = Callable[..., Value | None]
-Replaced = tuple[Graph, list[tuple[Value, Value]]]  # old, new
 Whole = Callable[[Graph], Replaced | None]
 
 

@@ -14,9 +14,10 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import Replaced
 from graphc.ir.namespace import F
 from graphc.ops.effects.assertions import ASSERT
-from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
+from graphc.rewriting.engine.rule import Rule, whole_graph
 from graphc.rewriting.loops.find.producers import Producers, Resolve, UsersOf
 from graphc.rewriting.loops.find.scan_view import (
     Late,

@@ -13,11 +13,11 @@ from graphc.control.scan_records import Replay
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import region_between, substituted
+from graphc.ir.graph.replay import Replaced, region_between, substituted
 from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact, product
-from graphc.rewriting.engine.rule import Replaced, Rules, whole_graph
+from graphc.rewriting.engine.rule import Rules, whole_graph
 from graphc.rewriting.loops.find.affine_reads import Stream, View
 from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.find.producers import LIGHT, Producers, UsersOf

@@ -3,8 +3,9 @@
 from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.ir.graph.bodies import runs_in_python, with_inner_nodes
 from graphc.ir.graph.nodes import Graph, Node
+from graphc.ir.graph.replay import Replaced
 from graphc.ir.primitives import OP
-from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
+from graphc.rewriting.engine.rule import Rule, Rules, whole_graph
 from graphc.rewriting.loops.find.scan_view import with_params
 from graphc.rewriting.loops.find.work import work_of
 from graphc.rewriting.rules.attention import attention_rule

@@ -16,13 +16,14 @@ import numpy as np
 from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.ir.graph.build import literal_of, size_value
 from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import Replaced
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import is_float, product, same_shape, same_size
 from graphc.ops.common.axes import with_rank
 from graphc.ops.nn.fused_attention import FUSED_ATTENTION, HIDDEN
-from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
+from graphc.rewriting.engine.rule import Rule, whole_graph
 from graphc.rewriting.loops.find.producers import UsersOf
 from graphc.rewriting.loops.find.scan_view import Late, with_replacements
 from graphc.rewriting.match.sizes import at_most

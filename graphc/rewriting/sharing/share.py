@@ -15,10 +15,10 @@ from graphc.ir.graph.bodies import Body, close_body
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import rebuild_with
+from graphc.ir.graph.replay import Replaced, rebuild_with
 from graphc.ir.graph.walk import users_by_value
 from graphc.ir.sizes.dims import Size
-from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
+from graphc.rewriting.engine.rule import Rule, Rules, whole_graph
 from graphc.rewriting.match.lockstep import Counterparts, outputs_of_row
 from graphc.rewriting.sharing.parts import (
     AlikeParts,

@@ -8,7 +8,7 @@ from graphc.ir.graph.bodies import Body, StepFunction, StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Graph, Node, Params, Value
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import rebuild_with, renewed
+from graphc.ir.graph.replay import Replaced, rebuild_with, renewed
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -107,7 +107,7 @@ def with_replacements(
     nodes: Iterable[Node],
     replacements: Mapping[Value, Value],
     late: Mapping[Value, Late],
-) -> tuple[Graph, list[tuple[Value, Value]]]:
+) -> Replaced:
     """Return the graph with values replaced, and the old and new values in `late`.
 
     The new values in `replacements` do not depend on replaced values. Late ones may:
@@ -131,7 +131,7 @@ def with_replacements(
 
 def with_params(
     graph: Graph, nodes: Iterable[Node], params: Mapping[Node, Params]
-) -> tuple[Graph, list[tuple[Value, Value]]]:
+) -> Replaced:
     """Return the graph with other params for some nodes, and the pairs of their values.
 
     These nodes may depend on each other.
@@ -159,15 +159,12 @@ def _needed_nodes(
     return ancestors([v for v in outputs if v not in replaced], edges)
 
 
-ChangedGraph = tuple[Graph, list[tuple[Value, Value]]]  # old, new
-
-
 def at_each_loop(
     graph: Graph,
     known: Callable[[list[Node], Graph], Facts],
-    change: Callable[[Graph, list[Node], Loop, Facts], ChangedGraph | None],
+    change: Callable[[Graph, list[Node], Loop, Facts], Replaced | None],
     which: Callable[[Node], bool] = has_rows,
-) -> ChangedGraph | None:
+) -> Replaced | None:
     """Apply `change` at each loop of a graph, also at loops that a change makes.
 
     `change` is given the graph, its nodes, a loop, and the facts that `known` finds in

@@ -19,11 +19,11 @@ from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import CONSTANT, cast, constant
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import substituted
+from graphc.ir.graph.replay import Replaced, substituted
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
+from graphc.rewriting.engine.rule import Rule, Rules, whole_graph
 from graphc.rewriting.loops.find.scan_view import with_replacements
 from graphc.rewriting.loops.find.work import HEAVY, typical_size, work_of
 from graphc.rewriting.loops.roll.late_work import without_late_work

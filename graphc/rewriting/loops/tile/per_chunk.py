@@ -16,14 +16,14 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import region_between, substituted
+from graphc.ir.graph.replay import Replaced, region_between, substituted
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import maximum
 from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read, readable
-from graphc.rewriting.engine.rule import Replaced, whole_graph
+from graphc.rewriting.engine.rule import whole_graph
 from graphc.rewriting.loops.find.scan_view import Loop, at_each_loop, with_replacements
 from graphc.rewriting.match.sizes import asks_late, with_guards
 

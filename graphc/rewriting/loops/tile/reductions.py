@@ -22,13 +22,13 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import Body, has_bodies
 from graphc.ir.graph.nodes import Graph, Node, Params, Value
 from graphc.ir.graph.op import Opaque
-from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.replay import Replaced, renewed
 from graphc.ir.graph.structure import kind_of
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
-from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
+from graphc.rewriting.engine.rule import Rule, whole_graph
 from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.find.contractions import PRODUCTS
 from graphc.rewriting.loops.find.scan_view import with_params

@@ -14,8 +14,9 @@ from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import Replaced
 from graphc.ir.graph.walk import ancestors, operands
-from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
+from graphc.rewriting.engine.rule import Rule, whole_graph
 from graphc.rewriting.loops.find.axis_rules import operand_axes
 from graphc.rewriting.loops.find.producers import UsersOf
 from graphc.rewriting.loops.find.scan_view import (
