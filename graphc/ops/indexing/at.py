@@ -10,6 +10,7 @@ from graphc.ir.graph.operators import Operators
 from graphc.ir.namespace import FUNCTIONS, UPDATES, F, enroll
 from graphc.ir.params.concrete import described_value
 from graphc.ir.tracebacks import hide_frames_of_methods
+from graphc.ir.types import BOOL
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.gather import GATHER, axis_before, is_within, sliced
 from graphc.ops.indexing.parse import (
@@ -126,6 +127,8 @@ class Update:
         if masked is not None:
             new = F.broadcast_to(value, x.type.shape)
             return F.where(masked, _combine(how, x, new), x)
+        if x.dtype == BOOL:  # JAX adds and multiplies no bools
+            how = {"add": "max", "multiply": "min"}.get(how, how)
         parsed = parse_index(x, self._index)
         if parsed.divider is not None and value.type.rank > parsed.divider:
             value = F.expand_dims(value, -parsed.divider - 1)

@@ -154,3 +154,19 @@ def test_a_constant_of_no_axes_is_updated_on_both_backends(how, index):
     expected |= {"min": (6, 2), "max": (9, 6)}
     for values in found:
         np.testing.assert_allclose(values, expected[how])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("how", ["add", "multiply"])
+def test_bools_are_added_and_multiplied_as_by_numpy(how, backend):
+    x, i = gt.tensor("x", "bool", ("n",)), gt.tensor("i", "int32", ("k",))
+    given, places = np.array([True, False, True, False]), np.array([0, 1, 1])
+    function = getattr(np, how)
+    for index in (i, 1, slice(1, None), ..., x):
+        for value in (True, False):
+            update = getattr(x.at[index], how)(value)
+            f = graphc.function([x, i], update, backend=backend, unused="ignore")
+            expected = given.copy()
+            at = {id(i): places, id(x): given}.get(id(index), index)
+            function.at(expected, at, value)
+            np.testing.assert_array_equal(f(given, places.astype("int32")), expected)
